@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.lab.chaos import LONGEST_S, Chaos, Ran  # noqa: E402
-from tests.lab.chaos_rack import ChaosRack  # noqa: E402
+from benchmarks.lab.chaos import LONGEST_S, Chaos, Ran  # noqa: E402
+from benchmarks.lab.chaos_rack import ChaosRack  # noqa: E402
 
 
 def problems(ran: Ran) -> list[str]:

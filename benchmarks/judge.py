@@ -21,14 +21,23 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.judge_goals import goals
+from benchmarks.measured_rack import (
+    Factor,
+    healthy,
+    judge_of,
+    judged,
+    measured,
+    normal_gbps,
+    probes_of,
+    rack_topology,
+    sampled,
+    slow_rnic,
+)
 from fabric.judge.locate.localise import suspects
 from fabric.judge.verdict.conclude import conclude
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
-from tests.conftest import rack_topology
-from tests.judge.noisy_rack import Factor, healthy, judged, measured, normal_gbps, probes_of, slow_rnic
-from tests.judge.sampled_rack import judge_of, sampled
 
 HOST_SPREAD = 0.004  # from host to host, as the rules were compared with
 SLOW = "gpu005/mlx5_6"

@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Mapping
 from statistics import median
 
+from benchmarks.measured_rack import judge_of, noisy, one_number_a_host, sampled
 from fabric.judge.normal.peers import PeerGroup, peers_of, slow_among
 from fabric.judge.normal.sequential import samples_needed
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit
-from tests.judge.sampled_rack import judge_of, noisy, one_number_a_host, sampled
 
 FIXED = 5
 Named = tuple[set[str], float]

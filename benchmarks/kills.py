@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.lab.change_rack import LEASE_S, ChangeRack  # noqa: E402
-from tests.lab.kills import AFTER_LEASE_S, Death, Thaw, Victims, on_all  # noqa: E402
+from benchmarks.lab.change_rack import LEASE_S, ChangeRack  # noqa: E402
+from benchmarks.lab.kills import AFTER_LEASE_S, Death, Thaw, Victims, on_all  # noqa: E402
 
 
 def upper_bound(bad: int, of: int) -> float:

@@ -32,11 +32,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.lab.lab import Lab, own_environment  # noqa: E402
+from benchmarks.lab.namespaces import inside  # noqa: E402
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
 from fabric.hosts.ssh.executor import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402
-from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
-from tests.lab.lab import Lab, own_environment  # noqa: E402
-from tests.lab.namespaces import inside  # noqa: E402
 
 LIMIT_S = 60.0
 _DEADLINE_S = 2.0

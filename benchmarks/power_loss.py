@@ -29,18 +29,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from fabric.changes.guard import Guard, LeaseGone
-from fabric.checks.held import held_on, holders
-from fabric.config import load_inventory
-from fabric.hosts.mock import MockExecutor
-from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import Command, CommandResult
-from fabric.model.inventory import MockSettings
-from fabric.ports import Ended
-from fabric.sim.tools import guard as guard_mishaps
-from fabric.sim.world import World
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-POD = Path(__file__).resolve().parent.parent / "inventory" / "pod-64.yaml"
+from fabric.changes.guard import Guard, LeaseGone  # noqa: E402
+from fabric.checks.held import held_on, holders  # noqa: E402
+from fabric.config import load_inventory  # noqa: E402
+from fabric.hosts.mock import MockExecutor  # noqa: E402
+from fabric.model.change import Alteration, Argv, Check, Lease  # noqa: E402
+from fabric.model.command import Command, CommandResult  # noqa: E402
+from fabric.model.inventory import MockSettings  # noqa: E402
+from fabric.ports import Ended  # noqa: E402
+from fabric.sim.world import World  # noqa: E402
+from tests.changes import guard_mishaps  # noqa: E402
+
+POD = ROOT / "inventory" / "pod-64.yaml"
 _PORT = """#!/bin/sh
 case $1 in get) cat "{here}/state"; echo ;; set) sleep 0.2; printf '%s' "$2" >"{here}/state"; sleep 0.1 ;; esac
 """
@@ -186,7 +189,7 @@ def _act(executor: MockExecutor, host: str, *, apply: bool, life: str, chance: r
     _told(executor, host, guard.arm("one", owner="run/1", lease=Lease(60.0, 600.0), peer="", what=what))
     if apply:
         _told(executor, host, guard.apply("one", (down,)))
-    rack, now_s = executor._world.rack, executor.now()
+    rack, now_s = executor.world.rack, executor.now()
     if life == "killed":
         guard_mishaps.kill_guard(rack, host, "one")
     elif life == "lease torn":

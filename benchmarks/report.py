@@ -130,7 +130,7 @@ def run(hosts: int, results: Path) -> Path:
 def painted(page: Path, folder: Path) -> tuple[float, float]:
     """Seconds from the navigation until the first words are drawn, and until the page's script has run."""
     sys.path.insert(0, str(ROOT))
-    from tests.report.chromium import Chromium
+    from benchmarks.chromium import Chromium
 
     browser = Chromium(folder / "profile")
     try:

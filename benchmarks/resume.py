@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.engine.killed_runs import (  # noqa: E402
+from benchmarks.killed_runs import (  # noqa: E402
     Killed,
     forked,
     killed_and_resumed,

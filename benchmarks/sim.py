@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.oracle import simgrid  # the driver that also regenerates tests/golden/simgrid
 from fabric.sim.net import traffic
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import ENGINES, pooled, routes
-from tests.oracle import simgrid  # the driver that also regenerates tests/golden/simgrid
 
 SECONDS = 0.5  # of measurement for each number, at least one run
 GROWTH = (512, 1024, 4096, 16384, 65536)

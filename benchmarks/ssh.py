@@ -119,8 +119,8 @@ class Site:
     """One sshd in a namespace, and clients run beside it."""
 
     def __init__(self, folder: Path, most: int) -> None:
-        from tests.lab.namespaces import Namespaces
-        from tests.lab.sshd import Sshd, make_key, public_key
+        from benchmarks.lab.namespaces import Namespaces
+        from benchmarks.lab.sshd import Sshd, make_key, public_key
 
         self.folder = folder
         self.namespaces = Namespaces(("server",))
@@ -169,7 +169,7 @@ class Site:
 
     def settle(self) -> None:
         """Wait until the server has done with the last client."""
-        from tests.lab.namespaces import until
+        from benchmarks.lab.namespaces import until
 
         until(lambda: not self.sshd.sessions(), "the server's sessions end", timeout_s=120)
 

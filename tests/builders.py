@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fabric.app.prepare import Asked, Given, prepare
+from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
+from fabric.engine.observer import Observer
+from fabric.model.change import Change
 from fabric.model.inventory import TimedFault
 from fabric.model.probe import FailureKind
 from fabric.model.verdict import JudgedRun
@@ -50,6 +53,46 @@ def on_mock(
         observer=observer or ConsoleProgress(quiet=True),
         reports=reports,
     )
+
+
+def gone_on(
+    run: Path, *, force: bool = False, observer: Observer | None = None, say: Callable[[str], None] = lambda _: None
+) -> JudgedRun:
+    """A run that was interrupted, resumed on the simulated hosts and judged."""
+    return resume(
+        look(run, force=force),
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=observer or Watcher(),
+        say=say,
+        reports=False,
+    )
+
+
+class Watcher(ConsoleProgress):
+    """Remembers what became of changes, how often somebody interrupted, who went out of the run and who came back."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.states: list[tuple[str, str]] = []
+        self.interruptions: list[tuple[int, int]] = []
+        self.out: list[str] = []
+        self.back: list[str] = []
+
+    def out_of_run(self, component: str, reason: str) -> None:
+        """Remember it."""
+        self.out.append(component)
+
+    def back_in_run(self, host: str, reason: str) -> None:
+        """Remember it."""
+        self.back.append(host)
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Remember it."""
+        self.states.append((change.kind, state))
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Remember it."""
+        self.interruptions.append((open_changes, again))
 
 
 def failure_in(text: str) -> FailureKind | None:

@@ -17,9 +17,9 @@ from hypothesis import settings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from tests.places import ROOT
 
-# Everywhere else new examples are tried each time, so half as many as usual (a choice); what must be green is the same
-# each time. How long an example takes says more about the machine than about it, so that has no limit of its own.
-settings.register_profile("anywhere", deadline=None, max_examples=50)
+# Everywhere else new examples are tried each time, so a quarter of the usual number (a choice); what must be green is
+# the same each time. How long an example takes says more about the machine than about it: no limit of its own.
+settings.register_profile("anywhere", deadline=None, max_examples=25)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
 
@@ -34,10 +34,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell begins what 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+gc.disable()  # until all is imported and collected, of which hardly anything is garbage
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from walking what stays for good: every module and every collected test, again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

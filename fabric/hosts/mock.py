@@ -42,7 +42,7 @@ class MockExecutor:
     """
 
     def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
-        self._world = world
+        self.world = world
         self._latency_s = start_latency_s
         self._connect_s = connect_timeout_s
         self._now_s = 0.0
@@ -66,7 +66,7 @@ class MockExecutor:
     def start(self, command: Command) -> Ticket:
         """Begin a command a moment from now."""
         self._last = ticket = self._last + 1
-        reason = self._world.unreachable(command.host, self._now_s)
+        reason = self.world.unreachable(command.host, self._now_s)
         at_s = self._now_s + self._latency_s
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
@@ -82,7 +82,7 @@ class MockExecutor:
         if run is None or run.reason is not None:
             return
         if run.pid is not None:
-            self._world.kill(run.pid, self._now_s)
+            self.world.kill(run.pid, self._now_s)
             self._take(self._ready)
             return
         self._starting.remove(run)
@@ -134,7 +134,7 @@ class MockExecutor:
         if self._starting and self._starting[0].at_s < next_s:
             next_s = self._starting[0].at_s
         next_s = min(next_s, self._samplings.next_s())
-        world_s = self._world.next_s()
+        world_s = self.world.next_s()
         return next_s if world_s is None or world_s > next_s else world_s
 
     def _step(self, found: list[Happening]) -> None:
@@ -144,11 +144,11 @@ class MockExecutor:
         while starting and starting[0].at_s <= self._now_s:
             run = starting.popleft()
             command = run.command
-            run.reason = self._world.unreachable(command.host, self._now_s)
+            run.reason = self.world.unreachable(command.host, self._now_s)
             if run.reason is not None:  # it went away in the last moment
                 heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
                 continue
-            run.pid = self._world.start(
+            run.pid = self.world.start(
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
             )
             self._by_pid[run.pid] = run
@@ -165,7 +165,7 @@ class MockExecutor:
     def _give_up(self, run: _Run, found: list[Happening]) -> None:
         if run.pid is not None:
             run.timed_out = True
-            self._world.kill(run.pid, self._now_s)
+            self.world.kill(run.pid, self._now_s)
             self._take(found)
             return
         del self._open[run.ticket]
@@ -174,7 +174,7 @@ class MockExecutor:
 
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
-        for event in self._world.advance(self._now_s):
+        for event in self.world.advance(self._now_s):
             if event.pid in self._samplings.by_pid:
                 if isinstance(event, Exited):
                     self._samplings.exited(event)
@@ -188,10 +188,10 @@ class MockExecutor:
     def close(self) -> None:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
-            self._world.kill(pid, self._now_s)
+            self.world.kill(pid, self._now_s)
         for ticket in list(self._samplings.open):
             self.stop_sampling(ticket)
-        self._world.advance(self._now_s)
+        self.world.advance(self._now_s)
         self._samplings.by_pid.clear()
         self._open.clear()
         self._by_pid.clear()

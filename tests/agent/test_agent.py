@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.agent.bundle import program, receiving_argv, source
-from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until
 
 NONCE = "n0nce"
 Event = dict[str, Any]
@@ -105,14 +105,6 @@ def test_hello_names_version_and_clock(talk: Talk):
     hello = talk.until(lambda one: one["e"] == "hello")
     assert hello["protocol"] == 1
     assert abs(hello["t"] - time.monotonic()) < 10
-
-
-def test_output_status_and_times(talk: Talk):
-    """A command's end says everything."""
-    talk.start(1, "sh", "-c", "echo out; echo err >&2; exit 3")
-    end = talk.ended(1)
-    assert (end["status"], end["why"], end["out"], end["err"]) == (3, "ended", "out\n", "err\n")
-    assert end["t0"] <= end["t1"]
 
 
 def test_bytes_that_are_no_text_arrive_as_they_are(talk: Talk):

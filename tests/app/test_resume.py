@@ -14,7 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.runs.events import read_events
 from fabric.runs.open_changes import open_changes
 from fabric.runs.run_lock import holding
-from fabric.wiring import BACKENDS
+from tests.builders import Watcher, gone_on
 from tests.checks.test_held import left_behind
 from tests.places import INVENTORY
 from tests.runs.small_run import (
@@ -31,7 +31,6 @@ from tests.runs.small_run import (
     run_of,
     scenario,
 )
-from tests.scenario.changing import Watcher
 
 
 @pytest.mark.parametrize("which", range(6))
@@ -273,12 +272,5 @@ def test_it_goes_on_wherever_a_person_stands(
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
     monkeypatch.chdir(run / where if named else run.parent)
-    found = look(Path(named or run.name), force=False)
-    judged = resume(
-        found,
-        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
-        observer=Watcher(),
-        say=lambda _: None,
-        reports=False,
-    )
+    judged = gone_on(Path(named or run.name))
     assert (judged.verdict.outcome, len(finished(run))) == (Outcome.PASS, 6)

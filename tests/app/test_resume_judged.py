@@ -98,14 +98,13 @@ def test_what_was_judged_earlier_and_cannot_go_stops_it_before_it_measures(tmp_p
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["this run", "another of the scenario"])
-def test_a_run_that_goes_on_is_refused_before_anything_is_read_or_planned(
+def test_a_run_that_goes_on_is_refused_before_anything_is_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool
 ) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 2)
-    for name in ("_history", "plan_scenario"):
-        monkeypatch.setattr(resuming, name, None)
+    monkeypatch.setattr(resuming, "plan_scenario", None)
     with (
         holding(tmp_path / "results", "small", ["gpu001"], run="another" if other else run.name),
         pytest.raises(StoreError, match="is going on"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import GuardMissingTool, LeaseGone, NotUndone, StepFailed, UnknownChange
 from fabric.errors import Refused
 from fabric.model.change import Check, Lease
@@ -17,7 +18,7 @@ LATE_S = 3.0
 LOOKS_S = 0.5
 """A guard looks at its lease at least as often."""
 
-SHORT = Lease(2.0, 60.0)
+SHORT = Lease(2.0 * SLOWER, 60.0)
 
 
 class GuardContract:

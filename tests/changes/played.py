@@ -64,7 +64,7 @@ class Played:
         self.topology = world or topology()
         self.context = Context(self.topology, settings)
         managers = settings.subnet_managers
-        self._world = World(self.topology, MockSettings(noise_cv=0.0, **more), seed=1, subnet_managers=managers)
+        self.world = World(self.topology, MockSettings(noise_cv=0.0, **more), seed=1, subnet_managers=managers)
         self.now_s = 0.0
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.entries: list[tuple[str, dict]] = []  # what changes wrote into the journal
@@ -82,9 +82,9 @@ class Played:
         return found(words) if callable(found) else found
 
     def _simulated(self, host: str, argv: tuple[str, ...]) -> Answer:
-        pid = self._world.start(host, argv, {}, self.now_s)
-        while (next_s := self._world.next_s()) is not None:
-            for event in self._world.advance(next_s):
+        pid = self.world.start(host, argv, {}, self.now_s)
+        while (next_s := self.world.next_s()) is not None:
+            for event in self.world.advance(next_s):
                 if isinstance(event, Exited) and event.pid == pid:
                     self.now_s = next_s
                     return event.stdout, event.stderr, event.exit_status
@@ -104,7 +104,7 @@ class Played:
     def wait(self, until_s: float) -> float:
         """Let time pass."""
         self.now_s = max(self.now_s, until_s)
-        self._world.advance(self.now_s)
+        self.world.advance(self.now_s)
         return self.now_s
 
     def prepare(self, planned: Change) -> tuple[Alteration, ...]:

@@ -34,7 +34,7 @@ def switch_of(world: World, name: str) -> NvueSwitch:
 
 def of(rack: Played, name: str) -> NvueSwitch:
     """The same, of a played rack."""
-    return switch_of(rack._world, name)
+    return switch_of(rack.world, name)
 
 
 def values(world: World) -> dict[str, str | None]:

@@ -20,9 +20,9 @@ from fabric.model.change import BlastRadius, Change, When
 from fabric.model.inventory import Fault, MockSettings
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.sim.world import World
+from tests.builders import Watcher
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 from tests.changes.test_hold import begun
-from tests.scenario.changing import Watcher
 
 WIDE = replace(VIA, blast_radius=BlastRadius(8, 8, 8, 1.0))
 
@@ -65,7 +65,7 @@ def alternating(rack: Played, holds: list[Hold], *, most_s: float = 400.0) -> No
 def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
     """Each sees the other active; all the others are down already, which no plan knows."""
     rack = Played(WIDE)
-    ports = rack._world.rack.ports
+    ports = rack.world.rack.ports
     for number in range(2, 8):
         ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), 0.0)
     concurrency = Concurrency(rack.context, ())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.changes.guard import GuardUnclear, LeaseGone, NotUndone, UnknownChange
+from fabric.changes.guard import LeaseGone, NotUndone, UnknownChange
 from fabric.errors import CommandTimeout
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Lease
@@ -37,20 +37,6 @@ def _undone_in_time(target: RealTarget) -> None:
     """The guard has undone it, and knows it has, within the lease and three seconds."""
     until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", TTL_S + LATE_S)
     assert not target.is_closed()
-
-
-def test_a_caller_killed_after_arm_leaves_nothing(target: RealTarget) -> None:
-    """Nothing was applied; the guard ends in its time."""
-    target.guard.read_armed(target.arm(lease=Lease(TTL_S, 60.0)))
-    _undone_in_time(target)
-
-
-def test_a_caller_killed_after_apply_leaves_nothing(target: RealTarget) -> None:
-    """The port is closed, nobody comes back."""
-    target.arm(lease=Lease(TTL_S, 60.0))
-    target.applied()
-    assert target.is_closed()
-    _undone_in_time(target)
 
 
 @pytest.mark.parametrize("whole_session", [True, False])
@@ -93,22 +79,6 @@ def test_a_caller_killed_in_the_middle_of_arm_leaves_nothing_unguarded(target: R
     assert 0 in seen
     assert target.arm().exit_status == 0
     assert [one.name for one in Path(target.guard.directory).iterdir() if one.is_dir()] == ["one"]
-
-
-def test_a_killed_guard_is_seen(target: RealTarget) -> None:
-    """It is listed as dead, nothing can be applied any more, and revert heals."""
-    target.arm()
-    target.applied()
-    os.kill(target.guard_pid(), signal.SIGKILL)
-    until(lambda: not target.listed()[0].alive, "seen as dead", 5.0)
-    with pytest.raises(LeaseGone):
-        target.applied()
-    with pytest.raises(LeaseGone):
-        target.guard.read_renewed(target.run(target.guard.renew("one", 30.0)))
-    assert target.is_closed()
-    assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is False
-    assert not target.is_closed()
-    assert target.listed() == ()
 
 
 def test_a_guard_does_not_hear_signals(target: RealTarget) -> None:
@@ -250,23 +220,6 @@ def test_a_torn_folder_can_be_listed_and_reverted(target: RealTarget, lost: str)
     assert target.listed() == ()
 
 
-def test_a_folder_without_its_undo_is_never_called_reverted(target: RealTarget) -> None:
-    """What cannot be undone from here stays listed, and is not guessed at."""
-    target.arm()
-    target.applied()
-    Path(target.guard.directory, "one", "undo").unlink()
-    with pytest.raises(NotUndone, match="undo or checks are missing"):
-        target.guard.read_reverted(target.run(target.guard.revert("one")))
-    until(lambda: not target.is_closed(), "undone by the guard, which remembers", 5.0)
-
-
-def test_what_is_no_answer_of_a_guard_is_not_taken_for_one(target: RealTarget) -> None:
-    """A program that ends with 0 and says nothing has reverted nothing."""
-    argv = target.guard.revert("one")
-    with pytest.raises(GuardUnclear, match="ended with 0"):
-        target.guard.read_reverted(target.run(("true", *argv)))
-
-
 def test_an_arm_that_was_killed_before_its_guard_ran_blocks_nobody(target: RealTarget) -> None:
     """Nothing was applied under it: when its lease is over, somebody else's change takes its place."""
     target.guard.read_armed(target.arm(lease=Lease(TTL_S, 60.0)))
@@ -275,13 +228,3 @@ def test_an_arm_that_was_killed_before_its_guard_ran_blocks_nobody(target: RealT
     (folder / "pid").unlink()
     until(lambda: target.arm("two", owner="run-2").exit_status == 0, "somebody else's change is armed", TTL_S + LATE_S)
     assert not folder.exists()
-
-
-def test_a_dead_guard_whose_change_was_applied_still_keeps_others_out(target: RealTarget) -> None:
-    """Nobody has undone it: it is not swept, however long its lease is over."""
-    target.arm(lease=Lease(TTL_S, 60.0))
-    target.applied()
-    os.kill(target.guard_pid(), signal.SIGKILL)
-    until(lambda: target.listed()[0].left_s == 0, "the lease is over", TTL_S + LATE_S)
-    assert target.arm("two", owner="run-2").exit_status == 73
-    assert target.is_closed()

@@ -45,14 +45,6 @@ def _fill(target: RealTarget) -> None:
     raise AssertionError("a disk without an end")
 
 
-def test_a_full_disk_arms_nothing(target: RealTarget) -> None:
-    """The undo cannot be kept: no guard, nothing applied, nothing half-written left."""
-    _fill(target)
-    with pytest.raises(GuardCannotWrite):
-        target.guard.read_armed(target.arm())
-    assert target.listed() == ()
-
-
 def test_a_disk_that_fills_after_arm_does_not_stop_the_undo(target: RealTarget) -> None:
     """A renewal is refused, the lease runs out, and the guard undoes."""
     target.guard.read_armed(target.arm(lease=Lease(2.0, 60.0)))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import Guard, GuardCannotWrite
 from fabric.changes.leased import Leased, Signal
 from fabric.changes.procedure import Ask
@@ -139,7 +140,7 @@ def test_an_ordinary_revert_leaves_nothing_on_the_disk(target: Restarting) -> No
 
 def test_a_guard_that_undoes_leaves_nothing_on_the_disk(target: Restarting) -> None:
     """Its lease has run out, and nobody asks."""
-    target.arm(lease=Lease(1.0, 60.0))
+    target.arm(lease=Lease(1.5 * SLOWER, 60.0))
     target.applied()
     until(lambda: not target.is_closed(), "undone")
     until(lambda: target.left_on_disk() == [], "forgotten")

@@ -71,8 +71,7 @@ def _refused(target: RealTarget, why: str) -> None:
             read(target.run(argv))
 
 
-@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o770, 0o702])
-@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize(("mode", "above"), [(0o1777, True), (0o777, False), (0o770, False), (0o702, True)])
 def test_a_directory_that_others_can_write_is_not_used(target: RealTarget, mode: int, above: bool) -> None:
     """Nor one below such a directory; sticky or not."""
     target.guard.read_armed(target.arm())
@@ -123,7 +122,7 @@ def test_a_directory_of_another_user_is_not_used(target: RealTarget, inside: str
 
 
 @needs_root
-@pytest.mark.parametrize("closed_again", [False, True])
+@pytest.mark.parametrize("closed_again", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_nothing_that_another_user_planted_is_run(target: RealTarget, closed_again: bool) -> None:
     """Also when the directory was closed to others since: ``fabric restore --all-hosts`` says why and ends with 4."""
     directory, proof = Path(target.guard.directory), target.here / "pwned"

@@ -14,7 +14,7 @@ from fabric.changes.hold import Hold
 from fabric.changes.procedure import Ask, Pause
 from fabric.changes.rails import managed
 from fabric.errors import CommandTimeout, ExecutorError
-from fabric.model.change import Alteration, Change, Lease
+from fabric.model.change import Change, Lease
 from tests.changes.played import MANAGED, VIA, Played, change
 
 
@@ -140,7 +140,7 @@ def test_a_lost_setting_anew_of_the_devices_timer_is_tried_once_more(losses: int
 
     hold = held(rack, LONG_BER, on_ask=lose)
     assert (hold.state, len(lost)) == (state, losses), hold.reason
-    assert rack._world.rack.ports.of_adapter("gpu001", "mlx5_0").injection is None
+    assert rack.world.rack.ports.of_adapter("gpu001", "mlx5_0").injection is None
 
 
 def test_a_setting_anew_that_comes_after_the_devices_own_end_fails() -> None:
@@ -187,7 +187,7 @@ def closed_by_somebody(*numbers: int) -> Callable[[Played], None]:
     """RNICs of its host."""
 
     def close(rack: Played) -> None:
-        ports = rack._world.rack.ports
+        ports = rack.world.rack.ports
         for number in numbers:
             ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), rack.now_s)
 
@@ -241,13 +241,13 @@ AT_THE_END = [
 @pytest.mark.parametrize("somebody", [True, False], ids=["taken back", "left alone"])
 def test_a_change_that_somebody_took_back_is_failed_and_says_so(asked: Change, somebody: bool) -> None:
     rack = Played(MANAGED)
-    undone: list[Alteration] = []
+    there, undone = rack.prepare(asked), []
 
     def taken_back(hold: Hold, step: Pause) -> float:
         if hold.state == "in_force":
             if somebody and not undone:
-                undone.extend(hold._leased.alterations)
-                rack.undo(tuple(undone))
+                undone.append(there)
+                rack.undo(there)
             hold.signal.stop = asked.when.for_s is None
         return min(step.until_s, rack.now_s + 10.0)
 

@@ -27,16 +27,16 @@ def rack() -> Played:
 
 def listed(rack: Played) -> list[str]:
     """What is on UFM's list."""
-    return [entry["UnhealthyPort"] for entry in json.loads(rack._world.rack.ufm.listing())]
+    return [entry["UnhealthyPort"] for entry in json.loads(rack.world.rack.ufm.listing())]
 
 
 def list_by_hand(rack: Played) -> str:
     """Somebody else isolates a port of another cable; its name."""
-    ports = rack._world.rack.ports
+    ports = rack.world.rack.ports
     node = next(one for one in ports.cabling.nodes.values() if one.name == "leaf3")
     number = next(end[1] for end in ports.cabling.ends(node) if ports.has_link(end))
     name = f"{node.guid:016x}_{number}"
-    assert rack._world.rack.ufm.put(json.dumps({"ports": [name], "ports_policy": "UNHEALTHY"}), rack.now_s) is None
+    assert rack.world.rack.ufm.put(json.dumps({"ports": [name], "ports_policy": "UNHEALTHY"}), rack.now_s) is None
     return name
 
 
@@ -116,7 +116,7 @@ def test_restore_says_so_when_the_list_cannot_be_asked(rack: Played) -> None:
 def test_what_a_person_has_put_on_the_list_meanwhile_stays_on_it(rack: Played) -> None:
     intent = killed(rack)
     (name,) = listed(rack)
-    ufm, now_s = rack._world.rack.ufm, rack.now_s
+    ufm, now_s = rack.world.rack.ufm, rack.now_s
     for policy in ("HEALTHY", "UNHEALTHY"):
         assert ufm.put(json.dumps({"ports": [name], "ports_policy": policy}), now_s) is None
     restored(rack, intent)

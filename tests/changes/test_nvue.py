@@ -41,7 +41,7 @@ def armed(rack: Played, *, ttl_s: float = 60.0) -> list[str]:
 def test_every_switch_is_switched_seen_and_put_back(rack: Played) -> None:
     hold = held(rack, routed())
     assert hold.state == "reverted", hold.reason
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
     assert [one[:6] for one in of(rack, "leaf0").commits] == ["fabric", "fabric"]
     assert all(of(rack, name).waits is None and not of(rack, name).staged for name in SWITCHES)
 
@@ -51,7 +51,7 @@ def test_it_is_in_force_on_all_of_them_in_between(rack: Played) -> None:
 
     def at_pause(hold, step) -> float:
         if hold.state == "in_force" and not seen:
-            seen.update(values(rack._world))
+            seen.update(values(rack.world))
             assert all(of(rack, name).waits is None for name in SWITCHES), "confirmed, so that no timer ends it"
         return step.until_s
 
@@ -63,7 +63,7 @@ def test_what_was_set_explicitly_is_set_again_and_not_left_to_its_default(rack: 
     for name in SWITCHES:
         of(rack, name).applied["router adaptive-routing enable"] = "off"
     held(rack, routed())
-    assert values(rack._world) == dict.fromkeys(SWITCHES, "off")
+    assert values(rack.world) == dict.fromkeys(SWITCHES, "off")
 
 
 def test_what_is_so_already_is_not_done(rack: Played) -> None:
@@ -73,9 +73,9 @@ def test_what_is_so_already_is_not_done(rack: Played) -> None:
 def test_whoever_dies_between_the_commit_and_the_confirmation_leaves_nothing(rack: Played) -> None:
     for name, one in zip(armed(rack), rack.prepare(routed()), strict=True):
         rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply[:3]))
-    assert values(rack._world) == ON
+    assert values(rack.world) == ON
     rack.wait(rack.now_s + 62.0)  # the guard's lease is the first to run out
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
     assert of(rack, "leaf0").waits is None
     assert of(rack, "leaf0").commits[-1].endswith("undone")
 
@@ -83,13 +83,13 @@ def test_whoever_dies_between_the_commit_and_the_confirmation_leaves_nothing(rac
 def test_where_the_guard_is_dead_too_the_switch_rolls_back_by_its_own_timer(rack: Played) -> None:
     for name, one in zip(armed(rack), rack.prepare(routed()), strict=True):
         rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply[:3]))
-    for kept in rack._world.rack.guards.values():
+    for kept in rack.world.rack.guards.values():
         for guard in kept.values():
             guard.alive = False
     rack.wait(rack.now_s + CONFIRM_MIN * 60.0 - 5.0)
-    assert values(rack._world) == ON
+    assert values(rack.world) == ON
     rack.wait(rack.now_s + 6.0)
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
 
 
 def test_a_commit_is_not_confirmed_unless_the_switch_is_seen_to_route_so(rack: Played) -> None:
@@ -104,14 +104,14 @@ def test_a_commit_is_not_confirmed_unless_the_switch_is_seen_to_route_so(rack: P
 def test_a_guard_that_is_killed_ends_the_change_and_it_is_put_back(rack: Played) -> None:
     def kill(hold, step) -> float:
         if hold.state == "in_force":
-            for kept in rack._world.rack.guards.values():
+            for kept in rack.world.rack.guards.values():
                 for guard in kept.values():
                     guard.alive = False
         return step.until_s
 
     hold = held(rack, routed(for_s=100.0), on_pause=kill)
     assert hold.state == "lost", hold.reason
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
 
 
 def test_what_somebody_else_commits_in_between_stays(rack: Played) -> None:
@@ -123,7 +123,7 @@ def test_what_somebody_else_commits_in_between_stays(rack: Played) -> None:
 
     hold = held(rack, routed(), on_pause=commit)
     assert hold.state == "reverted", hold.reason
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
     assert of(rack, "leaf1").applied["motd message"] == "maintenance"
 
 
@@ -133,7 +133,7 @@ def test_what_somebody_else_commits_before_ours_is_confirmed_stays_though_everyb
     rack.ask("leaf1", ("nv", "set", "motd", "message", "maintenance"))
     rack.ask("leaf1", ("nv", "config", "apply", "-y"))
     rack.wait(rack.now_s + 300.0)
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
     assert of(rack, "leaf1").applied["motd message"] == "maintenance"
 
 
@@ -152,7 +152,7 @@ def test_edits_that_somebody_has_not_applied_are_never_carried_along(rack: Playe
     assert of(rack, "leaf1").applied["system hostname"] == "leaf1"
     rack.ask("leaf1", ("nv", "config", "detach"))
     rack.wait(rack.now_s + 100.0)  # the guard tries again until it can
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
 
 
 def test_where_edits_wait_already_it_is_refused(rack: Played) -> None:
@@ -177,7 +177,7 @@ def test_edits_of_somebody_else_on_a_switch_that_was_not_altered_leave_nothing_o
     hold = held(rack, routed(), on_ask=edit)
     assert hold.state == "failed", hold.reason
     assert "this account has edits that were not applied" in visible(hold.reason)
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
 
 
 def test_when_one_switch_of_three_fails_the_others_are_put_back(rack: Played) -> None:
@@ -186,7 +186,7 @@ def test_when_one_switch_of_three_fails_the_others_are_put_back(rack: Played) ->
     assert hold.state == "failed"
     assert "Failure during apply" in hold.reason or "nv config apply" in hold.reason
     of(rack, "leaf1").failing = False
-    assert values(rack._world) == OFF
+    assert values(rack.world) == OFF
 
 
 def test_a_fabric_of_which_one_switch_is_not_reached_is_refused() -> None:

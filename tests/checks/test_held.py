@@ -23,9 +23,10 @@ from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, Inventory, MockSettings
 from fabric.ports import Ended, Executor
 from fabric.sim.world import World
+from tests.builders import Watcher
 from tests.changes import guard_mishaps
 from tests.changes.guard_target import RealTarget
-from tests.scenario.changing import POD, Watcher, prepared
+from tests.scenario.changing import POD, prepared
 
 GUARD = Guard()
 CLOSE = ("ip", "link", "set", "ib3", "down")
@@ -82,7 +83,7 @@ def test_a_change_in_force_is_named_with_its_host_owner_and_the_seconds_that_are
 def test_a_run_refuses_to_measure_beside_a_change_and_says_how_to_take_it_back(tmp_path: Path, pod: Inventory) -> None:
     """MayBeLive is exit code 4; no directory of a run is made."""
     executor = left_behind(pod)
-    rack = executor._world.rack  # type: ignore[attr-defined]
+    rack = executor.world.rack  # type: ignore[attr-defined]
     guard_mishaps.kill_guard(rack, "gpu002", "x.1")
     plan = prepared(tmp_path, "")
     with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill.*dead.*fabric restore --all-hosts --inventory"):
@@ -124,11 +125,11 @@ def _reverted(executor: MockExecutor) -> None:
 
 
 def _never_applied(executor: MockExecutor) -> None:
-    guard_mishaps.kill_guard(executor._world.rack, "gpu002", "x.1")
+    guard_mishaps.kill_guard(executor.world.rack, "gpu002", "x.1")
 
 
 def _rebooted(executor: MockExecutor) -> None:
-    guard_mishaps.reboot(executor._world.rack, "gpu002", executor.now())
+    guard_mishaps.reboot(executor.world.rack, "gpu002", executor.now())
 
 
 @pytest.mark.parametrize(("applied", "happens"), [(True, _reverted), (False, _never_applied), (True, _rebooted)])
@@ -155,8 +156,8 @@ def test_torn_files_and_an_undo_that_fails_are_told(pod: Inventory) -> None:
     for lost, state in (("state", "torn"), ("undo", "applied")):
         executor = left_behind(pod)
         assert isinstance(executor, MockExecutor)
-        guard_mishaps.lose_file(executor._world.rack, "gpu002", "x.1", lost, executor.now())
-        guard_mishaps.kill_guard(executor._world.rack, "gpu002", "x.1")
+        guard_mishaps.lose_file(executor.world.rack, "gpu002", "x.1", lost, executor.now())
+        guard_mishaps.kill_guard(executor.world.rack, "gpu002", "x.1")
         (one,) = asked(executor, pod).held
         assert one.listed.state == state
         assert not one.running

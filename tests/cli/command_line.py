@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from unittest.mock import patch
+from pathlib import Path
+
+import pytest
 
 from fabric.cli.main import run
 
@@ -21,10 +23,11 @@ class Said:
     stderr: str
 
 
-def called(words: Sequence[str]) -> Said:
-    """``fabric`` with these words from its entry point on, without the second that a new Python takes to import it."""
+def called(words: Sequence[str], cwd: Path = Path()) -> Said:
+    """``fabric`` with these words in a folder, without the second that a new Python takes to import it."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with patch.object(sys, "argv", ["fabric", *words]), redirect_stdout(out), redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patched, chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        patched.setattr(sys, "argv", ["fabric", *words])
         try:
             run()
         except SystemExit as exc:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.killed_runs import ended, only_run, spawned, words, write_scenario
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
-from tests.engine.killed_runs import ended, only_run, spawned, words, write_scenario
 from tests.places import INVENTORY
 from tests.runs.small_run import begin, cut_after, finished, run_of, scenario
 from tests.runs.waiting import wait_until

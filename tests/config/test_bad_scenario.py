@@ -15,7 +15,6 @@ Explained = Callable[[Callable[[], object], list[str]], None]
 # (what it shows, text in the valid file, what stands there instead, all problems: "line: part of the message")
 BAD = [
     ("unknown key", "description: A", "descriptoin: A", ["2: unknown key 'descriptoin'; did you mean 'description'?"]),
-    ("unknown probe key", "duration: 5s", "druation: 5s", ["8: unknown key 'druation'; did you mean 'duration'?"]),
     (
         "unknown probe kind",
         "- rnic_to_rnic",
@@ -53,37 +52,10 @@ BAD = [
         ["9: order random needs launcher mpirun"],
     ),
     (
-        "unknown pairing",
-        "- rnic_to_rnic",
-        "- concurrent_rings: {pairing: neighbors}",
-        ["9: expected across, neighbours or random, got 'neighbors'; did you mean 'neighbours'?"],
-    ),
-    ("kind without settings", "- rnic_to_rnic", "- rnic_to_rnic:", ["9: expected a value, got nothing"]),
-    (
-        "settings no mapping",
-        "- rnic_to_rnic",
-        "- rnic_to_rnic: fast",
-        ["9: expected a mapping (key: value), got 'fast'"],
-    ),
-    (
-        "phase no mapping",
-        "  - name: tor\n",
-        "  - tor\n  - name: tor\n",
-        ["10: expected a mapping (key: value), got 'tor'"],
-    ),
-    (
         "bare number for a duration",
         "duration: 5s",
         "duration: 5",
         ["8: expected a duration from 1s to 1h such as 5s, 2m or 1h, got '5'"],
-    ),
-    (
-        "duration of a clock",
-        "duration: 5s",
-        "duration: 0:05",
-        [
-            "8: expected a duration",
-        ],
     ),
     (
         "size in MB",
@@ -92,31 +64,11 @@ BAD = [
         ["8: expected a size from 1 to 1G such as 8M, 64K, 1G or whole bytes, got '8MB'"],
     ),
     (
-        "size too large",
-        "size: 8M",
-        "size: 8G",
-        [
-            "8: expected a size from 1 to 1G",
-        ],
-    ),
-    (
-        "size of nothing",
-        "size: 8M",
-        "size: 0",
-        [
-            "8: expected a size",
-        ],
-    ),
-    (
         "no series",
         "[1G, 2G, 4G]",
         "[1G, 2G, 8G]",
         ["14: expected sizes that grow by one constant whole factor, such as 1G, 2G, 4G; got 1G, 2G, 8G"],
     ),
-    ("falling series", "[1G, 2G, 4G]", "[4G, 2G, 1G]", ["14: expected sizes that grow"]),
-    ("equal series", "[1G, 2G, 4G]", "[1G, 1G]", ["14: expected sizes that grow"]),
-    ("broken series", "[1G, 2G, 4G]", "[2G, 3G]", ["14: expected sizes that grow"]),
-    ("no sizes", "[1G, 2G, 4G]", "[]", ["14: expected at least 1 entry, got 0"]),
     (
         "no probes",
         "      - loopback: {size: 8M, duration: 5s}\n      - rnic_to_rnic\n",
@@ -142,21 +94,9 @@ BAD = [
         "  - name: inside\n    needs: [tor]\n",
         ["7: phase 'tor' does not come before this one"],
     ),
-    ("own need", "needs: [inside]", "needs: [tor]", ["11: phase 'tor' does not come before this one"]),
-    ("need in no list", "needs: [inside]", "needs: inside", ["11: expected a list, got 'inside'"]),
     ("phase name for a path", "- name: tor", "- name: ../tor", ["10: expected a name of 1 to 64 letters"]),
-    (
-        "scenario name for a path",
-        "name: look",
-        "name: a/b",
-        [
-            "1: expected a name of 1 to 64 letters",
-        ],
-    ),
     ("unknown host", "hosts: all", "hosts: gpu[1-5]", ["4: host is not in the inventory: 'gpu5' (/"]),
     ("unknown hosts", "hosts: all", "hosts: [gpu1, 'gpu[8-9]']", ["4: 2 hosts are not in the inventory: 'gpu[8-9]'"]),
-    ("hosts no set", "hosts: all", "hosts: gpu[1-", ["4: expected a set of names such as gpu[001-016]"]),
-    ("hosts too many", "hosts: all", "hosts: gpu[0-999999999]", ["4: expected at most 100000 names, got 1000000000"]),
     ("unknown rack", "hosts: all", "hosts: {rack: r7}", ["4: no host has rack 'r7'"]),
     ("unknown ToR", "hosts: all", "hosts: {tor: laef1}", ["4: no host has tor 'laef1'; did you mean 'leaf1'?"]),
     ("unknown group", "hosts: all", "hosts: {rak: r1}", ["4: unknown key 'rak'; did you mean 'rack'?"]),
@@ -165,20 +105,6 @@ BAD = [
         "hosts: all",
         "hosts: []",
         ["4: expected all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}, got an empty list"],
-    ),
-    (
-        "no baseline",
-        "  marginal: 0.01",
-        "  baseline: h200-ndr",
-        [
-            "16: no baseline 'h200-ndr'",
-        ],
-    ),
-    (
-        "baseline as a file",
-        "  marginal: 0.01",
-        "  baseline: inventory/baselines/h100-ndr.yaml",
-        ["16: got 'inventory/baselines/h100-ndr.yaml'; this is a name, not a file: write 'h100-ndr'"],
     ),
     (
         "launcher of others",
@@ -192,7 +118,6 @@ BAD = [
         "      - alltoall",
         ["9: unknown probe kind 'alltoall'; 'alltoall' is written 'all_to_all' here"],
     ),
-    ("marginal", "  marginal: 0.01", "  marginal: 1%", ["16: expected a number from 0 to 0.5, got '1%'"]),
     ("no inventory key", "inventory: inventory.yaml\n", "", ["1: 'inventory' is required here, or --inventory"]),
     (
         "description of two lines",
@@ -201,34 +126,10 @@ BAD = [
         ["2: expected a description (printable, 1 to 2000 characters, one line), got 'A look\\nat a rack'"],
     ),
     (
-        "empty name",
-        "name: look",
-        'name: ""',
-        ["1: expected a name of 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit, got"],
-    ),
-    (
         "wrong algorithm",
         "          sizes: [1G, 2G, 4G]",
         "          algorithm: ring",
         ["14: got 'ring'; did you mean 'RING'?"],
-    ),
-    (
-        "wrong launcher",
-        "          sizes: [1G, 2G, 4G]",
-        "          launcher: mpiexec",
-        ["14: expected mpirun or srun, got 'mpiexec'"],
-    ),
-    (
-        "halves of maybe",
-        "- rnic_to_rnic",
-        "- all_to_all: {halves: y}",
-        ["9: expected true or false, got 'y'; write true"],
-    ),
-    (
-        "too often",
-        "- rnic_to_rnic",
-        "- rnic_to_rnic: {repeat: 1e3}",
-        ["9: expected a whole number from 1 to 1000, got '1e3'"],
     ),
 ]
 

@@ -84,14 +84,10 @@ BAD = [
     ("via: gpu1", "via: leaf0", ["+1: no host 'leaf0' under hosts:"]),
     ("  via: gpu1\n", "", ["+14: 'ufm_url' needs 'via'"]),
     ("port_state: mlxlink", "port_state: mlxlnk", ["+2: got 'mlxlnk'; did you mean 'mlxlink'?"]),
-    ("sudo: true", "sudo: yes", ["+3: expected true or false, got 'yes'"]),
     ("/var/lib/fabric.guard", "run/guard", ["+4: expected an absolute path"]),
     ("/var/lib/fabric.guard", "/run/../etc", ["+4: expected an absolute path without '.' and '..'"]),
-    ("/var/lib/fabric.guard", "/run/..", ["+4: expected an absolute path"]),
-    ("/var/lib/fabric.guard", "/run/./x", ["+4: expected an absolute path"]),
     ("/var/lib/fabric.guard", "/", ["+4: expected an absolute path"]),
     ("/var/lib/fabric.guard", "'/run/a b'", ["+4: expected an absolute path"]),
-    ("/var/lib/fabric.guard", "/run/$(id)", ["+4: expected an absolute path"]),
     *(
         (
             "/var/lib/fabric.guard",
@@ -100,17 +96,13 @@ BAD = [
         )
         for path in (
             "/tmp",
-            "/tmp/guards",
             "/var/tmp",
             "/dev/shm/x",
             "/run/lock",
-            "/run/lock/x",
-            "/var/lock/x",
             "/run/shm",
         )
     ),
     ("ttl: 30s", "ttl: 9s", ["+5: expected a duration from 10s to 10m"]),
-    ("max_hold: 2h", "max_hold: 25h", ["+5: expected a duration from 10s to 24h"]),
     ("max_hold: 2h", "max_hold: 20s", ["+5: expected at least ttl, 30s, got 20s"]),
     ("eth0,", "eth0 x,", ["+6: expected a name of 1 to 64"]),
     ("{host: gpu2}", "{host: gpu22}", ["+8: no host 'gpu22' under hosts:; did you mean 'gpu2'?"]),
@@ -129,11 +121,8 @@ BAD = [
     ),
     ("shield_off: {shield_mode: 0}", "shield_off: {shield_mode: 2}", ["+12: nothing would be switched"]),
     ("shield_off: {shield_mode: 0}", "shield_off: {}", ["+13: expected at least 1 entry, got 0"]),
-    ("adaptive_sl: 3", "adaptive_sl: 16", ["+14: expected a whole number from 0 to 15"]),
     ("https://ufm", "ftp://ufm", ["+15: expected an address such as https://ufm.example.net"]),
     ("https://ufm", "https://admin:secret@ufm", ["+15: expected an address without an account"]),
-    ("links_fraction: 0.25", "links_fraction: 25%", ["+16: expected a number from 0 to 1, got '25%'"]),
-    ("changes: 8", "changes: 0", ["+16: expected a whole number from 1 to 1000"]),
     ("per_host", "per_hots", ["+16: unknown key 'per_hots'; did you mean 'per_host'?"]),
 ]
 

@@ -120,32 +120,25 @@ def test_a_service_level_that_is_written_stays(written: Callable[..., Path]) -> 
 
 BAD = [
     ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing or shield) and its settings"]),
-    ("{}", ["7: expected one change (ber, link_down, port_flap, adaptive_routing or shield) and its settings"]),
     ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
     ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
     ("ber: {links: gpu1/mlx5_0}", ["7: 'raw' or 'effective' is required here"]),
     ("ber: {links: gpu1/mlx5_0, raw: 1e-6, effective: 1e-6}", ["7: two kinds of bit errors: leave out one"]),
-    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, fro: 5s}", ["7: unknown key 'fro'; did you mean 'for'?"]),
     ("ber: {raw: 2.5e-6, links: gpu1/mlx5_0}", ["7: got '2.5e-6'; write 2e-6 or 3e-6"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 24h such as 0.5s, "]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, by: ip}", ["7: unknown key 'by'"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 601s}", ["7: expected at most 600s, 'max_hold' of the lease in the"]),
-    ("link_down: {links: gpu1/mlx5_0, for: 11m}", ["7: expected at most 600s, 'max_hold' of the lease"]),
-    ("port_flap: {links: gpu1/mlx5_0, down: 11m}", ["7: expected at most 600s, 'max_hold' of the lease"]),
     ("link_down: {}", ["7: 'links' is required here"]),
     (
         "ber: {raw: 1e-6, links: gpu1/mlx5_0, stop_above: {symbol_erors: 9}}",
         ["7: unknown key 'symbol_erors'; did you mean 'symbol_errors'?"],
     ),
-    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, stop_abov: {}}", ["7: unknown key 'stop_abov'; did you mean 'stop_above'?"]),
     ("link_down: {links: gpu1/mlx5_0, stop_above: {}}", ["7: a counter is required here: raw_errors, "]),
     (
         "link_down: {links: gpu1/mlx5_0, stop_above: {link_downed: -1}}",
         ["7: expected a whole number from 0 to 9007199254740992, got '-1'"],
     ),
-    ("link_down: {links: gpu1/mlx5_0, by: mlxlnk}", ["7: got 'mlxlnk'; did you mean 'mlxlink'?"]),
     ("port_flap: {links: gpu1/mlx5_0}", ["7: 'down' is required here"]),
-    ("port_flap: {links: gpu1/mlx5_0, down: 5s, for: 9s}", ["7: unknown key 'for'"]),
     ("port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2}", ["7: 'period' is required with a count of 2"]),
     (
         "port_flap: {links: gpu1/mlx5_0, down: 5s, period: 9s, jitter: 1s}",
@@ -161,7 +154,6 @@ BAD = [
     ),
     ("shield: on", ["7: 'scope' is required here: fabric, because it is the subnet managers' setting, for everyone"]),
     ("{adaptive_routing: true, scope: fabric}", ["7: expected on or off, got 'true'; write on"]),
-    ("{adaptive_routing: on, scope: fabrik}", ["7: got 'fabrik'; did you mean 'fabric'?"]),
     (
         "{adaptive_routing: on, scop: fabric}",
         ["7: 'scope' is required", "7: unknown key 'scop'; did you mean 'scope'?"],
@@ -181,7 +173,6 @@ BAD = [
     ("link_down: {links: [gpu1/mlx5_0, gpu1/mlx5_0]}", ["7: link 'gpu1/mlx5_0' is there twice"]),
     ("link_down: {links: [leaf0--spine0, spine0--leaf0#0]}", ["7: link 'spine0--leaf0#0' is there twice"]),
     ("link_down: {links: []}", ["7: expected at least 1 entry, got 0"]),
-    ("link_down: {links: {tier: spin}}", ["7: expected access, spine or core, got 'spin'; did you mean 'spine'?"]),
     ("link_down: {links: {count: 2}}", ["7: 'tier' is required here"]),
     (
         "link_down: {links: {tier: spine, count: 9}}",

@@ -70,7 +70,6 @@ def test_an_expectation_becomes_the_model(folder: Path, text: str, wanted: Expec
 BAD = [
     ("flap", ["13: expected compare, or phase with ends or with recovers_within, got 'flap'"]),
     ("{phase: flap}", ["13: expected compare, or phase with ends or with recovers_within"]),
-    ("{phase: flap, end: aborted}", ["13: unknown key 'end'; did you mean 'ends'?; expected compare, or phase"]),
     ("{compare: flap/healthy}", ["13: 'at_least' or 'at_most' is required here"]),
     ("{compare: flap/healthy, at_least: 2, at_most: 1}", ["13: at_least 2 is above at_most 1"]),
     ("{compare: flap/healthy/x, at_least: 1}", ["13: expected two phases such as degraded/healthy"]),
@@ -98,11 +97,6 @@ BAD = [
         ["13: expected 1s or 40s, a value of down under matrix:, got '40'; did you mean '40s'?"],
     ),
     (
-        "{compare: flap/healthy, at_lest: 1}",
-        ["13: unknown key 'at_lest'; did you mean 'at_least'?"],
-    ),
-    ("{compare: flap/healthy, at_least: 90%}", ["13: expected a number from 0 to 1000, got '90%'"]),
-    (
         "{compare: flap/healthy, at_least: 1, probe: ring}",
         ["13: no probe 'ring' in phase 'flap'", "13: no probe 'ring'"],
     ),
@@ -111,11 +105,8 @@ BAD = [
         ["13: expected a size that phase 'flap' measures, 1G or 4G; got 2G"],
     ),
     ("{compare: flap/healthy, at_least: 1, size: 2GB}", ["13: expected a size from 1 to 256G"]),
-    ("{phase: flap, ends: abort}", ["13: expected completed or aborted, got 'abort'; did you mean 'aborted'?"]),
     ("{phase: flap, ends: aborted, at_least: 1}", ["13: unknown key 'at_least'"]),
     ("{ends: aborted}", ["13: 'phase' is required here"]),
-    ("{phase: flap, recovers_within: 30}", ["13: expected a duration from 0.1s to 24h"]),
-    ("{phase: flap, recovers_within: 30s, to: 2}", ["13: expected a number from 0.01 to 1, got '2'"]),
     ("{phase: healthy, recovers_within: 30s}", ["13: no change of phase 'healthy' ends while it is measured"]),
 ]
 

@@ -10,24 +10,24 @@ import pytest
 from fabric import config
 from fabric.errors import ConfigError
 
-CONTROL = ["a\nb", "a\0b", "a\u202eb", "a\u200fb", "a\x1b[31mb", "a\rb", "a\x7fb", "a\u2028b"]
+CONTROL = ["a\nb", "a\0b", "a\u202eb", "a\x1b[31mb", "a\x7fb", "a\u2028b"]
 SHELL = [
     "$(reboot)",
     "`id`",
     "a;ls",
     "a|b",
-    "a&b",
     "a>b",
     "'",
     '"',
     "a b",
     "<script>",
-    "../x",
     "a/../b",
-    "-rf",
     "--help",
+    "%s",
+    "{name}{",
+    "*",
+    "\\x",
 ]
-SHELL += ["%s", "{name}{", "*", "~", "\\x"]
 
 INVENTORY_WORDS = {
     "name: small": "name",

@@ -173,10 +173,7 @@ def test_the_same_draw_is_the_same_links(folder: Path) -> None:
 
 BAD = [
     ("$tool}", "$tol}", ["5: no phase uses '$tool'", "12: no 'tol' under matrix:; did you mean 'tool'?"]),
-    ("  tool: [mlxlink, ip]", "  tool: [mlxlink, pi]", ["12: expected ibportstate, mlxlink, mlxreg or ip, got 'pi'"]),
     ("  tool: [mlxlink, ip]", "  tool: []", ["5: expected at least 1 entry, got 0"]),
-    ("  tool: [mlxlink, ip]", "  tool: ip", ["5: expected a list, got 'ip'"]),
-    ("  tool: [mlxlink, ip]", "  tool: [[ip]]", ["5: expected a value (printable"]),
     (
         "  tool: [mlxlink, ip]",
         "  tool: [ip, ip]",
@@ -210,7 +207,6 @@ BAD = [
         "  tool: [mlxlink, ip]\n" + "".join(f"  x{n}: [1, 2, 3]\n" for n in range(4)),
         ["3: expected at most 64 combinations, got 324"],
     ),
-    ("  down: [1s, 0.5s]", "  down: [1s, 1 s]", ["12: got '1 s' (that is $down)"]),
     ("  - name: flap", f"  - name: {'f' * 60}", []),
 ]
 

@@ -14,10 +14,14 @@ from fabric import config
 from fabric.errors import ConfigError
 from tests.places import SHIPPED_INVENTORIES, SHIPPED_SCENARIOS
 
+INVENTORIES, SCENARIOS = (
+    jsonschema.Draft202012Validator(schema) for schema in (config.inventory_schema(), config.scenario_schema())
+)
 
-def accepts(schema: dict[str, Any], text: str) -> bool:
+
+def accepts(schema: jsonschema.Draft202012Validator, text: str) -> bool:
     """Whether an editor that reads YAML as it does would find the text good."""
-    return bool(jsonschema.Draft202012Validator(schema).is_valid(yaml.safe_load(text)))
+    return bool(schema.is_valid(yaml.safe_load(text)))
 
 
 def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -80,8 +84,8 @@ def test_shipped_scenarios_fit(path: Path) -> None:
 )
 def test_bad_inventories_do_not_fit(inventory_text: str, old: str, new: str) -> None:
     """An editor marks the commonest mistakes."""
-    assert accepts(config.inventory_schema(), inventory_text)
-    assert not accepts(config.inventory_schema(), inventory_text.replace(old, new))
+    assert accepts(INVENTORIES, inventory_text)
+    assert not accepts(INVENTORIES, inventory_text.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,7 @@ def test_scenarios_fit_as_the_decoder_takes_them(
 ) -> None:
     """Schema and decoder agree; None: good by itself, though the rest of the file does not go with it."""
     text = scenario_text.replace(old, new)
-    assert accepts(config.scenario_schema(), text) is (good is not False)
+    assert accepts(SCENARIOS, text) is (good is not False)
     (folder / "scenario.yaml").write_text(text)
     if good:
         config.load_scenario(folder / "scenario.yaml")
@@ -160,4 +164,4 @@ changes:
   ufm_url: https://ufm.example.net:8443/ufmRest
   blast_radius: {links_fraction: 0.25}
 """
-    assert accepts(config.inventory_schema(), inventory_text + settings)
+    assert accepts(INVENTORIES, inventory_text + settings)

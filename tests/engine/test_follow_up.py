@@ -21,9 +21,10 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import from_events, read_events, replanned
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
+from tests.builders import Watcher
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
-from tests.engine.test_run_plan import Watcher, good
+from tests.engine.test_run_plan import good
 
 ENOUGH = FollowUpLimits(10, 100, 1e6)
 Wanted = Callable[[Sequence[ProbeResult], Sequence[Probe]], Sequence[str]]

@@ -8,7 +8,8 @@ import pytest
 
 from fabric.app.run import run as run_asked
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import Watched, Watcher, injecting, prepared, run
+from tests.builders import Watcher
+from tests.scenario.changing import Watched, injecting, prepared, run
 
 
 class Fragile(Watcher):
@@ -47,6 +48,7 @@ def test_every_change_is_taken_back_though_whoever_watches_raises_each_time(tmp_
             results=tmp_path / "results",
             seed=1,
             observer=Fragile(),
+            reports=False,
         )
     assert not injecting(made[0])
     assert not injecting(made[0], "gpu002", "mlx5_1")

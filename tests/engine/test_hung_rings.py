@@ -13,8 +13,8 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
+from tests.builders import Watcher
 from tests.places import INVENTORY
-from tests.scenario.changing import Watcher
 
 SCENARIO = """\
 name: rings

@@ -71,7 +71,7 @@ def begun(folder: Path, hang_up: signal.Handlers, terminal: int | None = None) -
     """A drill on the mock in a process of its own, on a terminal where one is given."""
     file = folder / "drill.yaml"
     text = SCENARIO.format(inventory=INVENTORY / "pod-64.yaml", changes=BER, more="")
-    file.write_text(text.replace("repeat: 3", "repeat: 60"))
+    file.write_text(text.replace("repeat: 3", "repeat: 20"))
 
     def first() -> None:
         signal.signal(signal.SIGHUP, hang_up)
@@ -118,6 +118,7 @@ def test_a_terminal_that_goes_away_ends_a_run_in_order(tmp_path: Path) -> None:
     assert [event["event"] for event in read_events(run / "events.jsonl")][-1] == "run_interrupted"
 
 
+@pytest.mark.slow
 def test_a_run_under_nohup_goes_on(tmp_path: Path) -> None:
     """Who logs out does not end what was begun with SIGHUP ignored."""
     child = begun(tmp_path, signal.SIG_IGN)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.killed_runs import killed_and_resumed, spawned, whole_run, write_scenario
+from benchmarks.killed_runs import killed_and_resumed, spawned, whole_run, write_scenario
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import read_events
 from fabric.runs.progress import Progress, progress_of, read_readmissions
 from fabric.runs.run_directory import RunDirectory
-from tests.engine.test_run_plan import Watcher
+from tests.builders import Watcher
 
 WELL, BAD, UNKNOWN = "well", "bad", "unknown"
 

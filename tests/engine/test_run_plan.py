@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
-from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -23,6 +22,7 @@ from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.runs.events import read_events
 from fabric.runs.run_directory import RunDirectory
+from tests.builders import Watcher
 from tests.conftest import rack_topology
 from tests.engine.scripted import Script, ScriptedExecutor
 
@@ -57,37 +57,6 @@ def good(command: Command) -> tuple[float, str]:
     )
     gpu = f"\nPicking device No. {asked['use_cuda']}\n" if "use_cuda" in asked else ""
     return 5.0, gpu + page
-
-
-class Watcher:
-    """Remembers which hosts went out, and which came back."""
-
-    def __init__(self) -> None:
-        self.out: list[str] = []
-        self.back: list[str] = []
-
-    def phase_started(self, plan: PhasePlan) -> None:
-        """Nothing to do."""
-
-    def probe_finished(self, result: ProbeResult) -> None:
-        """Nothing to do."""
-
-    def out_of_run(self, component: str, reason: str) -> None:
-        """Remember it."""
-        self.out.append(component)
-
-    def back_in_run(self, host: str, reason: str) -> None:
-        """Remember it."""
-        self.back.append(host)
-
-    def measured_again(self, parts: Sequence[str], tests: int) -> None:
-        """Nothing to do."""
-
-    def change_state(self, change: Change, state: str, reason: str) -> None:
-        """Nothing to do."""
-
-    def interrupted(self, open_changes: int, again: int) -> None:
-        """Nothing to do."""
 
 
 def run(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, KeysView
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,47 +89,48 @@ def test_groups_start_what_a_look_at_every_probe_starts(
         assert list(grouped) == list(plain)
 
 
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often a group was looked at."""
-    counted = [0]
-    look = Waiting._look
+class Held(dict[str, float]):
+    """Claims that are held; counts how often a group's claims were looked up."""
 
-    def counting(self: Waiting, *about: Any) -> list[Probe]:
-        counted[0] += 1
-        return look(self, *about)
+    looks = 0
 
-    monkeypatch.setattr(Waiting, "_look", counting)
-    return counted
+    def keys(self) -> KeysView[str]:
+        """Once a group."""
+        self.looks += 1
+        return super().keys()
 
 
-def test_of_many_repetitions_only_the_first_is_looked_at(looks: list[int]) -> None:
+def test_of_many_repetitions_only_the_first_is_looked_at() -> None:
     """A thousand that wait for one claim cost one look each time it falls free."""
     waiting = Waiting(Probe(f"p{number}", "loopback", "x", ("h",), ("a",), 1.0, {}) for number in range(1000))
-    started = [waiting.start({}, "a", 0.0) for _ in range(1000)]
+    looks, started = [], []
+    for _ in range(1000):
+        held = Held()
+        started.append(waiting.start(held, "a", 0.0))
+        looks.append(held.looks)
     assert [probe.probe_id for [probe] in started] == [f"p{number}" for number in range(1000)]
-    assert looks == [1000]
+    assert looks == [1] * 1000
 
 
-def test_a_claim_that_falls_free_costs_looks_until_it_is_taken(looks: list[int]) -> None:
+def test_a_claim_that_falls_free_costs_looks_until_it_is_taken() -> None:
     """A hundred groups wait for each of ten claims: the first of them may start, and the others need not be asked."""
     claims = [("abcdefghij"[number % 10], f"own{number}") for number in range(1000)]
     waiting = Waiting(probe_of(number, pair) for number, pair in enumerate(claims))
-    held: dict[str, float] = {}
+    held = Held()
     assert len(waiting.start(held, (), 0.0)) == 10
-    looks[0] = 0
+    held.looks = 0
     del held["c"]
     assert [probe.probe_id for probe in waiting.start(held, "c", 1.0)] == ["p12"]
-    assert looks == [1]
+    assert held.looks == 1
 
 
-def test_who_waits_for_two_claims_waits_for_the_one_that_is_held_longest(looks: list[int]) -> None:
+def test_who_waits_for_two_claims_waits_for_the_one_that_is_held_longest() -> None:
     """A short test that ends does not wake who waits for an hour."""
     waiting = Waiting([probe_of(0, ("short", "long"))])
-    held = {"short": 10.0, "long": 3600.0}
+    held = Held(short=10.0, long=3600.0)
     assert waiting.start(held, (), 0.0) == []
     del held["short"]
-    assert (waiting.start(held, ["short"], 10.0), looks) == ([], [1])
+    assert (waiting.start(held, ["short"], 10.0), held.looks) == ([], 1)
     del held["long"]
     assert len(waiting.start(held, ["long"], 3600.0)) == 1
 

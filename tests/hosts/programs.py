@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.model.command import Command
 from fabric.ports import Executor
-from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until
 
 Argv = tuple[str, ...]
 

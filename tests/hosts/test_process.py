@@ -12,12 +12,13 @@ from functools import partial
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.ports import Lost, run_once
 from tests.hosts.contract import ExecutorContract
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from tests.hosts.observing import collected
 from tests.hosts.programs import Programs
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
@@ -121,7 +122,7 @@ def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
     """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
     executor = kind()
     try:
-        flood = executor.start(Command("loud", ("yes",), 3.0))
+        flood = executor.start(Command("loud", ("yes",), 0.8))
         assert run_once(executor, Command("quiet", ("echo", "hello"), 20)).stdout == "hello\n"
         ((last,),) = collected(executor, [flood]).values()
         assert isinstance(last, Lost)

@@ -6,26 +6,40 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh import connector
-from fabric.hosts.ssh.connector import SshConnector
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 from fabric.ports import run_once
 
-SETTINGS = SshSettings(user="root", port=22)
+SETTINGS = SshSettings(user="root", port=22, agent=False, known_hosts=())
+
+
+class Silent:
+    """Stands for the user's keys, for a socket, and for the connection over it: a server that shows no key."""
+
+    def __init__(self, host: str, *_: object, **__: object) -> None:
+        self.host = host
+
+    def exchange_keys(self, *_: object, **__: object) -> None:
+        """None."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[JumpHost]:
-    """Where connections would have gone to."""
+    """Whose keys would have been checked."""
     found: list[JumpHost] = []
 
-    def through(self: SshConnector, host: str, target: JumpHost, *, hops: int) -> None:
+    def check(known: object, shown: object, host: str, target: JumpHost, **_: object) -> None:
         found.append(target)
-        raise HostUnreachable(host, "connecting", f"not tried over {hops}")
+        raise HostUnreachable(host, "connecting", "not tried")
 
-    monkeypatch.setattr(connector.SshConnector, "_through", through)
+    for name in ("user_keys", "close_agent", "connected", "Connection"):
+        monkeypatch.setattr(connector, name, Silent)
+    monkeypatch.setattr(connector, "check_host_key", check)
     return found
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.change_rack import ChangeRack
+from benchmarks.lab.lab import Lab
+from benchmarks.lab.namespaces import inside
+from benchmarks.lab.rack import Rack
+from benchmarks.lab.sshd import SSHD
 from fabric.model.inventory import SshSettings
-from tests.lab.change_rack import ChangeRack
-from tests.lab.lab import Lab
-from tests.lab.namespaces import inside
-from tests.lab.rack import Rack
-from tests.lab.sshd import SSHD
 
 
 def missing() -> str | None:

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.lab.change_rack import LEASE_S
+from benchmarks.lab.lab import own_environment
+from benchmarks.lab.namespaces import until
 from fabric.changes.guard import Guard
 from fabric.tools import infiniband
 from fabric.tools.infiniband import PortLine
 from tests.conftest import folder_of_this_user
-from tests.lab.change_rack import LEASE_S
-from tests.lab.lab import own_environment
-from tests.lab.namespaces import until
 from tests.places import INVENTORY
 
 _HERE = Path(__file__).parent

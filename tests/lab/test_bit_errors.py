@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.change_rack import LEASE_S, ChangeRack, ended
+from benchmarks.lab.namespaces import until
 from fabric.tools import mlxreg
-from tests.lab.change_rack import LEASE_S, ChangeRack, ended
-from tests.lab.namespaces import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
-from tests.lab.namespaces import ip, until
-from tests.lab.sshd import children
+from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from benchmarks.lab.namespaces import ip, until
+from benchmarks.lab.sshd import children
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
@@ -139,16 +139,6 @@ def test_a_run_whose_guard_is_killed_takes_the_change_back(place: Place) -> None
     assert "its guard took it back before its time" in said or "gone" in said, said
 
 
-def test_on_a_full_disk_nothing_is_altered(place: Place) -> None:
-    """The guard cannot be armed: the link is not touched, and the reason is said."""
-    before = place.rack.times_down(place.host)
-    with full_disk(place) as inventory:
-        scenario = place.rack.scenario(place.host)
-        code, said = ended(place.begin(*place.rack.run_words(scenario, place.results, inventory=inventory)))
-    assert (code, "the guard cannot write" in said) == (3, True), said
-    assert place.rack.times_down(place.host) == before
-
-
 def test_an_undo_that_fails_at_first_is_tried_again(place: Place) -> None:
     """By the run and by its guard, until the link is open."""
     place.rack.fail_to_open(place.host, 3)
@@ -256,27 +246,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def in_mounts(place: Place, *argv: str) -> None:
-    """Run a command in the mount namespace of a host's sshd."""
-    pid = str(place.rack.lab.sshd[place.host].pid)
-    subprocess.run(("nsenter", "-t", pid, "-m", "--", *argv), check=True, capture_output=True, timeout=20)
-
-
-@contextlib.contextmanager
-def full_disk(place: Place) -> Iterator[Path]:
-    """An inventory whose guard directory is on a file system of the host that is full."""
-    folder = place.rack.place / "full"
-    folder.mkdir()
-    in_mounts(place, "mount", "-t", "tmpfs", "-o", "size=8k,mode=700", "tmpfs", str(folder))
-    in_mounts(place, "sh", "-c", 'head -c 8192 /dev/zero >"$1/rest"', "sh", str(folder))
-    inventory = place.rack.inventory_file.with_name("full.yaml")
-    inventory.write_text(place.rack.inventory_with(guards=folder))
-    try:
-        yield inventory
-    finally:
-        in_mounts(place, "umount", str(folder))
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.chaos import LONGEST_S, Chaos
-from tests.lab.chaos_rack import ChaosRack
+from benchmarks.lab.chaos import LONGEST_S, Chaos
+from benchmarks.lab.chaos_rack import ChaosRack
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2 * LONGEST_S)]
 

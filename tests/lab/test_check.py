@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.lab.lab import Lab
 from fabric.checks.needs import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.finding import Severity, folded
 from fabric.model.topology import Host
 from tests.conftest import dgx_platform
-from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import Lab
+from benchmarks.lab.processes import until
+from benchmarks.lab.sshd import make_key, public_key
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.ports import Ended, run_once
-from tests.hosts.observing import until
-from tests.lab.lab import Lab
-from tests.lab.sshd import make_key, public_key
 
 pytestmark = pytest.mark.lab
 

@@ -9,10 +9,10 @@ from shutil import which
 
 import pytest
 
+from benchmarks.lab.change_rack import LEASE_S, ended
+from benchmarks.lab.namespaces import until
 from fabric.tools import mlxreg
-from tests.lab.change_rack import LEASE_S, ended
 from tests.lab.ibsim import IbSim, missing
-from tests.lab.namespaces import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.killed_runs import killed_and_resumed, spawned, whole_run
+from benchmarks.lab.namespaces import inside
+from benchmarks.lab.rack import Rack
 from fabric.model.inventory import Fault
-from tests.engine.killed_runs import killed_and_resumed, spawned, whole_run
-from tests.lab.namespaces import inside
-from tests.lab.rack import Rack
 
 pytestmark = pytest.mark.lab
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lab.change_rack import ChangeRack
-from tests.lab.kills import Victims, on_all
+from benchmarks.lab.change_rack import ChangeRack
+from benchmarks.lab.kills import Victims, on_all
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from benchmarks.lab.namespaces import inside
+from benchmarks.lab.rack import Rack
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault
 from fabric.ports import Ended, Ready, run_once
 from tests.hosts.observing import collected
-from tests.lab.namespaces import inside
-from tests.lab.rack import Rack
 
 pytestmark = pytest.mark.lab
 
@@ -75,10 +74,3 @@ def test_faults_reach_the_executor(reached: tuple[Rack, SshExecutor]) -> None:
         run_once(executor, Command("gpu003", ("hostname",), 1))
     with pytest.raises(HostUnreachable, match="connection refused"):
         run_once(executor, Command("gpu004", ("hostname",), 20))
-
-
-def test_a_command_line_runs_in_the_orchestrators_namespace(rack: MakeRack) -> None:
-    """What ``run`` starts sees the lab's network and nothing else."""
-    made = rack(hosts=1)
-    shown = json.loads(made.run(("ip", "-j", "-4", "address", "show", "eth0")).stdout)
-    assert shown[0]["addr_info"][0]["local"] == "10.77.0.250"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.rack import Rack
 from fabric.model.inventory import Fault
-from tests.lab.rack import Rack
 from tests.places import SCENARIOS
 
 pytestmark = pytest.mark.lab

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import paramiko
 import pytest
 
+from benchmarks.lab.lab import Lab
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.inventory import SshSettings
 from tests.hosts.contract import ExecutorContract
-from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import Lab, own_environment
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
+from benchmarks.lab.sshd import children, make_key
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost, run_once
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
-from tests.lab.lab import Lab, own_environment
-from tests.lab.sshd import children, make_key
+from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.lab
 
@@ -135,23 +136,6 @@ def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: SshExecutor, orch
     assert isinstance(last.error, HostUnreachable)
     assert last.at_s - begun_s < 9  # 1 s and 6 s of grace
     assert run_once(executor, Command("h2", ("true",), 10)).exit_status == 0
-
-
-def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: SshExecutor, orchestrator: Lab) -> None:
-    """The watchdog here does what the host's own deadline cannot."""
-    server, token = orchestrator.sshd["h2"], f"frozen-{os.getpid()}"
-    ticket = executor.start(lingering(token, "h2", timeout_s=4.0))  # time to begin on a busy machine, too
-    assert until(lambda: bool(running_with(token)))
-    begun_s = executor.now()
-    server.freeze()
-    try:
-        ((last,),) = collected(executor, [ticket]).values()
-    finally:
-        server.thaw()
-    assert isinstance(last, Lost)
-    assert "waiting for sleep: the host said nothing within 10 s" in str(last.error)
-    assert last.at_s - begun_s < 12
-    assert until(lambda: not processes_with(token)), processes_with(token)
 
 
 def test_cut_cable_is_noticed_without_a_word(executor: SshExecutor, orchestrator: Lab) -> None:

@@ -188,7 +188,7 @@ def by_claim(of: Probe) -> Iterator[Part]:
     return (("claim", name) for name in of.claims)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(budget=st.integers(1, 330))
 def test_planned_again_from_its_phases_it_is_the_very_same_plan(mixed: tuple[Scenario, Inventory], budget: int) -> None:
     scenario, inventory = mixed
@@ -215,7 +215,7 @@ def test_a_round_that_there_is_not_is_refused(kept_rounds: tuple[int, ...]) -> N
         assembled([replace(one, phase=replace(one.phase, kept=kept_rounds))])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rounds=st.lists(st.tuples(st.integers(1, 60), st.sets(st.sampled_from("abcdefgh"))), min_size=1, max_size=12),
     budget=st.integers(1, 300),

@@ -76,11 +76,11 @@ def test_links_on_no_route_are_named_and_the_others_are_loaded() -> None:
 
 
 UNEVEN = {
-    "fewer RNICs than uplinks": ClosSpec(64, 8, 16, 32, 2, 0, 0, True, 400.0, 400.0),
+    "fewer RNICs than uplinks": ClosSpec(32, 4, 8, 16, 2, 0, 0, True, 400.0, 400.0),
     "not a divisor": ClosSpec(96, 4, 24, 32, 2, 0, 0, True, 400.0, 400.0),
     "two to one": ClosSpec(64, 8, 32, 16, 2, 0, 0, True, 400.0, 400.0),
     "three to one": ClosSpec(64, 8, 32, 10, 2, 0, 0, True, 400.0, 400.0),
-    "a leaf that is half full": ClosSpec(40, 8, 16, 16, 2, 0, 0, True, 400.0, 400.0),
+    "a leaf that is half full": ClosSpec(10, 2, 4, 4, 2, 0, 0, True, 400.0, 400.0),
     "faster uplinks": ClosSpec(64, 8, 16, 8, 2, 0, 0, True, 400.0, 800.0),
     "few cores": ClosSpec(512, 8, 32, 32, 3, 32, 16, True, 400.0, 400.0),
 }
@@ -115,7 +115,7 @@ def test_each_rnic_sends_once_and_receives_once_a_stage() -> None:
 
 
 def test_the_bound_is_what_a_leaf_with_half_its_rnics_forces() -> None:
-    """Sixteen uplinks and eight senders below: two stages, whatever the plan."""
+    """Four uplinks and two senders below: two stages, whatever the plan."""
     _, net, plan = planned(UNEVEN["a leaf that is half full"], "updn")
     assert plan.bound == 2
     assert stage_bound(net, net.tier == 2) == 2

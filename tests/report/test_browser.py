@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chromium import PATH, Chromium
 from fabric.app.analyze import reopened
 from fabric.report.html import heat
 from fabric.report.html.page import compared_page, page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import side_by_side
-from tests.report.chromium import PATH, Chromium
 from tests.report.shown import hostile, run_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(PATH is None, reason="no Chromium here")]

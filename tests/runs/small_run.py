@@ -9,13 +9,12 @@ from typing import Any
 import orjson
 
 from fabric.app.prepare import Given, prepare
-from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
 from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
+from tests.builders import Watcher, gone_on
 from tests.places import INVENTORY
-from tests.scenario.changing import Watcher
 
 NAME = "small"
 
@@ -60,13 +59,7 @@ def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = No
 
 def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:
     """Resume its newest run."""
-    return resume(
-        look(folder / "results" / NAME, force=force),
-        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
-        observer=Watcher(),
-        say=(said if said is not None else []).append,
-        reports=False,
-    )
+    return gone_on(folder / "results" / NAME, force=force, say=(said if said is not None else []).append)
 
 
 def run_of(folder: Path) -> Path:

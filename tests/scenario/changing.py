@@ -10,15 +10,13 @@ from fabric.app.prepare import Asked
 from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
-from fabric.model.probe import ProbeResult
 from fabric.model.verdict import JudgedRun
-from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
 from tests import builders
+from tests.builders import Watcher
 from tests.places import INVENTORY
 
 POD = INVENTORY / "pod-64.yaml"
@@ -38,42 +36,11 @@ phases:
 BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
 
 
-class Watcher:
-    """Remembers what became of changes, and how often somebody interrupted."""
-
-    def __init__(self) -> None:
-        self.states: list[tuple[str, str]] = []
-        self.interruptions: list[tuple[int, int]] = []
-
-    def phase_started(self, plan: PhasePlan) -> None:
-        """Nothing to do."""
-
-    def probe_finished(self, result: ProbeResult) -> None:
-        """Nothing to do."""
-
-    def out_of_run(self, component: str, reason: str) -> None:
-        """Nothing to do."""
-
-    def back_in_run(self, host: str, reason: str) -> None:
-        """Nothing to do."""
-
-    def measured_again(self, parts: Sequence[str], tests: int) -> None:
-        """Nothing to do."""
-
-    def change_state(self, change: Change, state: str, reason: str) -> None:
-        """Remember it."""
-        self.states.append((change.kind, state))
-
-    def interrupted(self, open_changes: int, again: int) -> None:
-        """Remember it."""
-        self.interruptions.append((open_changes, again))
-
-
 class Watched:
     """A mock executor whose commands are seen before they start; ``on_start`` may answer with an error instead."""
 
     def __init__(self, inner: Executor, on_start: Callable[[Command], HostUnreachable | None]) -> None:
-        self._inner, self._on_start = inner, on_start
+        self._inner, self.on_start = inner, on_start
         self._lost: list[Lost] = []
         self._ticket = -1
         assert isinstance(inner, MockExecutor)
@@ -85,7 +52,7 @@ class Watched:
 
     def start(self, command: Command) -> Ticket:
         """Start it, or lose it at once."""
-        error = self._on_start(command)
+        error = self.on_start(command)
         if error is None:
             return self._inner.start(command)
         self._ticket -= 1
@@ -112,14 +79,22 @@ class Watched:
         self._inner.close()
 
 
+def small_pod(folder: Path, *, via: str = "gpu064") -> Path:
+    """The inventory of the pod, and its baselines: eight hosts in two units under eight spines are enough."""
+    shutil.copytree(POD.parent / "baselines", folder / "inventory" / "baselines", dirs_exist_ok=True)
+    text = POD.read_text().replace("via: gpu064", f"via: {via}").replace("spine[00-15]", "spine[00-07]")
+    text = text.replace("gpu[001-064]", "gpu[001-004,061-064]").replace("hosts_per_unit: 16", "hosts_per_unit: 4")
+    file = folder / "inventory" / POD.name
+    file.write_text(text.replace("su[0-3]", "su[0-1]"))
+    return file
+
+
 def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064") -> Asked:
     """The scenario with these changes in its second phase; switches are reached from *via*."""
     folder.mkdir(exist_ok=True)
-    shutil.copytree(POD.parent, folder / "inventory", dirs_exist_ok=True)
-    pod = folder / "inventory" / POD.name
-    pod.write_text(pod.read_text().replace("via: gpu064", f"via: {via}"))
+    pod = small_pod(folder, via=via)
     path = folder / "drill.yaml"
-    path.write_text(SCENARIO.format(inventory=folder / "inventory" / POD.name, changes=changes, more=more))
+    path.write_text(SCENARIO.format(inventory=pod, changes=changes, more=more))
     return builders.asked(path)
 
 
@@ -131,6 +106,7 @@ def run(
     via: str = "gpu064",
     on_start: Callable[[Command], HostUnreachable | None] = lambda command: None,
     watcher: Watcher | None = None,
+    reports: bool = False,
 ) -> tuple[JudgedRun, Watched]:
     """Run it on the mock; the judged run and the executor, with the world as the run left it."""
     made: list[Watched] = []
@@ -146,10 +122,11 @@ def run(
         results=folder / "results",
         seed=1,
         observer=watcher or Watcher(),
+        reports=reports,
     )
     return judged, made[0]
 
 
 def injecting(executor: Watched, host: str = "gpu001", device: str = "mlx5_0") -> bool:
     """Whether a port of the simulated fabric sends errors, as the port itself knows."""
-    return executor.mock._world.rack.ports.of_adapter(host, device).injection is not None
+    return executor.mock.world.rack.ports.of_adapter(host, device).injection is not None

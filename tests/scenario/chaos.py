@@ -18,7 +18,7 @@ from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.runs.events import EVENTS, Event, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
-from tests.scenario.changing import Watcher
+from tests.builders import Watcher
 
 INVENTORY = """\
 name: chaos

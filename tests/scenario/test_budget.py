@@ -9,14 +9,12 @@ import pytest
 from fabric.app.analyze import analyze
 from fabric.app.compare import compare
 from fabric.app.prepare import Given, prepare
-from fabric.app.resume import look, resume
 from fabric.engine.observer import Observer
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan
 from fabric.runs.events import read_events
 from fabric.runs.past_run import read_past_run
-from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY
 from tests.runs.small_run import begun_after, finished
@@ -106,13 +104,7 @@ def test_one_that_was_interrupted_goes_on_as_it_was_asked(runs: Runs, whole: Jud
     run = runs.newest
     assert str(run) != whole.path
     seen = len(list(read_events(run / "events.jsonl")))
-    judged = resume(
-        look(run, force=False),
-        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
-        observer=Acts(),
-        say=lambda _: None,
-        reports=False,
-    )
+    judged = builders.gone_on(run)
     assert {name.split("/")[0] for name in begun_after(run, seen)} == {"soak-r2"}
     assert set(finished(run)) == probes_of(runs.asked.plan)
     assert judged.verdict.reasons == whole.verdict.reasons

@@ -47,12 +47,12 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     return run(folder, asked, Acts())
 
 
-ROUNDS = (5, pytest.param(12, marks=pytest.mark.slow))
+ROUNDS = (4, pytest.param(12, marks=pytest.mark.slow))
 """Few rounds are judged by their limits alone; from eight on parts have a course over time as well."""
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize(("kind", "factor"), [("slow", 0.6), ("broken", 1.0)])
+@pytest.mark.parametrize(("kind", "factor"), [pytest.param("slow", 0.6, marks=pytest.mark.slow), ("broken", 1.0)])
 def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
     tmp_path: Path, rounds: int, kind: str, factor: float
 ) -> None:
@@ -65,6 +65,7 @@ def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
     assert bad == {"su0-leaf3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: Path, rounds: int) -> None:
     (one,) = soaked(tmp_path, rounds, Fault("gpu003/pcie1", "slow", 0.6)).verdict.suspects

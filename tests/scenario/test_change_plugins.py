@@ -72,10 +72,6 @@ def rewritten(journal: Path, **fields: object) -> None:
 
 
 def test_a_kind_of_another_package_is_planned_made_and_taken_back(tmp_path: Path) -> None:
-    status, said, wrong = fabric(tmp_path, GOOD, PLUGINS, "plan", "--json")
-    assert status == 0, wrong
-    (change,) = json.loads(said)["phases"][0]["changes"]
-    assert (change["kind"], change["params"]["ticket"], change["hosts"]) == ("unplugged", "T-1", ["gpu001"])
     _, said, wrong = fabric(tmp_path, GOOD, PLUGINS, "run", "--results", str(tmp_path / "results"), "--yes")
     (journal,) = (tmp_path / "results").rglob(JOURNAL)
     assert not open_changes(journal), said + wrong
@@ -84,18 +80,17 @@ def test_a_kind_of_another_package_is_planned_made_and_taken_back(tmp_path: Path
     assert "unplugged for T-1" in said
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (GOOD.replace("ticket", "tikcet"), ["unknown key 'tikcet'; did you mean 'ticket'?", "'ticket' is required"]),
-        (GOOD.replace("unplugged", "unpluged"), ["unknown change 'unpluged'; did you mean 'unplugged'?; expected ber"]),
-        (GOOD.replace("T-1", "T-1, at: 5"), ["expected a duration"]),
-    ],
-)
-def test_its_mistakes_are_told_as_those_of_our_own_are(tmp_path: Path, change: str, said: list[str]) -> None:
-    status, _, wrong = fabric(tmp_path, change, PLUGINS, "plan")
+def test_its_mistakes_are_told_as_those_of_our_own_are(tmp_path: Path) -> None:
+    mistakes = (("ticket", "tikcet"), ("unplugged", "unpluged"), ("T-1", "T-1, at: 5"))
+    status, _, wrong = fabric(tmp_path, ", ".join(GOOD.replace(*one) for one in mistakes), PLUGINS, "plan")
     assert status == 2
-    assert all(text in wrong for text in said), wrong
+    for text in (
+        "unknown key 'tikcet'; did you mean 'ticket'?",
+        "'ticket' is required",
+        "unknown change 'unpluged'; did you mean 'unplugged'?; expected ber",
+        "expected a duration",
+    ):
+        assert text in wrong, wrong
     assert "pulled.yaml:6: " in wrong
 
 

@@ -9,14 +9,11 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
-from fabric.app.resume import look, resume
-from fabric.model.inventory import Fault, Inventory, TimedFault
+from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN
 from fabric.model.verdict import JudgedRun
-from fabric.ports import Executor
 from fabric.runs.events import read_events, replanned
-from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run, run_of
@@ -104,13 +101,7 @@ def test_a_run_that_goes_on_knows_who_dipped_before(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts(second, lambda: (run_of(tmp_path) / "STOP").touch()))
     so_far = len(again(tmp_path))
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    judged = resume(
-        look(run_of(tmp_path), force=True), make_executor=make, observer=Acts(), say=lambda _: None, reports=False
-    )
+    judged = builders.gone_on(run_of(tmp_path), force=True)
     assert len(again(tmp_path)) > so_far > 0
     assert [one.component for one in judged.verdict.suspects] == [one.component for one in whole.verdict.suspects]
 

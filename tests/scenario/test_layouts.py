@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.places import INVENTORY, ROOT, SCENARIOS
+from tests.places import INVENTORY, ROOT
+from tests.scenario.test_self_check import SCENARIO, fabric
 
 pytestmark = pytest.mark.slow
-
-SCENARIO = SCENARIOS / "self-check.yaml"
 
 SWITCHED = """\
     pcie_switches: [{name: "pcie[0-1]", numa: 0}, {name: "pcie[2-3]", numa: 1}]
@@ -68,17 +64,7 @@ def run(folder: Path, text: str, *argv: str) -> dict[str, Any]:
     """The verdict of a self-check of an inventory on the simulated rack."""
     shutil.copytree(INVENTORY / "baselines", folder / "baselines")
     (folder / "rack.yaml").write_text(text)
-    code = "from fabric.cli.main import run; run()"
-    command = [sys.executable, "-c", code, "run", str(SCENARIO), "--inventory", "rack.yaml", "--backend", "mock"]
-    done = subprocess.run(
-        [*command, "--json", *argv],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    done = fabric("run", SCENARIO, "--inventory", "rack.yaml", "--backend", "mock", "--json", *argv, cwd=folder)
     document: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == document["exit_code"]
     return document

@@ -9,17 +9,14 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
-from fabric.app.resume import look, resume
 from fabric.app.status import readmit
 from fabric.errors import ConfigError
-from fabric.model.inventory import Fault, Inventory, TimedFault
+from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
-from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import Event, read_events
-from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY
 
@@ -112,14 +109,6 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert judged.verdict.outcome is Outcome.FAIL
 
 
-def test_who_lost_its_partner_is_given_another(tmp_path: Path) -> None:
-    """Nobody else of its pairs is measured less."""
-    run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
-    instead = [event for event in events(tmp_path, "replanned") if event["phase"] == "soak-r3"]
-    assert instead
-    assert all(BAD in event["instead_of"] and BAD not in event["hosts"] for event in instead)
-
-
 def test_one_bad_round_is_not_enough(tmp_path: Path) -> None:
     passing = TimedFault(0.0, _begins_s(tmp_path, "soak-r2"), SLOW)
     judged = run(tmp_path, prepared(tmp_path, passing), Acts())
@@ -143,14 +132,6 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
     component = next(one for one in judged.verdict.components if one.component == BAD)
     assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
     assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
-
-
-def test_a_host_that_is_readmitted_in_the_last_round_is_said_not_to_be_measured_again(tmp_path: Path) -> None:
-    faults = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
-    judged = run(tmp_path, faults, Acts(f"soak-r{ROUNDS}", lambda: _readmit(tmp_path)))
-    (line,) = (reason for reason in judged.verdict.reasons if "readmitted after" in reason)
-    assert "was not measured since: what was measured before stands" in line
-    assert judged.verdict.outcome is Outcome.FAIL
 
 
 def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:
@@ -201,13 +182,7 @@ def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts("soak-r4", lambda: (run_of(tmp_path) / "STOP").touch()))
-    path = run_of(tmp_path)
-    found = look(path, force=True)
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    judged = resume(found, make_executor=make, observer=Acts(), say=lambda _: None, reports=False)
+    judged = builders.gone_on(run_of(tmp_path), force=True)
     assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
 
@@ -218,13 +193,7 @@ def test_who_is_readmitted_when_no_round_is_left_is_judged_by_what_was_measured(
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts(f"soak-r{ROUNDS}", lambda: (run_of(tmp_path) / "STOP").touch()))
     assert not readmit(run_of(tmp_path), [BAD]).at_work
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    judged = resume(
-        look(run_of(tmp_path), force=True), make_executor=make, observer=Acts(), say=lambda _: None, reports=False
-    )
+    judged = builders.gone_on(run_of(tmp_path), force=True)
     assert events(tmp_path, "readmitted")
     assert judged.verdict.outcome is Outcome.FAIL
     assert judged.verdict.suspects[0].component.startswith(BAD)

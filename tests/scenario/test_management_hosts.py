@@ -10,7 +10,8 @@ from fabric.app.run import run
 from fabric.model.outcome import Outcome
 from fabric.wiring import BACKENDS
 from tests import builders
-from tests.scenario.changing import POD, SCENARIO, Watched, Watcher
+from tests.builders import Watcher
+from tests.scenario.changing import POD, SCENARIO, Watched
 
 MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
 

@@ -12,7 +12,6 @@ import pytest
 from fabric.app import run as app
 from fabric.app.analyze import analyze
 from fabric.app.restore import in_order, restore
-from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
 from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_when_told_to_end
@@ -24,8 +23,8 @@ from fabric.report.verdict_json import exit_code
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
-from fabric.wiring import BACKENDS
-from tests.scenario.changing import Watched, Watcher, prepared, run
+from tests.builders import Watcher, gone_on
+from tests.scenario.changing import Watched, prepared, run
 from tests.scenario.test_changes import mock, no_way_back, verb
 
 CHANGE = "during/ber.gpu001/mlx5_0"
@@ -111,12 +110,7 @@ def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monke
     path = left(tmp_path)
     interrupting(monkeypatch, Journal, "record", signal.SIGINT)
     with pytest.raises(Interrupted, match="fabric resume"):
-        resume(
-            look(path, force=True),
-            make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
-            observer=Watcher(),
-            say=lambda text: None,
-        )
+        gone_on(path, force=True)
     assert not open_changes(path / JOURNAL)
 
 

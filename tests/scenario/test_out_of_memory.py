@@ -20,9 +20,10 @@ from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.runs.journal import JOURNAL
 from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
+from tests.builders import Watcher
 from tests.cli.command_line import called
 from tests.places import ROOT, SCENARIOS
-from tests.scenario.changing import BER, Watched, Watcher, prepared, run
+from tests.scenario.changing import BER, Watched, prepared, run
 from tests.scenario.test_changes import verb
 
 MIB = 1 << 20

@@ -23,7 +23,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Earlier the rack was good three times, then one RNIC was slow."""
     folder = tmp_path_factory.mktemp("failed")
     for number in range(3):
-        checked(folder, seed=10 + number, name=f"past-{number}")
+        checked(folder, seed=10 + number, name=f"past-{number}", hosts="gpu003")
     return checked(folder, BAD)
 
 

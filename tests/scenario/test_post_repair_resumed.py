@@ -10,10 +10,9 @@ import pytest
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Given
 from fabric.app.repair import decided, prepare_repair
-from fabric.app.resume import look, resume
+from fabric.app.resume import look
 from fabric.errors import ConfigError
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
+from tests.builders import gone_on
 from tests.runs.small_run import begun_after, cut_after, finished
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
@@ -58,29 +57,18 @@ def repaired(validation: tuple[Path, Path]) -> Path:
     return run
 
 
-def go_on(run: Path) -> None:
-    """Resume it without force."""
-    resume(
-        look(run, force=False),
-        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
-        observer=ConsoleProgress(quiet=True),
-        say=lambda _: None,
-        reports=False,
-    )
-
-
 def cut_and_gone_on(run: Path, which: int) -> None:
     """It decides as if undisturbed, and what was measured stays."""
     undisturbed = decided(reopened(run))
     seen = cut_after(run, "finished", which)
     before = finished(run)
-    go_on(run)
+    gone_on(run)
     assert decided(reopened(run)).decision is undisturbed.decision
     assert {name: finished(run)[name] for name in before} == before
     assert not begun_after(run, seen).intersection(before)
 
 
-@pytest.mark.parametrize("which", [0, 9, 200])
+@pytest.mark.parametrize("which", [0, pytest.param(200, marks=pytest.mark.slow)])
 def test_it_goes_on_unforced_and_decides_as_if_undisturbed(repaired: Path, which: int) -> None:
     cut_and_gone_on(repaired, which)
 
@@ -92,7 +80,7 @@ def test_of_a_host_that_is_still_bad_it_decides_as_if_undisturbed(failed: Path, 
 def test_the_run_that_failed_the_host_need_not_be_there_any_more(repaired: Path) -> None:
     cut_after(repaired, "finished", 9)
     shutil.rmtree(repaired.parents[1] / "check")
-    go_on(repaired)
+    gone_on(repaired)
     assert decided(reopened(repaired)).decision.value == "ACCEPT"
 
 

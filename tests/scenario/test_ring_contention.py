@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from statistics import fmean, pstdev
 
 import pytest
 
-from tests.places import INVENTORY, ROOT
+from tests.cli.command_line import Said
+from tests.places import INVENTORY
+from tests.scenario.test_self_check import fabric
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +26,7 @@ phases:
 """
 
 
-def run(folder: Path, engine: str, *argv: str | Path) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, engine: str, *argv: str | Path) -> Said:
     """Run the scenario on the pod under one routing."""
     folder.mkdir(exist_ok=True)
     shutil.copytree(INVENTORY, folder / "inventory", dirs_exist_ok=True)
@@ -35,11 +34,7 @@ def run(folder: Path, engine: str, *argv: str | Path) -> subprocess.CompletedPro
     scenario.write_text(SCENARIO)
     path = folder / "inventory" / "pod-64.yaml"
     path.write_text(re.sub(r"mock: .*", f"mock: {{routing: {engine}}}", path.read_text()))
-    command = [sys.executable, "-c", "from fabric.cli.main import run; run()", "run", scenario, "--inventory", path]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*command, *argv], cwd=folder, capture_output=True, text=True, timeout=60, env=env, check=False
-    )
+    return fabric("run", scenario, "--inventory", path, *argv, cwd=folder)
 
 
 def bandwidths(folder: Path, engine: str) -> list[float]:

@@ -17,8 +17,9 @@ from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
 from tests import builders
+from tests.builders import Watcher
 from tests.places import SHIPPED_BASELINES
-from tests.scenario.changing import Watched, Watcher
+from tests.scenario.changing import Watched
 
 RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
 INVENTORY = f"""\
@@ -106,8 +107,8 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
     assert {result.state for result in judged.verdict.changes} == {"reverted"}, watcher.reasons
     (expected,) = judged.verdict.expectations
     assert expected.outcome is Outcome.PASS, expected
-    switches = executor.mock._world.rack.nvue
-    for name in executor.mock._world.rack.topology.switches:
+    switches = executor.mock.world.rack.nvue
+    for name in executor.mock.world.rack.topology.switches:
         switch = switches.of(name)
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied

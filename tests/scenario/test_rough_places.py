@@ -57,15 +57,6 @@ def test_full_output_is_an_error_of_ours(run: Path, words: str) -> None:
     assert done.stderr.splitlines()[-1].startswith("error: standard output: cannot write")
 
 
-def test_results_in_the_way(tmp_path: Path) -> None:
-    """A results folder that cannot be written is a clear error before anything is run."""
-    (tmp_path / "results").write_text("a file")
-    done = shell(f"fabric run {SCENARIO}", tmp_path)
-    assert done.returncode == 3
-    assert "cannot write" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_latest_in_the_way(tmp_path: Path) -> None:
     """A folder called latest is left alone, and the run is made all the same."""
     (tmp_path / "results/self-check/latest/mine").mkdir(parents=True)

@@ -9,15 +9,12 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked, Given, prepare
-from fabric.app.resume import look, resume
 from fabric.app.status import status
-from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import FilledTime
 from fabric.plan.plan import plan_scenario
-from fabric.ports import Executor
 from fabric.runs.events import read_events
-from fabric.wiring import BACKENDS
+from tests.builders import gone_on
 from tests.places import SCENARIOS
 from tests.scenario.test_left_out import Acts, prepared, run, run_of
 
@@ -60,12 +57,7 @@ def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> No
     asked = shortened(prepared(tmp_path), within_s)
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts("soak-r2", lambda: (run_of(tmp_path) / "STOP").touch()))
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    found = look(run_of(tmp_path), force=True)
-    judged = resume(found, make_executor=make, observer=Acts(), say=lambda _: None, reports=False)
+    judged = gone_on(run_of(tmp_path), force=True)
     assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2", "soak-r2"]
     assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
     assert judged.verdict.outcome is Outcome.PASS

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.self_check import measure
-from tests.places import INVENTORY, ROOT, SCENARIOS
+from tests.cli.command_line import Said, called
+from tests.places import INVENTORY, SCENARIOS
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +18,9 @@ SCENARIO = SCENARIOS / "self-check.yaml"
 HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
 
 
-def fabric(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a folder of the test's own."""
-    command = [sys.executable, "-c", "from fabric.cli.main import run; run()", *map(str, argv)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100, env=env, check=False)
+def fabric(*argv: str | Path, cwd: Path) -> Said:
+    """The command line in a folder of the test's own."""
+    return called([str(word) for word in argv], cwd)
 
 
 def verdict(*argv: str | Path, cwd: Path) -> dict[str, Any]:
@@ -38,13 +34,6 @@ def verdict(*argv: str | Path, cwd: Path) -> dict[str, Any]:
 def names(document: dict[str, Any]) -> list[str]:
     """Which components are suspected."""
     return sorted(suspect["component"] for suspect in document["suspects"])
-
-
-def test_demo_rack_names_exactly_its_two_faults(tmp_path: Path) -> None:
-    """The demo rack fails, and the two planted faults are the two suspects."""
-    document = verdict(cwd=tmp_path)
-    assert document["exit_code"] == 1
-    assert names(document) == ["gpu003/mlx5_2->numa1-gpus", "gpu006/gpu5:nvlink"]
 
 
 def test_healthy_rack_passes(tmp_path: Path) -> None:
@@ -222,6 +211,6 @@ def test_json_is_one_document_also_when_it_fails(tmp_path: Path, argv: list[str]
 def test_four_times_the_hosts_cost_hardly_more_than_four_times_the_work(tmp_path: Path) -> None:
     """CPU seconds, plan to verdict; what is unlucky on a busy machine may try again."""
     tries = 3
-    while (grown := measure(512, tmp_path).cpu_s / measure(128, tmp_path).cpu_s) > 4.8:
+    while (grown := measure(256, tmp_path).cpu_s / measure(64, tmp_path).cpu_s) > 4.8:
         tries -= 1
-        assert tries, f"512 hosts take {grown:.1f} times as long as 128"
+        assert tries, f"256 hosts take {grown:.1f} times as long as 64"

@@ -15,6 +15,7 @@ CASES = [
     Case("-> /dev/zero", f"{ENDED}/events.jsonl", "report"),
     Case("FIFO", f"{ENDED}/measurements.parquet", "history"),
 ]
+pytestmark = pytest.mark.slow  # tests/runs/test_plain_file.py says it of every reader
 
 
 @pytest.fixture(scope="module")

@@ -127,7 +127,7 @@ def test_no_way_is_a_network_error(kit, engine: str) -> None:
     one = world(two_units(kit, spines=1), Fault("spine0", "broken"), engine=engine)
     (ended,) = kit.played(one, [(0.0, "gpu000", line(*A_TO_B))])
     assert (ended.exit_status, "Got completion from peer" in ended.stdout) == (3, True)
-    assert measured(kit, one, line("gpu000", "gpu001"), starts_s=(one._timeline.now_s,))[0] > 3000
+    assert measured(kit, one, line("gpu000", "gpu001"), starts_s=(one.rack.timeline.now_s,))[0] > 3000
 
 
 def test_no_regular_network_limits_nothing(kit) -> None:

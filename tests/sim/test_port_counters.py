@@ -33,7 +33,7 @@ def counted(world: World, at_s: float) -> tuple[int, int, int]:
     return counts.corrected_errors, counts.effective_errors, sum(lanes(counts))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(stretches=STRETCHES)
 def test_in_any_window_no_more_errors_were_put_right_or_left_than_there_were(
     stretches: list[tuple[float, Injection | None]],

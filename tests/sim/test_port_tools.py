@@ -19,7 +19,7 @@ TYPED = (
 WORDS = tuple(TYPED.split(" "))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     lines=st.lists(st.tuples(st.sampled_from(sorted(TOOLS)), st.lists(st.sampled_from(WORDS), max_size=8)), max_size=6),
     layer=st.sampled_from(["infiniband", "ethernet"]),

@@ -49,7 +49,7 @@ def begun(site, timeline, plan):
     return site, flows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(plan=plans)
 def test_capacities_hold_and_bytes_are_conserved(kit, plan):
     """At every moment each capacity carries at most itself; each average times its time is the sum of what ran."""
@@ -80,7 +80,7 @@ def test_capacities_hold_and_bytes_are_conserved(kit, plan):
             assert carried[flow] == pytest.approx(flow.need_gb, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(starts=st.lists(st.floats(0.0, 1e6), min_size=8, max_size=8), seed=st.integers(0, 2**64 - 1))
 def test_an_unshared_path_gives_the_same_text_whenever_it_runs(kit, starts, seed):
     """Eight RNICs on eight hosts, in any order and at any time: byte for byte what each says alone."""

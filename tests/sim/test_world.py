@@ -97,7 +97,7 @@ def test_ended_processes_are_forgotten(kit):
     """What has ended leaves nothing behind but a count of starts."""
     world = kit.world()
     kit.played(world, [line for number in range(50) for line in kit.pair(10.0 * number, "gpu001", "mlx5_0", port=9)])
-    assert world._timeline.alive == {}
+    assert world.rack.timeline.alive == {}
     assert world.next_s() is None
     site = world.rack.hosts.site("gpu001")
     assert (site.flows, site.servers, set(site.users), len(site.starts)) == ([], {}, {0}, 2)

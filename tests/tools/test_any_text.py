@@ -70,7 +70,7 @@ def written(text: str, factors: tuple[float, ...]) -> set[float]:
     return {float(number) * factor for number in NUMBER.findall(plain) for factor in factors}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(any_text(NCCL))
 def test_nccl_tests_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth or time that is not in the text."""
@@ -86,7 +86,7 @@ def test_nccl_tests_of_any_text(text: str) -> None:
     assert all(failure.text in text or failure.kind == "wrong_result" or "\x1b" in text for failure in log.failures)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(any_text(PERFTEST))
 def test_perftest_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth that is not in the text."""
@@ -121,7 +121,7 @@ def test_a_log_cut_anywhere_is_read(text: str) -> None:
         assert rows(text[:length]) <= whole, length
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(any_text(NCCL + PERFTEST))
 def test_each_parser_takes_the_others_text(text: str) -> None:
     """Whatever was mixed up."""

@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent import session
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
 from fabric.model.command import Command
-from fabric.ports import Ended, Lost, Sampled, Source, run_once
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from fabric.ports import Lost, Sampled, Source, run_once
+from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.slow
 
@@ -139,34 +137,6 @@ def test_a_killed_agent_is_lost_and_replaced(make: Make) -> None:
     assert run_once(executor, Command("h", ("true",), 10)).exit_status == 0
 
 
-@pytest.mark.lab  # takes most of a minute
-def test_killed_orchestrators_leave_nothing_behind() -> None:
-    """Twenty are killed at different moments: 0 processes are left each time."""
-    left: list[str] = []
-    for number in range(20):
-        left += killed_orchestrator(f"orchestrator-{os.getpid()}-{number}", wait_for_start=number % 2 == 0)
-    assert left == []
-
-
-def killed_orchestrator(token: str, *, wait_for_start: bool) -> list[str]:
-    """Start commands that ignore TERM, kill the orchestrator when they run, or sooner; what is left."""
-    program = (
-        "import sys; from fabric.hosts.process import ProcessExecutor; from fabric.model.command import Command\n"
-        "e = ProcessExecutor()\n"
-        "stubborn = ('sh', '-c', 'trap \"\" TERM HUP; sleep 61 & sleep 62')\n"
-        f"for n in range(3): e.start(Command('h', stubborn, 70, (('{TOKEN_NAME}', '{token}'),)))\n"
-        "print('started', flush=True)\n"
-        "e.wait(e.now() + 60)"
-    )
-    with subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE) as orchestrator:
-        assert orchestrator.stdout is not None
-        assert orchestrator.stdout.readline() == b"started\n"
-        if wait_for_start:
-            assert until(lambda: len(running_with(token)) == 9)
-        orchestrator.send_signal(signal.SIGKILL)
-    return [] if until(lambda: not processes_with(token)) else processes_with(token)
-
-
 def test_a_hundred_megabytes_of_output_cost_us_the_cap(make: Make) -> None:
     """Both ends drop what is beyond it."""
     executor = make()
@@ -223,18 +193,6 @@ def test_an_unreachable_host_is_tried_again_later(make: Make, tmp_path: Path) ->
     ticket = executor.start_sampling("h", [Source("/proc/loadavg")], 0.1)
     assert run_once(executor, Command("h", ("echo", "up"), 5)).stdout == "up\n"
     executor.stop_sampling(ticket)
-
-
-def test_sixty_commands_at_once_begin_at_once(make: Make) -> None:
-    """No pool limits what runs: sixty sleeps of a second end together."""
-    executor = make()
-    begun_s = time.monotonic()
-    tickets = [executor.start(Command("h", ("sleep", "1"), 30)) for _ in range(60)]
-    ends = [one for (one,) in collected(executor, tickets).values()]
-    assert all(isinstance(one, Ended) for one in ends)
-    spans = [(one.result.started_s, one.result.ended_s) for one in ends if isinstance(one, Ended)]
-    assert max(start for start, _ in spans) < min(end for _, end in spans), "they did not all run at one time"
-    assert time.monotonic() > begun_s
 
 
 def parent_of(token: str) -> int:

@@ -22,13 +22,13 @@ def host_of(one):
 
 
 def test_the_rate_is_the_one_asked_for_over_many_seeds(kit):
-    """200 hosts, 30 days, 100 seeds; the tolerance is three standard errors of clustered counts."""
+    """200 hosts, 30 days, 40 seeds; the tolerance is three standard errors of clustered counts."""
     topology, rate = fleet(kit, 200), 6.50e-3
-    counts = [sum(not one.companion for one in failures(topology, seed, rate, 720.0)) for seed in range(100)]
+    counts = [sum(not one.companion for one in failures(topology, seed, rate, 720.0)) for seed in range(40)]
     mean, expected = sum(counts) / len(counts), 200 * 30 * rate
     variance = sum((count - mean) ** 2 for count in counts) / (len(counts) - 1)
     assert mean == pytest.approx(expected, abs=3 * (variance / len(counts)) ** 0.5)
-    assert (variance / len(counts)) ** 0.5 < 0.15 * expected
+    assert (variance / len(counts)) ** 0.5 < 0.2 * expected
 
 
 def test_failures_come_in_bursts(kit):
@@ -64,7 +64,7 @@ def test_a_day_is_the_same_whoever_asks_for_it(kit):
 
 def test_gpus_fail_with_pcie_as_often_as_published(kit):
     """43 % of RSC-1's PCIe errors came with a lost GPU, 2 % of its link failures."""
-    found = [one for seed in range(20) for one in failures(fleet(kit, 200), seed, 1.0, 240.0)]
+    found = [one for seed in range(10) for one in failures(fleet(kit, 200), seed, 1.0, 240.0)]
     with_gpu = Counter(one.cause for one in found if one.companion)
     alone = Counter(one.cause for one in found if not one.companion)
     assert with_gpu["PCIe"] / alone["PCIe"] == pytest.approx(0.43, abs=0.03)

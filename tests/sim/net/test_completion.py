@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.oracle.simgrid import FOLDER, SIZE_BYTES, THREE_LEVELS, TWO_LEVELS, completion
 from fabric.sim.net.clos import build
 from fabric.sim.net.route import routes
-from tests.oracle.simgrid import FOLDER, SIZE_BYTES, THREE_LEVELS, TWO_LEVELS, completion
 
 
 @pytest.mark.parametrize(("name", "spec"), [("2-levels-512", TWO_LEVELS), ("3-levels-4096", THREE_LEVELS)])

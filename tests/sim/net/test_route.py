@@ -73,7 +73,7 @@ def test_paths_join_their_ends(engine):
 
 
 @given(st.sets(st.integers(0, build(SMALL).links - 1), max_size=40), st.sampled_from(STATIC), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_no_path_is_down_where_another_is_up(dead, engine, shield):
     """Where trying all ways finds one whose cables are all up, the path is such a way; else `cut` may find it."""
     clos = build(SMALL)

@@ -57,7 +57,7 @@ class Pod:
 
     def say(self, host, *argv, at_s) -> Exited:
         """Run a tool at a time (now, when that is past) and wait for its answer, 0.05 s of simulated time."""
-        at_s = max(at_s, self.world._timeline.now_s)
+        at_s = max(at_s, self.world.rack.timeline.now_s)
         pid = self.world.start(host, tuple(argv), {}, at_s)
         self.to(at_s + 0.1)
         return self.ended[pid]
@@ -72,7 +72,7 @@ class Pod:
 
     def share(self, pid) -> float:
         """What a running collective moves now, over what it moves alone; 0 also when it has ended."""
-        process = self.world._timeline.alive.get(pid)
+        process = self.world.rack.timeline.alive.get(pid)
         if process is None or process.work is None or not process.work.live:
             return 0.0
         self.world.next_s()  # settles what happened at this instant
@@ -91,7 +91,7 @@ class Pod:
         found, since_s, left = [], None, list(later)
         while True:
             next_s = self.world.next_s()
-            now_s = self.world._timeline.now_s
+            now_s = self.world.rack.timeline.now_s
             quiet = self.share(pid) == 0.0 and pid not in self.ended
             if quiet and since_s is None:
                 since_s = now_s

@@ -87,4 +87,4 @@ def test_roce_is_adaptive_only_when_every_rnic_forces_it(pod, engine, hosts, ada
             assert said.exit_status == 0, said.stderr
     pid = one.run("gpu000", "gpu003", at_s=20.0)
     one.ask("gpu000", f"mlxreg -d mlx5_0 --reg_name ROCE_ACCL --yes {line.replace('en=1,', 'en=0,')}", 30.0)
-    assert one.world._timeline.alive[pid].work.ring.adaptive is adaptive
+    assert one.world.rack.timeline.alive[pid].work.ring.adaptive is adaptive

@@ -50,7 +50,7 @@ def three_levels(kit):
 def running(world, pid):
     """Its share of what it has alone."""
     world.next_s()
-    work = world._timeline.alive[pid].work
+    work = world.rack.timeline.alive[pid].work
     return work.rate_gbps / work.ceiling_gbps
 
 

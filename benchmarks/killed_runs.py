@@ -19,7 +19,8 @@ from fabric.runs.events import from_events, read_events
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import read_run
 from fabric.runs.samples import read_samples
-from tests.places import INVENTORY, ROOT
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SCENARIO = """\
 name: killed
@@ -52,7 +53,7 @@ Main = Callable[[Sequence[str], Path], int]
 def write_scenario(folder: Path) -> Path:
     """A small run with a gate, a fault of the rack, a change and samples."""
     file = folder / "killed.yaml"
-    file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack.yaml"))
+    file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack.yaml"))
     return file
 
 

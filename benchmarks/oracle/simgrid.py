@@ -1,6 +1,6 @@
 """SimGrid's answer to the same flows, and what it costs.
 
-`python -m tests.oracle.simgrid` regenerates tests/golden/simgrid and says how far ours is from it. Needs Debian's
+`python -m benchmarks.oracle.simgrid` regenerates tests/golden/simgrid and says how far ours is from it. Needs Debian's
 libsimgrid-dev and g++. SimGrid runs with CM02 and optim Full: its default, Lazy, gives other rates here.
 """
 
@@ -17,9 +17,8 @@ import numpy as np
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import mixed, routes
-from tests.places import GOLDEN
 
-FOLDER = GOLDEN / "simgrid"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "golden" / "simgrid"
 SOURCE = Path(__file__).parent / "simgrid_solve.cpp"
 RATE_GBPS = 400.0
 SIZE_BYTES = 1e12

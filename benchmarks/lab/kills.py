@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tests.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
-from tests.lab.lab import SLOWER
+from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from benchmarks.lab.lab import SLOWER
 
 AFTER_LEASE_S = 3.0 * SLOWER
 """So much later than its lease a change must be gone."""

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from benchmarks.lab.chaos_rack import ChaosRack
+from benchmarks.lab.namespaces import inside
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.judge.locate.merged import names
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.verdict import JudgedRun
+from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import EVENTS, from_events, read_events
 from fabric.wiring import BACKENDS
-from tests import builders
-from tests.lab.chaos_rack import ChaosRack
-from tests.lab.namespaces import inside
-from tests.scenario.changing import Watcher
 
 TROUBLES = ("freeze", "die", "cut", "garbage", "truncated", "flood", "full disk")
 """Stopped as a machine that hangs; gone; unreachable; tools that lie in three ways; no room where sessions write."""
@@ -97,7 +97,7 @@ class Chaos:
         self.rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
-        self._asked = builders.asked(scenario, inventory=rack.inventory_file)
+        self._asked = prepare(Given(scenario, inventory=rack.inventory_file))
         self.quiet_s = 0.0
 
     def quiet(self) -> Ran:
@@ -138,7 +138,7 @@ class Chaos:
             make_executor=BACKENDS["ssh"],
             results=self.rack.folder / f"results{seed}",
             seed=1,
-            observer=Watcher(),
+            observer=ConsoleProgress(quiet=True),
             reports=False,
         )
 

@@ -10,12 +10,12 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from tests.conftest import folder_of_this_user
-from tests.lab.lab import SLOWER, Lab, own_environment
-from tests.lab.namespaces import inside, ip
-from tests.lab.rack import Rack
+from benchmarks.lab.lab import SLOWER, Lab, own_environment
+from benchmarks.lab.namespaces import inside, ip
+from benchmarks.lab.rack import Rack
 
 LEASE_S = float(round(10 * SLOWER))
 """The shortest that an inventory may say; on a busy machine a guard is armed and renewed later."""
@@ -63,7 +63,9 @@ class ChangeRack(Rack):
 
     def __init__(self, folder: Path, *, hosts: int = 2, speed: float = 2.0) -> None:
         super().__init__(folder, hosts=hosts, parts=2, speed=speed)
-        self.place = folder_of_this_user()
+        self.place = Path(
+            tempfile.mkdtemp(prefix="fabric-test-", dir="/run")
+        )  # nobody else can write it, nor one above it
         self._guards, self._sysfs, self._trouble = self.place / "guards", folder / "sysfs", folder / "trouble"
         environment = {
             "FABRIC_LAB_SOCKET": str(folder / "rack.socket"),

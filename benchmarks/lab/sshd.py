@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.lab.namespaces import is_in, listens, until
+from benchmarks.lab.namespaces import is_in, listens, until
 
 SSHD = Path("/usr/sbin/sshd")
 _CONFIG = """\

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.lab.namespaces import Namespaces
+from benchmarks.lab.sshd import Sshd, make_key, public_key
 from fabric.model.inventory import JumpHost, SshSettings
-from tests.lab.namespaces import Namespaces
-from tests.lab.sshd import Sshd, make_key, public_key
-from tests.places import ROOT
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SLOWER = min(3.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 """How many times longer than usual things take here: others want the same processors."""

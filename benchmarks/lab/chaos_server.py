@@ -12,19 +12,20 @@ import socket
 import sys
 from pathlib import Path
 
+from benchmarks.lab.rack_server import RackServer
 from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.world import World
-from tests.lab.rack_server import RackServer
 
 
 class ChaosServer(RackServer):
     """What the hosts of a rack see of one of them that froze or died while a tool of theirs talks to it."""
 
-    def _start(self, stub: socket.socket) -> None:
+    def start(self, stub: socket.socket) -> None:
+        """The same, or what befalls a host."""
         asked = json.loads(self._asked[stub])
         if "befall" not in asked:
             try:
-                super()._start(stub)
+                super().start(stub)
             except ValueError:  # its host has just died, and it will with it
                 self._forget(stub)
             return

@@ -1,7 +1,7 @@
 """Regenerate tests/golden/opensm: what a real OpenSM, on ibsim's fake fabric, puts into the forwarding tables.
 
-Needs Debian's opensm and ibsim-utils. `python -m tests.oracle.opensm` writes the files and says how many entries of
-ours agree.
+Needs Debian's opensm and ibsim-utils. `python -m benchmarks.oracle.opensm` writes the files and says how many
+entries of ours agree.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import numpy as np
 
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.route import routes
-from tests.places import GOLDEN
 
-FOLDER = GOLDEN / "opensm"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "golden" / "opensm"
 UMAD = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so"
 WITHIN_S = 120.0
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -143,7 +142,7 @@ def choices(clos: Clos, tables: dict[str, dict[str, int]]) -> tuple[np.ndarray, 
 def ours(clos: Clos, engine: str, *, lost: tuple[int, int] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The same two tables as this project computes them."""
     spec, dst = clos.spec, np.arange(clos.nics)
-    down = frozenset() if lost is None else frozenset(clos.link_ids(f"leaf{lost[0]}-spine{lost[1]}"))
+    down = frozenset() if lost is None else frozenset({int(clos.leaf_up(*lost)), int(clos.leaf_dn(*lost))})
     spines = np.full((clos.leaves, clos.nics), -1)
     cores = np.full((clos.pods * spec.up if clos.cores_up else 0, clos.nics), -1)
     for leaf in range(clos.leaves):

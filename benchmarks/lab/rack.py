@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.lab.lab import ROOT, Lab, own_environment
+from benchmarks.lab.namespaces import inside, until
 from fabric.config.inventory import load_inventory
 from fabric.model.inventory import Fault, Inventory
-from tests.lab.lab import Lab, own_environment
-from tests.lab.namespaces import inside, until
-from tests.places import INVENTORY
 
 TOOLS = ("ib_write_bw", "alltoall_perf", "all_reduce_perf", "mpirun", "numactl", "srun", "hostname")
 _HERE = Path(__file__).parent
@@ -83,7 +82,7 @@ class Rack:
             stack.enter_context(self.lab)
             self.inventory_file.parent.mkdir()
             self.inventory_file.write_text(self.inventory_text())
-            (self.inventory_file.parent / "baselines").symlink_to(INVENTORY / "baselines")
+            (self.inventory_file.parent / "baselines").symlink_to(ROOT / "inventory" / "baselines")
             stack.enter_context(self._serving())
             for fault in self.faults:
                 if fault.component in self.hosts and fault.kind in ("broken", "absent"):

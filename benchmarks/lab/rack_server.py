@@ -70,9 +70,10 @@ class RackServer:
             return
         self._asked[source] += data
         if data.endswith(b"\n") and source not in self._pids:
-            self._start(source)
+            self.start(source)
 
-    def _start(self, stub: socket.socket) -> None:
+    def start(self, stub: socket.socket) -> None:
+        """Begin what a stub asked for in the simulated world."""
         asked = json.loads(self._asked[stub])
         env = {name: value for name, value in asked["env"].items() if not name.startswith(_OUR_VARIABLES)}
         pid = self._world.start(asked["host"], asked["argv"], env, self._now_s())

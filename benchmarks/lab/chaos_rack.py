@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.lab.lab import Lab
-from tests.lab.rack import Rack
+from benchmarks.lab.lab import Lab
+from benchmarks.lab.rack import Rack
 
 HOSTS = 16
 LIES = ("garbage", "truncated", "flood")

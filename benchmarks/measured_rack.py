@@ -1,0 +1,181 @@
+"""Measured racks without a simulator: every probe of a rack with noise, measured until the judge asks for no more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fabric.judge.verdict.further_tests import MoreSamples
+from fabric.judge.verdict.probes import Judge
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.scenario import Phase
+from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
+from fabric.model.verdict import Baseline, Limit, ProbeVerdict
+from fabric.plan.plan import PhasePlan
+from fabric.plan.schedule import Schedule, Slot
+from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+
+NORMAL = {"pix": 397.0, "node": 368.0, "sys": 248.0, "mem_local": 398.0, "mem_remote": 372.0, None: 397.0}
+"""Gb/s by link class, as the simulated rack has them."""
+
+LOW_LIMITS = tuple(Limit(kind, 100.0, "far below all", min_size_bytes=1) for kind in ("loopback", "rnic_to_rnic"))
+
+Factor = Callable[[Probe], float]
+"""What share of the normal bandwidth a probe gets."""
+
+
+def healthy(_: Probe) -> float:
+    """Nothing is slow."""
+    return 1.0
+
+
+def slow_rnic(name: str, factor: float) -> Factor:
+    """``gpu002/mlx5_3`` passes on only so much of its line: a path that never carries more does not show it."""
+    host, device = name.split("/")
+
+    def of(probe: Probe) -> float:
+        through = probe.hosts == (host,) and device in (probe.params.get("rnic"), probe.params.get("peer_rnic"))
+        return min(1.0, factor * 400.0 / NORMAL[_link_class(probe)]) if through else 1.0
+
+    return of
+
+
+def probes_of(topology: Topology, *, repeat: int = 1) -> list[Probe]:
+    """Loopback and RNIC pairs of every host."""
+    specs = (LoopbackSpec(repeat=repeat), RnicToRnicSpec(repeat=repeat))
+    return list(expand_phase(Phase("intra-host", specs), topology, tuple(topology.hosts)))
+
+
+def measured(
+    probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy, host_spread: float = 0.003
+) -> list[tuple[Probe, ProbeResult]]:
+    """Normal noise of this CV a sample, and a little from host to host."""
+    draw = random.Random(seed)
+    hosts = {name: draw.gauss(1.0, host_spread) for name in sorted({probe.hosts[0] for probe in probes})}
+    pairs = []
+    for probe in probes:
+        value = NORMAL[_link_class(probe)] * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
+        pairs.append((probe, one_number(probe, value)))
+    return pairs
+
+
+def one_number(probe: Probe, gbps: float) -> ProbeResult:
+    """A probe that measured one number."""
+    row = Measurement(probe.probe_id, "bandwidth", gbps, "Gb/s", int(str(probe.params["size_bytes"])))
+    return ProbeResult(probe.probe_id, 1, (row,), None, "", 0.0, 1.0)
+
+
+def judged(pairs: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
+    """The verdicts by probe id."""
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=topology, marginal=0.005)
+    return {verdict.probe_id: verdict for verdict in judge.judge(pairs)}
+
+
+def normal_gbps(probe: Probe) -> float:
+    """What a healthy probe of this link class measures."""
+    return NORMAL[_link_class(probe)]
+
+
+def _link_class(probe: Probe) -> str | None:
+    given = probe.params.get("link_class")
+    return None if given is None else str(given)
+
+
+Draw = Callable[[Probe], float]
+"""What one sample of a probe measures, Gb/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """All probes, their verdicts by id, how many samples each planned series has, and how often more were asked for."""
+
+    probes: list[Probe]
+    verdicts: dict[str, ProbeVerdict]
+    samples: dict[str, int]
+    rounds: int
+
+    @property
+    def mean(self) -> float:
+        """Samples a series."""
+        return sum(self.samples.values()) / len(self.samples)
+
+
+def one_number_a_host(topology: Topology, *, repeat: int = 3) -> list[Probe]:
+    """A single pair of RNICs of each host, so that no other probe can confirm what it says."""
+    probes = expand_phase(Phase("x", (RnicToRnicSpec(repeat=repeat),)), topology, tuple(topology.hosts))
+    return [probe for probe in probes if probe.params["series"] == "mlx5_0.mlx5_1"]
+
+
+def noisy(*, cv: float, seed: int, factors: dict[str, float] | None = None, spread: float = 0.004) -> Draw:
+    """
+    400 Gb/s with normal noise, hosts that differ a little, and one sample in a hundred that dips by 5 to 30 %.
+
+    The model with which the rules were compared (safety goals, B.1). *factors*: what share slow hosts carry.
+    """
+    draw = random.Random(seed)
+    hosts: dict[str, float] = {}
+
+    def of(probe: Probe) -> float:
+        host = probe.hosts[0]
+        if host not in hosts:
+            hosts[host] = draw.gauss(1.0, spread) * (factors or {}).get(host, 1.0)
+        dip = 1 - draw.uniform(0.05, 0.3) if draw.random() < 0.01 else 1.0
+        return 400.0 * hosts[host] * max(0.01, draw.gauss(1.0, cv)) * dip
+
+    return of
+
+
+def judge_of(topology: Topology, *, limits: tuple[Limit, ...] = LOW_LIMITS) -> Judge:
+    """One that takes as many samples as it needs."""
+    return Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=topology, marginal=0.005, sequential=True)
+
+
+def sampled(probes: Sequence[Probe], draw: Draw, judge: Judge, *, most_rounds: int = 1000) -> Sampled:
+    """Measure, ask what more is wanted, measure that, until nothing is."""
+    slots = tuple(Slot(probe, 0.0) for probe in probes)
+    plan = PhasePlan(Phase("x", ()), Schedule(slots, 60.0, 60.0, "", 1), ())
+    follow_up = MoreSamples(judge)
+    results = [one_number(probe, draw(probe)) for probe in probes]
+    added: list[Probe] = []
+    rounds = 0
+    while rounds < most_rounds and (more := follow_up.more(plan, results, added)):
+        added += more
+        results += [one_number(probe, draw(probe)) for probe in more]
+        rounds += 1
+    everything = [*probes, *added]
+    verdicts = judge.judge(list(zip(everything, results, strict=True)))
+    samples: dict[str, int] = {}
+    for probe in everything:
+        name = f"{probe.hosts}{probe.kind}{probe.params['series']}"
+        samples[name] = samples.get(name, 0) + 1
+    return Sampled(everything, {verdict.probe_id: verdict for verdict in verdicts}, samples, rounds)
+
+
+def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:
+    """A platform with *parts* GPUs and as many RNICs, two of each on a PCIe switch, half on each NUMA node."""
+    half = parts // 2
+    return Platform(
+        name=name,
+        gpus=tuple(Gpu(i, i // half, f"pcie{i // 2}") for i in range(parts)),
+        rnics=tuple(Rnic(f"mlx5_{i}", 1, i, i // half, f"pcie{i // 2}", line_rate_gbps, (i,)) for i in range(parts)),
+        numa_nodes=2,
+        pcie_switches=tuple(PcieSwitch(f"pcie{i}", 2 * i // half) for i in range(half)),
+        link_layer="infiniband",
+        baseline="h100-ndr",
+    )
+
+
+def rack_topology(hosts: int, *, parts: int = 8) -> Topology:
+    """Hosts gpu001.. under one set of rail leaves."""
+    platform = dgx_platform(parts=parts)
+    leaves = tuple(f"leaf{rail}" for rail in range(parts))
+    return Topology(
+        hosts={
+            name: Host(name, platform, f"{name}.mgmt", "r1", leaves)
+            for name in (f"gpu{number:03d}" for number in range(1, hosts + 1))
+        },
+        switches={leaf: Switch(leaf, "leaf") for leaf in leaves},
+    )
