@@ -35,7 +35,9 @@ def test_low_pairs_over_a_suspected_uplink_are_one_pattern_and_ringed(uplink_run
     (matrix,) = pairs.pair_matrices(uplink_run)
     low = [pair for pair, (share, _) in matrix.shares.items() if share is not None and share < pairs.LOW]
     assert len(low) > 2
-    assert matrix.patterns == (f"ringed: {len(low)} low pairs have one cause, suspect 1, su1-leaf6--spine03",)
+    (said,) = matrix.patterns  # with two leaves to a rail both uplinks of the spine are crossed by the same pairs
+    assert said.startswith(f"ringed: {len(low)} low pairs have one cause, suspect 1, su")
+    assert said.endswith("-leaf6--spine03")
     assert str(pairs.draw(matrix)).count('class="ring"') == 2 * len(low)
 
 

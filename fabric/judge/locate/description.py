@@ -229,7 +229,7 @@ def describe(
     No part is named for less than *least_gain* nats or for a loss below *floor*.
     """
     search = _Search.of(y, normal, incidence, _background(y, normal, incidence), floor)
-    effects = _started(search, least_gain)
+    effects = _gathered(search, _started(search, least_gain))
     for _ in range(_MOST_BLAMED):
         improved = _improved(search, effects, least_gain)
         if improved is None:
@@ -359,6 +359,7 @@ class _Search:
 
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
+_WITHIN = 0.9  # of a part's samples: then it is inside another
 _MANY = 2.0  # times the usual number of samples of a part
 
 
@@ -397,6 +398,27 @@ def _candidates(
     ]
 
 
+def _gathered(search: _Search, effects: list[Effect]) -> list[Effect]:
+    """Parts replaced by one that all their samples pass through (a host for its RNICs), where that is better."""
+    inc = search.incidence
+    inside = np.zeros(len(inc.extra), dtype=np.int64)
+    for effect in effects:
+        mine = np.zeros(inc.samples, dtype=np.bool_)
+        mine[inc.of(effect.part)] = True
+        hits = np.bincount(inc.part, mine[inc.sample], minlength=len(inc.extra))
+        inside += hits >= _WITHIN * inc.count[effect.part]
+    for part in np.argsort(-inside, kind="stable").tolist():
+        if inside[part] < 2:
+            break
+        mine = np.zeros(inc.samples, dtype=np.bool_)
+        mine[inc.of(part)] = True
+        rest = [one for one in effects if mine[inc.of(one.part)].mean() < _WITHIN]
+        found = [one for one in _candidates(search, rest, instead=Effect(part, 0.0, 0.0, 1.0)) if one.part == part]
+        if len(rest) < len(effects) - 1 and found and search.score([*rest, found[0]]) > search.score(effects):
+            effects = [*rest, found[0]]
+    return effects
+
+
 def _improved(search: _Search, effects: list[Effect], least_gain: float) -> list[Effect] | None:
     """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
     for number, effect in enumerate(effects):
@@ -417,7 +439,7 @@ def _started(search: _Search, least_gain: float) -> list[Effect]:
     A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes that.
     """
     count = search.incidence.count
-    large = np.flatnonzero(count > _MANY * float(np.median(count[count > 0])))
+    large = np.flatnonzero((count > _MANY * float(np.median(count[count > 0]))) & (search.incidence.extra > 0))
     found = _greedy(search, [], least_gain)
     if not np.isin([one.part for one in found], large).any():
         return found

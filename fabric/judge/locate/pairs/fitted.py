@@ -15,7 +15,7 @@ import numpy as np
 
 from fabric.judge.locate.description import CERTAIN, NEAR, Description, Effect, Incidence, Normal, describe, open_parts
 from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
-from fabric.judge.locate.pairs.components import EXTRA, FAMILY, WHOLE_HOST, Components, components_of
+from fabric.judge.locate.pairs.components import EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
 
 EFFECT_FLOOR = 0.03
@@ -306,7 +306,8 @@ class _Joint:
             for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
                 kind, whole = mine.kinds[component], int(mine.part[component])
                 of = UNKNOWN if whole == component else int(number[whole])
-                number[component] = self._number((kind, mine.names[component]), FAMILY[kind], EXTRA.get(kind, 0.0), of)
+                name = f"{mine.names[component]} {place}" if kind == SPINES else mine.names[component]
+                number[component] = self._number((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of)
                 self.places[number[component]].append((place, component))
             block = np.full((len(mine.paths), width), UNKNOWN, dtype=np.int64)
             block[:, : mine.paths.shape[1]] = number[mine.paths]
