@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN, Effect, Incidence, Normal, describe
+from fabric.judge.locate.description import CERTAIN, describe
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.pairs.components import Components, components_of
 from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairSamples
 from fabric.judge.locate.pairs.schedule import routes_of
+from fabric.judge.locate.structure import Effect, Incidence, Normal
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes import routes

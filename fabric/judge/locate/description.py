@@ -13,25 +13,21 @@ and shows in a share *rho* of its samples. Of several faulty parts on one path t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import exp, lgamma, log, pi
+from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-UNKNOWN = -1
-"""In an array of indexes: not known, or there is none."""
-
-FLOOR = 0.03
-"""The smallest loss worth naming (InfiniBand practice warns at 10 %, published GEMM checks at 3.5 %)."""
-
-HEAVY, LIGHT = 4.0, 30.0
-"""Degrees of freedom of the noise: heavy tails as real clusters have, or nearly normal where the samples show it."""
+from fabric.judge.locate.structure import (
+    FLOOR,
+    Bools,
+    Description,
+    Effect,
+    Floats,
+    Incidence,
+    Ints,
+    Normal,
+)
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
 _ALWAYS, _OFTEN = 0.98, 0.65  # shares of its samples in which a faulty part shows
@@ -51,173 +47,6 @@ CERTAIN = 5.0
 """A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
-
-
-def student(z: Floats, degrees: float) -> Floats:
-    """Density of Student's t distribution."""
-    scale = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / (degrees * pi) ** 0.5
-    found: Floats = scale * (1 + z * z / degrees) ** (-(degrees + 1) / 2)
-    return found
-
-
-@dataclass(frozen=True)
-class Normal:
-    """
-    What healthy samples reach. Class ``of_class[i]`` of sample *i* has *level* (log Gb/s), a *weight*, one *noise*.
-
-    *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that
-    it takes to say this structure. *groups*: the hosts' groups where the classes are those of groups, else None;
-    *names* those of the classes; *known*: an inventory says the groups.
-    """
-
-    name: str
-    cost: float
-    of_class: Ints
-    level: Floats
-    weight: Floats
-    noise: Floats
-    groups: Ints | None = None
-    names: tuple[str, ...] = ("all pairs",)
-    known: bool = False
-    degrees: float = HEAVY
-
-    def expected(self, y: Floats) -> Floats:
-        """What each sample should be: its nearest level, of those that are no fault; its main one where it is slow."""
-        near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
-        level = np.where(near, self.level, np.inf)[self.of_class]
-        nearest = np.abs(y[:, None] - level).argmin(axis=1)
-        found: Floats = level[np.arange(len(y)), nearest]
-        slow = y < self.least[self.of_class]
-        found[slow] = np.minimum(self.top, np.maximum(self.main, self.top - NEAR))[self.of_class][slow]
-        return found
-
-    @cached_property
-    def top(self) -> Floats:
-        """By class: its highest level."""
-        found: Floats = np.where(self.weight > 0, self.level, -np.inf).max(axis=1)
-        return found
-
-    @cached_property
-    def main(self) -> Floats:
-        """By class: its most frequent level."""
-        found: Floats = self.level[np.arange(len(self.level)), self.weight.argmax(axis=1)]
-        return found
-
-    @cached_property
-    def least(self) -> Floats:
-        """By class: a sample below it is slow, by the floor or the noise below the lowest level that is no fault."""
-        near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
-        lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
-        found: Floats = lowest - np.maximum(FLOOR, 3 * self.noise)
-        return found
-
-    def density(self, y: Floats, of_class: Ints, loss: Floats | float = 0.0, spread: float = 0.0) -> Floats:
-        """Of samples of these classes, held down by *loss* with a *spread*."""
-        width = np.hypot(self.noise, spread)[of_class]
-        found = np.zeros(len(y))
-        for number in range(self.level.shape[1]):
-            weight = self.weight[of_class, number]
-            if weight.any():
-                found += weight * student((y - self.level[of_class, number] + loss) / width, self.degrees)
-        return found / width
-
-
-NEAR = 0.13
-"""Levels farther than this below the highest (a ratio of 0.88) are faults: real classes of hosts are 4 to 6 % apart."""
-
-
-@dataclass(frozen=True)
-class Incidence:
-    """
-    Which samples pass through which part: entry *e* says that sample ``sample[e]`` passes through part ``part[e]``.
-
-    Entries are sorted by part; those of part *p* are ``start[p]:start[p + 1]``. *family* is the kind of each part: to
-    say which *k* of the *n* things of a family are faulty takes ln C(n, k) + k nats, and *extra* on top for a rarer
-    part. *whole* is the part that both directions of one thing belong to: they are never rivals.
-    """
-
-    samples: int
-    sample: Ints
-    part: Ints
-    start: Ints
-    family: Ints
-    extra: Floats
-    whole: Ints
-
-    @classmethod
-    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints) -> Incidence:
-        """*paths*: a row a sample, the parts on its way, filled up with UNKNOWN."""
-        part = paths.ravel()
-        known = part != UNKNOWN
-        sample = np.repeat(np.arange(len(paths)), paths.shape[1])[known]
-        part = part[known]
-        order = np.argsort(part, kind="stable")
-        count = np.bincount(part, minlength=len(extra))
-        start = np.concatenate([[0], np.cumsum(count)])
-        return cls(len(paths), sample[order], part[order], start, family, extra, whole)
-
-    @property
-    def count(self) -> Ints:
-        """How many samples pass through each part."""
-        found: Ints = np.diff(self.start)
-        return found
-
-    def of(self, part: int) -> Ints:
-        """The samples that pass through a part."""
-        return self.sample[self.start[part] : self.start[part + 1]]
-
-    @cached_property
-    def things(self) -> Ints:
-        """By family: how many things it has; both directions of one are one thing."""
-        own = (self.whole == np.arange(len(self.whole))) & (self.count > 0)
-        found: Ints = np.bincount(self.family[own], minlength=int(self.family.max()) + 1)
-        return found
-
-    def costs(self, taken: Ints) -> Floats:
-        """By part: the nats that it takes to say that it is faulty, too, when *taken* are."""
-        faulty = np.bincount(self.family[taken], minlength=len(self.things))
-        further = np.log(np.maximum(self.things - faulty, 1) / (faulty + 1)) + 1
-        found: Floats = np.maximum(further, 1.0)[self.family] + self.extra
-        return found
-
-    def share(self, which: Bools) -> Floats:
-        """By part: the share of its samples that are among *which*; 0 of none."""
-        hits = np.bincount(self.part, which[self.sample], minlength=len(self.extra))
-        found: Floats = hits / np.maximum(self.count, 1)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A faulty part: its samples lose *loss* (natural log), give or take *spread*, in a share *rho* of them."""
-
-    part: int
-    loss: float
-    spread: float
-    rho: float
-    gain: float = 0.0
-    rivals: tuple[tuple[int, float], ...] = ()
-
-    @property
-    def share_lost(self) -> float:
-        """The loss as a share of the normal bandwidth."""
-        return 1 - exp(-self.loss)
-
-
-@dataclass(frozen=True)
-class Description:
-    """
-    The best hypothesis found: *effects*, the best first, over *normal*; *explained* is each sample's loss by them.
-
-    *background* is the share of dips that belong to no part, *score* the nats of the whole.
-    """
-
-    normal: Normal
-    effects: tuple[Effect, ...]
-    explained: Floats
-    background: float
-    score: float
-    slow: Bools = field(repr=False)
 
 
 def describe(

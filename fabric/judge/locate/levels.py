@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from fabric.judge.locate.description import FLOOR, LIGHT, NEAR, Bools, Floats, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, LIGHT, NEAR, Bools, Floats, Ints, Normal
 
 LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""

@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fabric.judge.locate.description import Incidence
 from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
+from fabric.judge.locate.structure import Incidence
 
 SPINES = "spines"
 """All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""

@@ -8,10 +8,10 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
-from fabric.judge.locate.description import HEAVY
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
+from fabric.judge.locate.structure import HEAVY
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ProbeVerdict, Suspect
 

@@ -13,10 +13,11 @@ from statistics import fmean, median
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN, NEAR, Description, Effect, Incidence, Normal, describe, open_parts
+from fabric.judge.locate.description import CERTAIN, describe, open_parts
 from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
 from fabric.judge.locate.pairs.components import EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
+from fabric.judge.locate.structure import NEAR, Description, Effect, Incidence, Normal
 
 EFFECT_FLOOR = 0.03
 """The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""

@@ -1,0 +1,118 @@
+"""The shortest description of samples: who is bad, who is not, and what cannot be told apart."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fabric.judge.locate.description import CERTAIN, describe, open_parts
+from fabric.judge.locate.levels import levels_of, refitted, structures
+from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Incidence, Ints, Normal
+
+HOSTS = 12
+
+
+def mesh(*, losses: dict[int, float] | None = None, cv: float = 0.004, seed: int = 1) -> tuple[Floats, Ints]:
+    """Everybody with everybody once: log Gb/s, and both hosts of each sample; *losses* by host, as shares."""
+    random = np.random.default_rng(seed)
+    ends = np.array(list(combinations(range(HOSTS), 2)))
+    kept = np.array([1 - max((losses or {}).get(a, 0.0), (losses or {}).get(b, 0.0)) for a, b in ends.tolist()])
+    return np.log(390 * kept * (1 + cv * random.normal(size=len(ends)))), ends
+
+
+def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints | None = None) -> Description:
+    """The best description beside one level."""
+    paths = ends if paths is None else paths
+    parts = int(paths.max()) + 1
+    incidence = Incidence.of_paths(
+        paths, np.array(family or [0] * parts, dtype=np.int64), np.zeros(parts), np.arange(parts)
+    )
+    tried = [describe(y, one, incidence) for one in structures(y, ends[:, 0], ends[:, 1], HOSTS, None)]
+    best = max(tried, key=lambda one: one.score)
+    return describe(y, refitted(best.normal, y, best.explained == 0), incidence)
+
+
+def bad(description: Description) -> dict[int, float]:
+    return {one.part: round(one.share_lost, 2) for one in description.effects if one.gain >= CERTAIN}
+
+
+@pytest.mark.parametrize("losses", [{}, {3: 0.1}, {3: 0.1, 7: 0.3}, {1: 0.5, 5: 0.5, 9: 0.2}])
+def test_the_hosts_that_lost_something_are_bad_and_nobody_else(losses: dict[int, float]) -> None:
+    assert bad(found(*mesh(losses=losses))) == losses
+
+
+def test_of_two_bad_hosts_the_worse_one_holds_their_pair_down() -> None:
+    y, ends = mesh(losses={2: 0.1, 4: 0.4})
+    description = found(y, ends)
+    both = (ends == 2).any(axis=1) & (ends == 4).any(axis=1)
+    assert 1 - np.exp(-description.explained[both]) == pytest.approx(0.4, abs=0.02)
+
+
+def test_scattered_dips_are_nobodys() -> None:
+    y, ends = mesh()
+    y[[3, 20, 40, 60]] += np.log(0.4)
+    assert bad(found(y, ends)) == {}
+
+
+def test_a_slower_class_of_pairs_is_no_fault() -> None:
+    """Two groups of hosts; across them pairs are 5 % slower."""
+    y, ends = mesh()
+    across = (ends[:, 0] < HOSTS // 2) != (ends[:, 1] < HOSTS // 2)
+    y[across] += np.log(0.95)
+    description = found(y, ends)
+    assert bad(description) == {}
+    assert description.normal.groups is not None
+
+
+def test_parts_that_the_same_samples_pass_are_rivals() -> None:
+    y, ends = mesh(losses={3: 0.2})
+    cable = np.where((ends == 3).any(axis=1), HOSTS, -1)
+    description = found(y, ends, paths=np.column_stack([ends, cable]))
+    (effect,) = description.effects
+    assert {effect.part, *(part for part, _ in effect.rivals)} == {3, HOSTS}
+
+
+def test_a_part_stands_for_those_whose_samples_all_pass_through_it() -> None:
+    """Two rails of each host; both of host 3 are slow: the host, of which there are fewer, is the shorter word."""
+    one, ends = mesh(losses={3: 0.2})
+    other, _ = mesh(losses={3: 0.3}, seed=2)
+    y, both = np.concatenate([one, other]), np.concatenate([ends, ends])
+    rail = np.concatenate([ends, ends + HOSTS])
+    description = found(y, both, paths=np.column_stack([rail, both + 2 * HOSTS]), family=[0] * 2 * HOSTS + [1] * HOSTS)
+    assert list(bad(description)) == [2 * HOSTS + 3]
+
+
+def test_who_may_be_bad_is_open_and_not_blamed() -> None:
+    """One sample of a host that never met anybody else."""
+    y, ends = mesh()
+    y, ends = np.append(y, np.log(390 * 0.96)), np.vstack([ends, [0, HOSTS]])
+    paths = ends
+    incidence = Incidence.of_paths(
+        paths, np.zeros(HOSTS + 1, dtype=np.int64), np.zeros(HOSTS + 1), np.arange(HOSTS + 1)
+    )
+    normal = Normal(
+        "one", 0.0, np.zeros(len(y), dtype=np.int64), np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.01])
+    )
+    description = describe(y, normal, incidence)
+    assert bad(description) == {}
+    assert HOSTS in [part for part, _ in open_parts(description, y, incidence, 0.02)]
+
+
+def test_levels_are_the_peaks_that_many_samples_reach_the_highest_first() -> None:
+    random = np.random.default_rng(3)
+    y = np.concatenate(
+        [np.log(400) + 0.002 * random.normal(size=60), np.log(380) + 0.002 * random.normal(size=40), [1.0]]
+    )
+    assert np.exp(levels_of(y, width=0.004)) == pytest.approx([400, 380], rel=0.005)
+
+
+@pytest.mark.parametrize(("draw", "degrees"), [("normal", LIGHT), ("t", HEAVY)])
+def test_tails_are_as_the_samples_show_them(draw: str, degrees: float) -> None:
+    random = np.random.default_rng(4)
+    noise = random.normal(size=600) if draw == "normal" else random.standard_t(4, size=600)
+    y = np.log(390) + 0.005 * noise
+    none = np.zeros(600, dtype=np.int64)
+    start = Normal("one", 0.0, none, np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.005]))
+    assert refitted(start, y, np.ones(600, dtype=np.bool_)).degrees == degrees
