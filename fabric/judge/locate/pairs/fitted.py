@@ -124,7 +124,7 @@ def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Normal | No
     again = refitted(found.normal, y, found.explained == 0) if usual is None else found.normal
     if found.effects or again.degrees != found.normal.degrees:
         found = describe(y, again, incidence, floor=_OF_FLOOR * floor)
-    return _fitted(samples, components, incidence, y, found, floor, placed=known is not None or usual is not None)
+    return _fitted(samples, components, incidence, y, found, floor)
 
 
 def _fitted(
@@ -134,11 +134,9 @@ def _fitted(
     y: Floats,
     found: Description,
     floor: float,
-    *,
-    placed: bool,
 ) -> Fitted:
     normal = found.normal
-    doubts = _doubts(found, y, incidence, components, len(samples.hosts), placed=placed)
+    doubts = _doubts(found, y, incidence, components, samples)
     blamed = [_blamed(effect, doubt) for effect, doubt in zip(found.effects, doubts, strict=True)]
     counts = np.bincount(normal.of_class, minlength=len(normal.noise))
     noise = float(np.sqrt((counts * normal.noise**2).sum() / counts.sum()))
@@ -173,7 +171,7 @@ def _blamed(effect: Effect, doubt: str) -> Blamed:
 
 
 def _doubts(
-    found: Description, y: Floats, incidence: Incidence, components: Components, hosts: int, *, placed: bool
+    found: Description, y: Floats, incidence: Incidence, components: Components, samples: PairSamples
 ) -> list[str]:
     """
     Why each effect may be no fault, empty where it is one.
@@ -181,6 +179,7 @@ def _doubts(
     Faults are few and differ; classes are many and agree. A host that is little slower than all others may stand
     elsewhere, where no file says who stands where.
     """
+    hosts, placed = len(samples.hosts), samples.placed
     small = [one for one in found.effects if one.loss < NEAR and components.hosts[one.part] != UNKNOWN]
     level = found.normal.level[found.normal.weight > 0]
     gaps = [high - low for high in level for low in level if 0 < high - low < NEAR]
@@ -369,10 +368,7 @@ def together(planes: Sequence[Fitted], floor: float) -> list[Fitted]:
         one = replace(
             found, normal=plane.normal, effects=tuple(effects), explained=found.explained[mine], slow=found.slow[mine]
         )
-        placed = bool(plane.samples.leaves)
-        split.append(
-            _fitted(plane.samples, plane.components, plane.components.incidence, y[mine], one, floor, placed=placed)
-        )
+        split.append(_fitted(plane.samples, plane.components, plane.components.incidence, y[mine], one, floor))
     return split
 
 

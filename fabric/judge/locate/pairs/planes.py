@@ -77,6 +77,7 @@ def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | Non
         via=np.array([UNKNOWN if row.via is None else spine[row.via] for row in rows], dtype=np.int64),
         directed=all(row.directed for row in rows),
         rail=rail_name(rail, hosts, topology),
+        placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
     )
 
 

@@ -24,7 +24,8 @@ class PairSamples:
     *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
     index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *one_way*: that is
     certain, for it is how we measured; the order of a file's two columns may be nobody's intention. *rail* is the name
-    of the RNIC or rail that was measured, None when the samples are of whole hosts.
+    of the RNIC or rail that was measured, None when the samples are of whole hosts. *placed*: an inventory says where
+    all hosts stand, be it under one leaf.
     """
 
     hosts: tuple[str, ...]
@@ -38,6 +39,7 @@ class PairSamples:
     directed: bool = False
     rail: str | None = None
     one_way: bool = False
+    placed: bool = False
 
     @cached_property
     def crosses(self) -> Bools:

@@ -81,6 +81,7 @@ class PairState:
             via=np.array([spine[test.via] if test.via else UNKNOWN for test, _ in self.results], dtype=np.int64),
             directed=self.directed,
             one_way=self.directed,
+            placed=True,
             rail=self.rail,
         )
 
