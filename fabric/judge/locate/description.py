@@ -58,12 +58,7 @@ def describe(
     No part is named for less than *least_gain* nats or for a loss below *floor*.
     """
     search = _Search.of(y, normal, incidence, _background(y, normal, incidence), floor)
-    effects = _gathered(search, _started(search, least_gain))
-    for _ in range(_MOST_BLAMED):
-        improved = _improved(search, effects, least_gain)
-        if improved is None:
-            break
-        effects = _greedy(search, improved, least_gain)
+    effects = max((_settled(search, one, least_gain) for one in _begun(search, least_gain)), key=search.score)
     return _told(search, effects)
 
 
@@ -261,9 +256,9 @@ def _improved(search: _Search, effects: list[Effect], least_gain: float) -> list
     return None
 
 
-def _started(search: _Search, least_gain: float) -> list[Effect]:
+def _begun(search: _Search, least_gain: float) -> list[list[Effect]]:
     """
-    The better of two beginnings: whatever gains most first, or small parts before those that many samples pass through.
+    Where to begin: with whatever gains most, and with small parts before those that many samples pass through.
 
     A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes that.
     """
@@ -271,13 +266,23 @@ def _started(search: _Search, least_gain: float) -> list[Effect]:
     large = np.flatnonzero((count > _MANY * float(np.median(count[count > 0]))) & (search.incidence.extra > 0))
     found = _greedy(search, [], least_gain)
     if not np.isin([one.part for one in found], large).any():
-        return found
+        return [found]
     small = _greedy(search, _greedy(search, [], least_gain, banned=large), least_gain)
     for effect in [one for one in found if one.part in large]:
         rest = [one for one in found if one.part != effect.part]
-        apart = _greedy(search, rest, least_gain, banned=large)
-        found = max(found, apart, key=search.score)
-    return max(found, small, key=search.score)
+        found = max(found, _greedy(search, rest, least_gain, banned=large), key=search.score)
+    return [found, small]
+
+
+def _settled(search: _Search, effects: list[Effect], least_gain: float) -> list[Effect]:
+    """Gathered, swapped and dropped until nothing is better."""
+    effects = _gathered(search, effects)
+    for _ in range(_MOST_BLAMED):
+        improved = _improved(search, effects, least_gain)
+        if improved is None:
+            break
+        effects = _greedy(search, improved, least_gain)
+    return effects
 
 
 _RIVAL = 5.0  # nats within which another part is named beside the best
