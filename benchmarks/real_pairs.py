@@ -1,12 +1,12 @@
 """
 The judge of pairs on results of two real clusters: faults planted in them, and healthy parts of them as they are.
 
-    python benchmarks/real_pairs.py FOLDER [--seeds 101:104] [--sets 75]
+    python benchmarks/real_pairs.py [FOLDER] [--seeds 101:104] [--sets 75]
 
-FOLDER holds CSV files ``a,b,value_gbps``, one test between every two hosts. A fault scales all pairs of one to three
-hosts by 0.5 to 0.9; none, 20 or 40 % of the pairs are missing, at least six of each bad host are left. A healthy part
-is six to all hosts with 60 to 100 % of their pairs. Goals: the bad hosts and nobody else in 97 %; 1 % of the healthy
-parts FAIL. The locator was chosen on seeds 1 to 12.
+FOLDER holds CSV files ``a,b,value_gbps``, one test between every two hosts; without it the four sets of tests/golden. A
+fault scales all pairs of one to three hosts by 0.5 to 0.9; none, 20 or 40 % of the pairs are missing, at least six of
+each bad host are left. A healthy part is six to all hosts with 60 to 100 % of their pairs. Goals: the bad hosts and
+nobody else in 97 %; 1 % of the healthy parts FAIL. The locator was chosen on seeds 1 to 12.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fabric.model.outcome import Outcome
 from fabric.tools.pairs.rows import PairRow
 
 Pairs = list[tuple[str, str, float]]
+SETS = Path(__file__).resolve().parents[1] / "tests" / "golden" / "verdicts" / "pairs"
 _KEPT = (0.9, 0.8, 0.7, 0.5)
 _BAD = (1, 1, 1, 2, 3)
 _LEAST = 6
@@ -85,7 +86,7 @@ def planted(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> 
 def main() -> None:
     """Print a row for each kind of case and the sums."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options.add_argument("folder", type=Path, nargs="?", default=SETS)
     options.add_argument("--seeds", default="101:104")
     options.add_argument("--sets", type=int, default=75, help="healthy parts of each file and seed")
     asked = options.parse_args()
