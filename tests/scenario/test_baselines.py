@@ -21,16 +21,16 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a healthy rack."""
     folder = tmp_path_factory.mktemp("good")
     verdict("--inventory", HEALTHY, "--seed", "1", "--results", folder, cwd=folder)
-    return folder / LATEST
+    return (folder / LATEST).resolve()
 
 
 @pytest.fixture(scope="module")
-def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of one with a slow RNIC, -10 %."""
-    folder = tmp_path_factory.mktemp("bad")
+def bad(good: Path) -> Path:
+    """Results of one with a slow RNIC, -10 %; beside the good one, so that their ids differ within a second, too."""
+    folder = good.parents[1]
     fault = "gpu002/mlx5_3:slow=0.9"
     verdict("--inventory", HEALTHY, "--seed", "2", "--fault", fault, "--results", folder, cwd=folder)
-    return folder / LATEST
+    return (folder / LATEST).resolve()
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_a_run_that_did_not_pass_is_no_example(tmp_path: Path, bad: Path, good: 
 
 def test_an_interrupted_run_is_no_example(tmp_path: Path, good: Path) -> None:
     """A history without its end."""
-    copy = tmp_path / good.readlink().name
-    shutil.copytree(good.parent / good.readlink(), copy)
+    copy = tmp_path / good.name
+    shutil.copytree(good, copy)
     events = copy / "events.jsonl"
     lines = events.read_text().splitlines(keepends=True)
     events.write_text("".join(line for line in lines if '"run_ended"' not in line))
