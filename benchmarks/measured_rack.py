@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fabric.judge.verdict.further_tests import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.recorded import Recorded
 from fabric.model.scenario import Phase
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
@@ -58,19 +59,27 @@ def measured(
     pairs = []
     for probe in probes:
         value = NORMAL[_link_class(probe)] * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
-        pairs.append((probe, one_number(probe, value)))
+        pairs.append((probe, one_number(probe.probe_id, value, int(str(probe.params["size_bytes"])))))
     return pairs
 
 
-def one_number(probe: Probe, gbps: float) -> ProbeResult:
-    """A probe that measured one number."""
-    row = Measurement(probe.probe_id, "bandwidth", gbps, "Gb/s", int(str(probe.params["size_bytes"])))
-    return ProbeResult(probe.probe_id, 1, (row,), None, "", 0.0, 1.0)
+def one_number(
+    name: str, gbps: float, size_bytes: int | None = 65536, *, at_s: float = 0.0, s: float = 1.0
+) -> ProbeResult:
+    """A probe of this id measured one number, in *s* seconds from *at_s* on."""
+    rows = (Measurement(name, "bandwidth", gbps, "Gb/s", size_bytes),)
+    return ProbeResult(name, 1, rows, None, "", at_s, at_s + s)
 
 
-def judged(pairs: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
+def judged(
+    pairs: Sequence[tuple[Probe, ProbeResult]],
+    topology: Topology,
+    *,
+    limits: tuple[Limit, ...] = LOW_LIMITS,
+    recorded: tuple[Recorded, ...] = (),
+) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=topology, marginal=0.005)
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}, topology=topology, marginal=0.005)
     return {verdict.probe_id: verdict for verdict in judge.judge(pairs)}
 
 
@@ -128,22 +137,35 @@ def noisy(*, cv: float, seed: int, factors: dict[str, float] | None = None, spre
     return of
 
 
-def judge_of(topology: Topology, *, limits: tuple[Limit, ...] = LOW_LIMITS) -> Judge:
+def judge_of(
+    topology: Topology, *, limits: tuple[Limit, ...] = LOW_LIMITS, recorded: tuple[Recorded, ...] = ()
+) -> Judge:
     """One that takes as many samples as it needs."""
-    return Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=topology, marginal=0.005, sequential=True)
+    baselines = {"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}
+    return Judge(baselines, topology=topology, marginal=0.005, sequential=True)
+
+
+def phase_of(probes: Sequence[Probe], phase: Phase | None = None) -> PhasePlan:
+    """A phase that plans these probes."""
+    slots = tuple(Slot(probe, 0.0) for probe in probes)
+    return PhasePlan(phase or Phase("x", ()), Schedule(slots, 60.0, 60.0, "", 1), ())
+
+
+def result_of(probe: Probe, value_gbps: float) -> ProbeResult:
+    """A probe that measured one number."""
+    size = probe.params.get("size_bytes")
+    return one_number(probe.probe_id, value_gbps, size if isinstance(size, int) else None)
 
 
 def sampled(probes: Sequence[Probe], draw: Draw, judge: Judge, *, most_rounds: int = 1000) -> Sampled:
     """Measure, ask what more is wanted, measure that, until nothing is."""
-    slots = tuple(Slot(probe, 0.0) for probe in probes)
-    plan = PhasePlan(Phase("x", ()), Schedule(slots, 60.0, 60.0, "", 1), ())
-    follow_up = MoreSamples(judge)
-    results = [one_number(probe, draw(probe)) for probe in probes]
+    follow_up, plan = MoreSamples(judge), phase_of(probes)
+    results = [result_of(probe, draw(probe)) for probe in probes]
     added: list[Probe] = []
     rounds = 0
     while rounds < most_rounds and (more := follow_up.more(plan, results, added)):
         added += more
-        results += [one_number(probe, draw(probe)) for probe in more]
+        results += [result_of(probe, draw(probe)) for probe in more]
         rounds += 1
     everything = [*probes, *added]
     verdicts = judge.judge(list(zip(everything, results, strict=True)))

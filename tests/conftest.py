@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
+from benchmarks.measured_rack import dgx_platform as dgx_platform
+from benchmarks.measured_rack import rack_topology as rack_topology
+from fabric.model.topology import Topology
 from tests.places import ROOT
 
 # Everywhere else new examples are tried each time, so a quarter of the usual number (a choice); what must be green is
@@ -72,33 +74,6 @@ def folder_of_this_user() -> Path:
     """A new folder that nobody else can write, nor one above it: a guard uses no other. Whoever asks removes it."""
     of_a_user = os.environ.get("XDG_RUNTIME_DIR") or Path.home()
     return Path(tempfile.mkdtemp(prefix="fabric-test-", dir="/run" if os.geteuid() == 0 else of_a_user))
-
-
-def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:
-    """A platform with *parts* GPUs and as many RNICs, two of each on a PCIe switch, half on each NUMA node."""
-    half = parts // 2
-    return Platform(
-        name=name,
-        gpus=tuple(Gpu(i, i // half, f"pcie{i // 2}") for i in range(parts)),
-        rnics=tuple(Rnic(f"mlx5_{i}", 1, i, i // half, f"pcie{i // 2}", line_rate_gbps, (i,)) for i in range(parts)),
-        numa_nodes=2,
-        pcie_switches=tuple(PcieSwitch(f"pcie{i}", 2 * i // half) for i in range(half)),
-        link_layer="infiniband",
-        baseline="h100-ndr",
-    )
-
-
-def rack_topology(hosts: int, *, parts: int = 8) -> Topology:
-    """Hosts gpu001.. under one set of rail leaves."""
-    platform = dgx_platform(parts=parts)
-    leaves = tuple(f"leaf{rail}" for rail in range(parts))
-    return Topology(
-        hosts={
-            name: Host(name, platform, f"{name}.mgmt", "r1", leaves)
-            for name in (f"gpu{number:03d}" for number in range(1, hosts + 1))
-        },
-        switches={leaf: Switch(leaf, "leaf") for leaf in leaves},
-    )
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Probe, ProbeResult
@@ -12,7 +13,6 @@ from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.test_uplinks import MOST, UNIT, UNIT_OF, hall
-from tests.judge.noisy_rack import one_number
 
 ROUNDS = 60
 HALL = hall(MOST)

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
@@ -18,7 +19,6 @@ from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
 from tests.builders import failure_in
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import one_number
 
 HOSTS = 16
 RACK = rack_topology(HOSTS, parts=2)

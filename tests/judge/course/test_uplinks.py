@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Probe, ProbeResult
@@ -14,7 +15,6 @@ from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import one_number
 
 UNIT, UNITS, ROUNDS = 8, 3, 40
 MANY, MOST = 6, 12  # units

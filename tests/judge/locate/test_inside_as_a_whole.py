@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import Factor, judged, measured, probes_of, slow_rnic
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit, Suspect
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import Factor, judged, measured, probes_of, slow_rnic
 
 LIMITS = (
     Limit("loopback", 380.0, "a limit", min_size_bytes=1, link_class="pix"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.measured_rack import normal_gbps, slow_rnic
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart, Probe
@@ -19,7 +20,6 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import normal_gbps, slow_rnic
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
 TOR = Phase("tor", (TorAllReduceSpec(),))

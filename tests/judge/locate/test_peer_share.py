@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
+from benchmarks.measured_rack import LOW_LIMITS, Factor, judged, measured, probes_of, slow_rnic
 from fabric.judge.locate.hosts import by_class, peer_shares
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
@@ -15,7 +16,6 @@ from fabric.model.verdict import Limit, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import LOW_LIMITS, Factor, judged, measured, probes_of, slow_rnic
 
 RACK = rack_topology(8)
 LIMITS = (*LOW_LIMITS, Limit("all_to_all", 2432.0, "a limit", min_size_bytes=1))

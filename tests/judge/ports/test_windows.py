@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.ports.windows import ports_of, with_samples
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import one_number
 
 RACK = rack_topology(2, parts=2)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import judged, measured, probes_of, slow_rnic
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from tests.conftest import rack_topology
-from tests.judge.noisy_rack import judged, measured, probes_of, slow_rnic
 
 RUNS = 6
 HOSTS = 8

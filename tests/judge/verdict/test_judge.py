@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
-from tests.judge.noisy_rack import one_number
 
 LIMITS = (
     Limit("tor_all_reduce", 46.0, "per NIC", per_rnic=True),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import LOW_LIMITS, healthy, judged, measured, probes_of, slow_rnic
 from fabric.judge.locate.localise import suspects
 from fabric.judge.normal.keys import key_of
 from fabric.judge.verdict.probes import Judge
@@ -15,7 +16,6 @@ from fabric.model.recorded import Key, Recorded
 from fabric.model.topology import Host, Topology
 from fabric.model.verdict import Baseline, Limit
 from tests.conftest import dgx_platform
-from tests.judge.noisy_rack import LOW_LIMITS, healthy, judged, measured, probes_of, slow_rnic
 
 
 def named(topology: Topology, pairs: list[tuple[Probe, ProbeResult]]) -> list[str]:

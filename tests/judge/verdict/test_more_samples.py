@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import judge_of, noisy, one_number_a_host, phase_of, result_of, sampled
 from fabric.judge.verdict.further_tests import MoreSamples, sampling
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -19,7 +20,6 @@ from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
-from tests.judge.sampled_rack import judge_of, noisy, one_number_a_host, phase_of, result_of, sampled
 
 HOSTS = 32
 

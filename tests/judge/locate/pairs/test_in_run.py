@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import pytest
 
+from benchmarks.measured_rack import one_number
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.in_verdict import Inside
 from fabric.judge.locate.pairs.schedule import PairState, next_round
@@ -26,7 +27,6 @@ from fabric.probes import routes
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
-from tests.judge.noisy_rack import one_number
 from tests.probes.test_pairwise import pod
 
 GOOD_GBPS, RATES = 392.0, {400.0: 392.0, 200.0: 196.0}
