@@ -235,6 +235,8 @@ class AgentSession(Conversation):
                 del self._running[ticket]
                 self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
             case agent.SampledNames() | agent.Rows() if running.rows is not None:
+                if isinstance(message, agent.Rows) and message.at:
+                    self._heard(message.at[-1])  # no row is of a time still to come
                 sampled = running.rows.take(message)
                 if sampled is not None:
                     self._tell(sampled)

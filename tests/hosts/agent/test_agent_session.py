@@ -158,6 +158,7 @@ def test_samples_are_made_whole():
     """Differences, unchanged rows, and values that are none."""
     talk = Conversation()
     talk.session.begin(Order(1, "h", None, (Source("/sys/a"), Source("/sys/b")), 0.1))
+    talk.now_s += 0.3
     talk.hear(
         {"e": "names", "id": 1, "part": 0, "names": ["/sys/a", "/sys/b"]},
         {
@@ -173,6 +174,20 @@ def test_samples_are_made_whole():
     assert isinstance(sampled, Sampled)
     assert sampled.rows == ((5, None), (5, None), (3, 1.5))
     assert sampled.at_s == pytest.approx((1000.0, 1000.1, 1000.2))
+
+
+def test_no_row_is_of_a_time_still_to_come():
+    """The agent's first word was half a second on its way; the first rows show it, and their times are right."""
+    talk = Conversation()
+    talk.session.begin(Order(1, "h", None, (Source("/sys/a"),), 0.1))
+    talk.now_s += 0.2
+    talk.hear(
+        {"e": "names", "id": 1, "part": 0, "names": ["/sys/a"]},
+        {"e": "rows", "id": 1, "part": 0, "at": [100.6, 100.7], "rows": [[[5]], 0], "lost": 0},
+    )
+    (sampled,) = talk.told
+    assert isinstance(sampled, Sampled)
+    assert sampled.at_s == pytest.approx((1000.1, 1000.2))
 
 
 def asked(talk: Conversation) -> list[dict[str, Any]]:
