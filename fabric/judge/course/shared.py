@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 
-from fabric.judge.locate.cover import ENOUGH
 from fabric.model.part import Part
 from fabric.model.topology import Topology
+
+ENOUGH = 0.9
+"""Nearly all of the probes through a part that is bad (a choice: one lucky one in ten clears nobody)."""
 
 LEAST_HOSTS = 3
 """Two hosts under a leaf that are bad together may be chance (a choice)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,11 +12,9 @@ from fabric.judge.course.tracks import Track, Tracks
 from fabric.judge.locate.candidates import crosses_leaves
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Phase
+from fabric.model.probe import Probe
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict, Suspect
 
 NEXT = {
     "leaf": "look at the leaf switch first, and at its log of that time: all RNICs on it show the same; if nothing is "
@@ -32,54 +29,6 @@ NEXT = {
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _GOOD = (Outcome.PASS, Outcome.MARGINAL)
 _TEXT = {"leaf": "the leaf switch", "pcie_switch": "the PCIe switch, or its uplink", "numa": "the memory node"}
-
-
-def shared_since(
-    probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
-    phases: Sequence[Phase],
-    topology: Topology,
-) -> list[SharedCause]:
-    """Of a run with a phase of several rounds: the shared parts whose probes FAIL from some time on, or for a time."""
-    rounds = Counter((phase.written, phase.where) for phase in phases if not phase.changes)
-    if not any(count > 1 for count in rounds.values()):
-        return []
-    altered = {phase.name for phase in phases if phase.changes}
-    seen = []
-    for probe in probes:
-        verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
-        if result is None or probe.phase in altered or verdict.outcome not in (Outcome.FAIL, *_GOOD):
-            continue
-        bad = verdict.outcome is Outcome.FAIL
-        seen.append(
-            LowThrough(
-                probe.probe_id,
-                probe.kind,
-                result.started_s,
-                result.ended_s,
-                tuple(dict.fromkeys(probe.hosts)),
-                _rnics(probe),
-                bad,
-                verdict.value_gbps,
-            )
-        )
-    return shared_parts(seen, topology)
-
-
-def suspect_of(one: SharedCause) -> Suspect:
-    """The part as a suspect that FAILs."""
-    return Suspect(
-        component=one.group.component,
-        kind=one.group.kind,
-        outcome=Outcome.FAIL,
-        confidence=_confidence(one),
-        evidence=(_TEXT[one.group.kind], words_of(one), *_elsewhere(one)),
-        ambiguous_with=one.rivals,
-        next_step=NEXT[one.group.kind],
-        hosts=one.hosts,
-        probes=one.bad[:_MOST_PROBES],
-    )
 
 
 def shared_in_tracks(found: Tracks, probes: Sequence[Probe], topology: Topology) -> list[CourseFinding]:
@@ -139,20 +88,9 @@ def words_of(one: SharedCause) -> str:
     )
 
 
-def _elsewhere(one: SharedCause) -> tuple[str, ...]:
-    others = len(one.explains) - len(one.explains.intersection(one.bad))
-    said = [f"{others} collectives of these hosts are explained by it"] if others else []
-    return ("before that it was good, and elsewhere these hosts are well meanwhile", *said)
-
-
 def _names(one: SharedCause) -> str:
     devices = sorted({Part.of(name).item for name in one.rnics})
     return f"{', '.join(devices)} of {fold(one.hosts)}"
-
-
-def _confidence(one: SharedCause) -> float:
-    """Laplace's rule, shared among all that would do as well; as elsewhere never more than 99 %."""
-    return min(0.99, round((len(one.bad) + 1) / (one.telling + 2) / (1 + len(one.rivals)), 2))
 
 
 def _rnics(probe: Probe) -> tuple[str, ...]:

@@ -49,10 +49,8 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _rnic_to_rnic(probe, topology)
     elif probe.kind == "all_to_all":
         yield from _all_to_all(probe, topology)
-    elif probe.kind == "tor_all_reduce":
-        yield from _tor_all_reduce(probe, topology)
-    elif probe.kind in ("group_all_reduce", "concurrent_rings"):
-        yield from _group(probe)
+    elif probe.kind in ("tor_all_reduce", "group_all_reduce", "concurrent_rings"):
+        yield from _collective(probe, topology)
     elif "peer_rnic" in probe.params:
         yield from _pairwise(probe, topology)
 
@@ -194,28 +192,28 @@ def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
     yield Component(f"{host}/nvlink:{label}", "nvlink", f"NVLink among GPUs {fold(map(str, _indexes(gpus)))}")
 
 
-def _tor_all_reduce(probe: Probe, topology: Topology) -> Iterator[Component]:
-    for host in probe.hosts:
-        yield Component(
-            f"{host}:network", "host", f"{host} as its neighbours see it: its RNICs, cables, leaf ports, or all of it"
-        )
-    leaves = topology.hosts[probe.hosts[0]].leaves
-    yield Component(fold(leaves), "leaf", f"the leaf switches {fold(leaves)}")
-    a, b = probe.hosts
-    yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
+def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
+    """
+    Of several hosts: the very parts that its bytes pass, so that one slow RNIC explains the collectives it slows.
 
-
-def _group(probe: Probe) -> Iterator[Component]:
-    """Two hosts are told apart by what others say of them; of more, only that it is among them."""
+    Two hosts that are slow with each other alone, or some of more, are a component of their own.
+    """
+    leaves: dict[str, None] = {}
+    for name in probe.hosts:
+        host = topology.hosts[name]
+        for rnic in host.platform.rnics:
+            yield Component(f"{name}/{rnic.device}", "rnic", f"RNIC {rnic.device} or its PCIe link")
+            yield Component(f"{name}/{rnic.device}:port", "link", f"the port, cable or leaf port of {rnic.device}")
+        leaves.update(dict.fromkeys(host.leaves))
+        yield Component(name, "host", "the whole host")
+    for leaf in leaves:
+        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
     first, *others = probe.hosts
     if len(others) > 1:
         text = f"some of {fold(probe.hosts)}, or what is between them"
         yield Component(f"{first}+{len(others)}-more", "group", text)
-        return
-    for host in probe.hosts:
-        text = f"{host} as others see it: its RNICs, cables, leaf ports, or all of it"
-        yield Component(f"{host}:network", "host", text)
-    yield Component("+".join(probe.hosts), "pair", f"{' or '.join(probe.hosts)}, or what is between them")
+    elif others:
+        yield Component("+".join(probe.hosts), "pair", f"{' or '.join(probe.hosts)}, or what is between them")
 
 
 def _switch(host: str, name: str, *, uplink: bool) -> Iterator[Component]:

@@ -9,7 +9,6 @@ family, because of 300,000 healthy numbers a few are always far out. Each of the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import median, median_high
 
@@ -60,15 +59,6 @@ class Slow:
 
     sure: Mapping[Hashable, Peers]
     low: Mapping[Hashable, Peers]
-
-    def without(self, names: AbstractSet[Hashable]) -> Slow:
-        """Without those that are judged in another way."""
-        if not names:
-            return self
-        sure, low = (
-            {name: peers for name, peers in part.items() if name not in names} for part in (self.sure, self.low)
-        )
-        return Slow(sure, low)
 
 
 def peers_of(values: Sequence[float]) -> Peers | None:

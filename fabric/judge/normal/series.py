@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
-from fabric.judge.normal.peers import PeerGroup, Peers, Slow, peers_of, slow_among
+from fabric.judge.normal.peers import Peers, peers_of
 from fabric.judge.normal.samples import name_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -173,27 +173,17 @@ def series_of(
     return list(by_name.values()), belongs
 
 
-def slow_series(series: Sequence[ProbeSeries]) -> Slow:
-    """The series that are slower than their peers; a family is a phase, for the gate judges a phase as the end does."""
-    groups: dict[PeerKey, dict[Hashable, float]] = {}
-    repeated: dict[PeerKey, list[ProbeSeries]] = {}
+def find_peers(series: Sequence[ProbeSeries]) -> None:
+    """Tell each repeated series what is normal among its peers, which says what a dip of it is."""
+    groups: dict[PeerKey, list[ProbeSeries]] = {}
     for one in series:
         if one.group is not None:
-            groups.setdefault(one.group, {})[one] = one.value
-            if len(one.values) > 1:
-                repeated.setdefault(one.group, []).append(one)
-    for group, members in repeated.items():
-        peers = peers_of(list(groups[group].values()))
-        for one in members:
-            one.peers = peers
-    families: dict[str, list[PeerGroup]] = {}
-    for group, values in groups.items():
-        families.setdefault(group.phase, []).append(PeerGroup(values, floor_of(group.kind)))
-    found = [slow_among(family) for family in families.values()]
-    return Slow(
-        {one: peers for family in found for one, peers in family.sure.items()},
-        {one: peers for family in found for one, peers in family.low.items()},
-    )
+            groups.setdefault(one.group, []).append(one)
+    for members in groups.values():
+        if any(len(one.values) > 1 for one in members):
+            peers = peers_of([one.value for one in members])
+            for one in members:
+                one.peers = peers
 
 
 def _number(result: ProbeResult) -> tuple[float, int | None] | None:
@@ -270,18 +260,6 @@ def slower(
     outcome = Outcome.worst((verdict.outcome, outcome))
     found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
     return replace(found, reason=with_spread(found, one))
-
-
-def failed(verdict: ProbeVerdict, peers: Peers | None) -> ProbeVerdict:
-    """Confirmed by others; *peers* of one that was merely low, and had passed."""
-    if verdict.outcome is Outcome.FAIL:
-        return verdict
-    if verdict.against:
-        reason = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
-        return replace(verdict, outcome=Outcome.FAIL, reason=reason)
-    against = f"the median of {peers.n} peers" if peers else "what is normal"
-    reason = f"{_below(verdict.value_gbps or 0.0, verdict.expected_gbps or 0.0, against)}; {CONFIRMED}"
-    return replace(verdict, outcome=Outcome.FAIL, reason=reason, against=against)
 
 
 def with_spread(verdict: ProbeVerdict, one: ProbeSeries) -> str:

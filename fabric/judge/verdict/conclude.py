@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import fmean, pstdev
@@ -14,12 +14,11 @@ from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.course.partners import not_cleared_by_older
-from fabric.judge.course.since import since_some_round
-from fabric.judge.course.together import shared_since, suspect_of
 from fabric.judge.course.unseen import unseen_uplinks
 from fabric.judge.locate.gpus import with_bad_gpus
-from fabric.judge.locate.localise import suspects
 from fabric.judge.locate.merged import merged, names, without_mistakes
+from fabric.judge.locate.suspects import locate
+from fabric.judge.verdict.confirm import confirmed
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -93,7 +92,6 @@ def _spread(values: list[float]) -> str:
 
 NOT_REACHED = "not reached: the run ended before it"
 
-_BLAMING = (Outcome.FAIL, Outcome.ERROR)
 _GOOD = (Outcome.PASS, Outcome.MARGINAL)
 
 
@@ -121,13 +119,8 @@ def conclude(
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
-    shared = shared_since(telling, verdicts, results, phases, topology)
-    explained = {name for one in shared for name in one.explains}
-    telling = [probe for probe in telling if probe.probe_id not in explained]
-    named, pairs = _suspects(telling, verdicts, results, topology)
-    verdicts |= pairs.verdicts if pairs else {}
-    named += [suspect_of(one) for one in shared]
-    named += since_some_round(telling, verdicts, results, phases, topology=topology, named=named)
+    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
+    verdicts, named, pairs = _suspects(telling, verdicts, results, topology, written)
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
@@ -162,36 +155,34 @@ def _suspects(
     verdicts: Mapping[str, ProbeVerdict],
     results: Mapping[str, ProbeResult],
     topology: Topology,
-) -> tuple[list[Suspect], PairFindings | None]:
+    written: Mapping[str, Hashable],
+) -> tuple[dict[str, ProbeVerdict], list[Suspect], PairFindings | None]:
     """
-    Who is to blame: first within hosts and by what tools say, then by pairs of hosts, decoded plane by plane.
+    Who is to blame, and the verdicts with what that says of each: parts that one matrix names, then pairs of hosts.
 
-    Pairs that missed their limit and that nothing of this explains (few hosts, or all of them slow) are covered last.
+    Pairs are decoded plane by plane. Those that missed their limit and that nothing explains (few hosts, or all of them
+    slow) come last.
     """
-    if not any(probe.kind == pairwise.KIND for probe in probes):
-        bad = [suspects(probes, verdicts, topology=topology, outcome=outcome) for outcome in _BLAMING]
-        return [suspect for found in bad for suspect in merged(found)], None
-    from fabric.judge.locate.pairs.in_verdict import pair_findings  # numpy: only where there are pairs
-
-    measured = {
-        probe.probe_id
-        for probe in probes
-        if probe.kind == pairwise.KIND and probe.probe_id in results and results[probe.probe_id].outcome is None
-    }
-    others = [probe for probe in probes if probe.probe_id not in measured]
-    well = [p for p in probes if p.probe_id in measured and verdicts[p.probe_id].outcome in _GOOD]
-    inside = merged(suspects(others, verdicts, topology=topology, outcome=Outcome.FAIL, well=well))
-    pairs = pair_findings(probes, results, verdicts, topology=topology, inside=inside)
-    known = {host for suspect in inside for host in suspect.hosts}
-    left = [
-        probe
-        for probe in probes
-        if probe.probe_id in measured and probe.probe_id not in pairs.verdicts and known.isdisjoint(probe.hosts)
+    told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
+    anew, inside = confirmed(probes, told, results, topology=topology, written=written)
+    errors = locate(probes, anew, results, topology=topology, outcome=Outcome.ERROR, written=written)
+    found, named, pairs = {**verdicts, **anew}, list(inside.suspects), None
+    measured = [
+        p for p in probes if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    named = [*inside, *not_cleared_by_older(pairs.suspects, probes, {**verdicts, **pairs.verdicts}, results)]
-    named += merged(suspects(left, verdicts, topology=topology, outcome=Outcome.FAIL))
-    named += merged(suspects(probes, verdicts, topology=topology, outcome=Outcome.ERROR))
-    return named, pairs
+    if measured:
+        from fabric.judge.locate.pairs.in_verdict import pair_findings
+
+        pairs = pair_findings(probes, results, found, topology=topology, inside=named)
+        found |= pairs.verdicts
+        known = {host for suspect in named for host in suspect.hosts}
+        named += not_cleared_by_older(pairs.suspects, probes, found, results)
+        left = [p for p in measured if p.probe_id not in pairs.verdicts and known.isdisjoint(p.hosts)]
+        of_left = {probe.probe_id: found[probe.probe_id] for probe in left}
+        named += locate(
+            left, of_left, results, topology=topology, outcome=Outcome.FAIL, written=written, pairs=True
+        ).suspects
+    return found, named + merged(errors.suspects), pairs
 
 
 def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
@@ -231,7 +222,8 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
 
     Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
     """
-    judged = list(zip(probes, judge.judge((probe, results[probe.probe_id]) for probe in probes), strict=True))
+    verdicts = judge.confirmed(probes, results)
+    judged = [(probe, verdicts[probe.probe_id]) for probe in probes]
     well = [probe for probe, verdict in judged if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)]
     good = {(host, probe.kind, probe.hosts) for probe in well for host in probe.hosts if len(probe.hosts) > 1}
     cleared = Counter((host, kind) for host, kind, _ in good)

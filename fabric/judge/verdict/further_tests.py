@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
@@ -50,7 +51,7 @@ class MoreSamples:
         repeated = sum(probe.kind in REPEATED_KINDS for probe in _planned(phase_plan))
         if phase_plan.changes or not repeated:
             return None
-        rounds = MOST_SAMPLES - LEAST_SAMPLES
+        rounds = MOST_SAMPLES - LEAST_SAMPLES if self._judge.sequential else LEAST_FOR_CV - 1
         budget_s = max(LEAST_BUDGET_S, MOST_TIMES * phase_plan.schedule.makespan_s)
         return FollowUpLimits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
 
@@ -64,11 +65,6 @@ class MoreSamples:
         whole = {name: members for name, members in series.items() if _all_measured(members, by_id)}
         pairs = [(probe, by_id[probe.probe_id]) for members in whole.values() for probe in members]
         return [_repetition(whole[_series(probe)]) for probe in self._judge.unsettled(pairs)]
-
-
-def sampling(judge: Judge) -> tuple[MoreSamples, ...]:
-    """The follow-up of a judge that takes as many samples as it needs; none of another."""
-    return (MoreSamples(judge),) if judge.sequential else ()
 
 
 def _planned(phase_plan: PhasePlan) -> Iterable[Probe]:
@@ -98,4 +94,4 @@ def follow_ups(
     scenario: Scenario, inventory: Inventory, judge: Judge
 ) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
     """New ones, for one run: what they learn of its rounds is its own."""
-    return (*sampling(judge), *localising(scenario, inventory), DippedAgain(inventory.topology))
+    return (MoreSamples(judge), *localising(scenario, inventory), DippedAgain(inventory.topology))

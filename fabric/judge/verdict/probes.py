@@ -17,21 +17,25 @@ sequential test (``by_samples.py``) and not by the rules for a single number.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.judge.locate.candidates import Component, are_about, components_of
-from fabric.judge.locate.cover import candidates_for
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
-from fabric.judge.normal.peers import Peers, Slow
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.sequential import SequentialAnswer
-from fabric.judge.normal.series import ProbeSeries, failed, representative, series_of, slow_series, slower, with_spread
+from fabric.judge.normal.series import (
+    LEAST_FOR_CV,
+    RETEST,
+    ProbeSeries,
+    find_peers,
+    series_of,
+    slower,
+    with_spread,
+)
 from fabric.judge.normal.standings import Against, Standings
+from fabric.judge.verdict.confirm import confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
@@ -77,80 +81,6 @@ def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
-LEAST_WITNESSES = 2
-"""Bad probes through one part that confirm each other (a choice: the fewest that are more than one)."""
-
-
-LIKELY = 0.5
-"""Share of the probes that tell of a part from which on what is low through it counts as slow (a choice: most)."""
-
-
-def confirmed(
-    probes: Sequence[Probe],
-    verdicts: Sequence[ProbeVerdict],
-    topology: Topology,
-    *,
-    slow: AbstractSet[str],
-    low: AbstractSet[str],
-    tested_again: AbstractSet[str] = frozenset(),
-) -> set[str]:
-    """
-    Those of *slow* and *low* (probe ids) that other bad probes confirm; *verdicts* are in the order of *probes*.
-
-    The repetitions of one probe confirm each other, but for those *tested_again*: there the later ones decide.
-    """
-    if not slow:
-        return set()
-    hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
-    about = are_about(hosts, topology)
-    judged = [
-        (probe, verdict)
-        for probe, verdict in zip(probes, verdicts, strict=True)
-        if about(probe) and verdict.value_gbps is not None
-    ]
-
-    def components(probe: Probe, _: ProbeVerdict) -> Iterator[Component]:
-        return components_of(probe, topology)
-
-    series = {probe.probe_id: _series(probe) for probe, _ in judged}
-    bad = {verdict.probe_id for _, verdict in judged if verdict.outcome is Outcome.FAIL} | slow
-    likely = {
-        candidate.component
-        for candidate in candidates_for(judged, bad, components, enough=LIKELY)
-        if _confirm_each_other(candidate.bad, series, tested_again)
-    }
-    with_low = slow | {
-        probe.probe_id
-        for probe, verdict in judged
-        if probe.probe_id in low and not likely.isdisjoint(components(probe, verdict))
-    }
-    found: set[str] = set()
-    for candidate in candidates_for(judged, bad | with_low, components):
-        if _confirm_each_other(candidate.bad, series, tested_again):
-            # What is merely low cannot be its own witness, however often it was repeated.
-            found |= candidate.bad & (with_low if len({series[name] for name in candidate.bad}) > 1 else slow)
-    return found
-
-
-def _series(probe: Probe) -> Hashable:
-    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
-
-
-def _confirm_each_other(bad: AbstractSet[str], series: Mapping[str, Hashable], tested_again: AbstractSet[str]) -> bool:
-    """
-    Two different probes do, and the repetitions of one when all of them are slow.
-
-    Most of them would be no proof: they are why its median is low.
-    """
-    different = {series[name] for name in bad}
-    if len(different) >= LEAST_WITNESSES:
-        return True
-    if not tested_again.isdisjoint(bad):
-        return False
-    repetitions = sum(name in different for name in series.values())
-    return len(bad) >= LEAST_WITNESSES and len(bad) == repetitions
-
-
 class Judge:
     """
     Judges probes of one run.
@@ -190,14 +120,10 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self._topology)
-        slow = slow_series(series)
+        find_peers(series)
         standings = Standings(series if self.sequential else (), self._recorded_for)
-        slow = slow.without(standings.known)
         judged = {
-            one: self._by_samples(one, standings)
-            if one in standings.known
-            else self._series(one, slow.sure.get(one), slow.low.get(one))
-            for one in series
+            one: self._by_samples(one, standings) if one in standings.known else self._series(one) for one in series
         }
         verdicts = [
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
@@ -206,16 +132,20 @@ class Judge:
         latencies = latency_verdicts(listed, self._topology)
         if latencies:
             verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
-        if not any(verdict.against for verdict in judged.values()):
-            return verdicts
-        return self._confirmed(listed, verdicts, belongs, slow)
+        return verdicts
+
+    def confirmed(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[str, ProbeVerdict]:
+        """One verdict a probe by its id, with what others make of it (``confirm.py``)."""
+        verdicts = {one.probe_id: one for one in self.judge((probe, results[probe.probe_id]) for probe in probes)}
+        return confirmed(probes, verdicts, results, topology=self._topology)[0]
 
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
-        """The first probe of each series that another sample may settle; none when the judge is not sequential."""
+        """The first probe of each series that another sample may settle."""
+        listed = list(pairs)
+        series, belongs = series_of(listed, self._topology)
         if not self.sequential:
-            return []
-        series, _ = series_of(list(pairs), self._topology)
-        slow_series(series)  # which tells each series its peers
+            return self._seen_once(listed, belongs)
+        find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
             one.probe
@@ -223,21 +153,30 @@ class Judge:
             if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
         ]
 
-    def _series(self, one: ProbeSeries, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
-        """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
+    def _seen_once(
+        self, listed: Sequence[tuple[Probe, ProbeResult]], belongs: Sequence[ProbeSeries | None]
+    ) -> list[Probe]:
+        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
+        anew = self.confirmed([probe for probe, _ in listed], {result.probe_id: result for _, result in listed})
+        return [
+            one.probe
+            for one in dict.fromkeys(belongs)
+            if one is not None
+            and len(one.values) < LEAST_FOR_CV
+            and one.probe.kind in REPEATED_KINDS
+            and RETEST in anew[one.probe.probe_id].reason
+        ]
+
+    def _series(self, one: ProbeSeries) -> ProbeVerdict:
+        """One series of repetitions, of which there may be a single one."""
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
-            normal = slow or low
-            return _below_limit(verdict, one, normal.median_gbps if normal else None)
-        if slow is not None:
-            return slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
+            return _below_limit(verdict, one, None)
         if self._has_records:
             verdict = self._against_record(verdict, one)
             if verdict.against:
                 return verdict
-        if len(one.values) > 1:
-            verdict = _unsteady(verdict, one)
-        return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
+        return _unsteady(verdict, one) if len(one.values) > 1 else verdict
 
     def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
         """One series of as many repetitions as it took to tell."""
@@ -287,34 +226,6 @@ class Judge:
     def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
         known = self._recorded[self._limits.baseline_of(one.probe)]
         return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
-
-    def _confirmed(
-        self,
-        listed: Sequence[tuple[Probe, ProbeResult]],
-        verdicts: Sequence[ProbeVerdict],
-        belongs: Sequence[ProbeSeries | None],
-        found: Slow,
-    ) -> list[ProbeVerdict]:
-        """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
-        slow: set[str] = set()
-        low: set[str] = set()
-        for (probe, result), verdict, one in zip(listed, verdicts, belongs, strict=True):
-            if not verdict.against and one not in found.low:
-                continue
-            # A repetition that was not slow itself is no witness.
-            if representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind)):
-                (slow if verdict.against else low).add(probe.probe_id)
-        probes = [probe for probe, _ in listed]
-        again = {probe.probe_id for probe in probes if probe.kind in REPEATED_KINDS} if self.sequential else frozenset()
-        sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low, tested_again=again)
-        if not sure:
-            return list(verdicts)
-        # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
-        told = {one for probe, one in zip(probes, belongs, strict=True) if probe.probe_id in sure}
-        return [
-            failed(verdict, None if one is None else found.low.get(one)) if one in told else verdict
-            for verdict, one in zip(verdicts, belongs, strict=True)
-        ]
 
 
 def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:

@@ -1,0 +1,260 @@
+"""
+What was measured inside hosts and in collectives as the matrix that ``inside.py`` searches.
+
+A class is what probes share when they should reach the same number; its normal is the upper mode of its numbers, so
+that half of a rack may be slow. Where that is below the limit or the record, the whole class is: then it is judged
+beside those, and "all of these hosts" is one more part. What measured nothing at all is a sample of a hundredth of the
+normal; a tool that said itself what is bad (port down, no such device) accuses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from fabric.judge.locate.candidates import Component, are_about, components_of, host_side, named_components_of
+from fabric.judge.locate.gpus import GPUS
+from fabric.judge.locate.inside import NOTHING, Matrix
+from fabric.judge.locate.levels import level_and_noise
+from fabric.judge.locate.structure import Floats, Ints
+from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.series import representative
+from fabric.model.outcome import Outcome
+from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+from fabric.probes import pairwise
+
+EXTRA = {
+    "nvlink": 0.7,
+    "gpu_pcie": 0.7,
+    "pcie_switch": 0.7,
+    "cpu_interconnect": 0.7,
+    "numa": 1.4,
+    "path": 1.6,
+    "pair": 2.3,
+    "group": 2.0,
+}
+"""Nats by which a kind is rarer than a bad host, RNIC, cable, GPU or leaf: a path is bad five times more seldom."""
+
+LEAST_ALIKE = 3
+"""Hosts that are slow as a whole, or with the same trouble: fewer may be chance."""
+
+Written = Mapping[str, Hashable]
+"""By phase what it is a round of: its numbers are compared with those of the other rounds."""
+
+_ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
+_LARGE = frozenset({"host", "leaf", "group"})
+_OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
+_LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
+_SIGMAS = 3.0  # a sample this far below its level is slow
+_FEW_NOISE = 0.01  # of a class with too few numbers to know it
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample: *value_gbps* is None where nothing was measured."""
+
+    probe: Probe
+    of_class: int
+    value_gbps: float | None
+    began_s: float
+
+
+class Samples:
+    """Probes as samples, by class."""
+
+    def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
+        self._pairs = pairs
+        self._topology, self._outcome, self._written = topology, outcome, written
+        self._classes: dict[Hashable, int] = {}
+        self._known: dict[Hashable, int] = {}
+        self._kinds: list[str] = []
+        self._anchor: dict[int, float] = {}
+        self.rows: list[Row] = []
+        self.of_class: Ints = np.empty(0, dtype=np.int64)
+        self._y: Floats = np.empty(0)
+        self.bad_hosts: set[str] = set()
+        self.judged: dict[str, float] = {}  # what is normal for each that is bad or slow, Gb/s
+
+    def take(
+        self, probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+    ) -> None:
+        """Take all that tells something, then keep what is about hosts with anything bad."""
+        self._verdicts = verdicts
+        failed = any(
+            one.outcome is self._outcome and (one.value_gbps is None or self._outcome is not Outcome.FAIL)
+            for one in verdicts.values()
+        )
+        renumbered = {
+            (probe.phase, probe.hosts[0])
+            for probe in probes
+            if (named := verdicts[probe.probe_id].named) is not None and named.component.endswith(f"/{GPUS}")
+        }
+        for probe in probes:
+            verdict = verdicts[probe.probe_id]
+            if (
+                renumbered
+                and (probe.phase, probe.hosts[0]) in renumbered
+                and verdict.named is None
+                and verdict.value_gbps is not None
+                and str(probe.params.get("endpoint", "gpu")).startswith("gpu")
+            ):
+                continue  # CUDA numbered the GPUs that are left anew: another one was measured than was meant
+            if verdict.ran and AGAIN not in probe.params and probe.probe_id in results:
+                self._add(probe, verdict, results[probe.probe_id], failed=failed)
+        self._fit()
+        for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True):
+            if y < -floor:
+                self.bad_hosts.update(row.probe.hosts)
+        self.judged = {
+            row.probe.probe_id: float(self.level[row.of_class])
+            for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True)
+            if row.value_gbps is not None and (y < -floor or verdicts[row.probe.probe_id].outcome is self._outcome)
+        }
+        about = are_about(self.bad_hosts, self._topology)
+        kept = [number for number, row in enumerate(self.rows) if about(row.probe)]
+        self.rows = [self.rows[number] for number in kept]
+        self.of_class, self._y = self.of_class[kept], self._y[kept]
+
+    def _add(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> None:
+        bad = verdict.outcome is self._outcome
+        if self._outcome is not Outcome.FAIL:
+            good = verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
+            value = 1.0 if good else None
+            if not bad and not good:
+                return
+        elif verdict.value_gbps is not None:
+            value = representative(result)[0] if result.measurements else verdict.value_gbps
+            if probe.kind == pairwise.KIND and not self._pairs:
+                if not failed or bad:
+                    return
+                value = 1.0
+        elif bad:
+            value = None
+        else:
+            return
+        number = self._class(probe)
+        if verdict.value_gbps is not None and value != 1.0:
+            known = [one for one in (verdict.limit_gbps, verdict.expected_gbps if verdict.against else None) if one]
+            if known:
+                self._anchor[number] = max(*known, self._anchor.get(number, 0.0))
+        self.rows.append(Row(probe, number, value, result.started_s))
+
+    def _class(self, probe: Probe) -> int:
+        host = self._topology.hosts[probe.hosts[0]]
+        phase = self._written.get(probe.phase, probe.phase)
+        # Hosts of a layout share the parameters; those live as long as their probes, so their identity is theirs.
+        layout = (id(probe.params), phase, host.platform.name, host.leaves, probe.kind, len(probe.hosts))
+        known = self._known.get(layout) if len(probe.hosts) == 1 else None
+        if known is None:
+            key = (
+                phase,
+                probe.kind,
+                name_of(probe),
+                host.platform.name,
+                link_class(probe, self._topology),
+                line_rate_gbps(probe, self._topology),
+                *(probe.params.get(name) for name in ("size_bytes", "ranks", "algorithm")),
+            )
+            known = self._known[layout] = self._classes.setdefault(key, len(self._classes))
+            if known == len(self._kinds):
+                self._kinds.append(probe.kind)
+        return known
+
+    def _fit(self) -> None:
+        """The level, noise and floor of each class, and each sample's share of its level (log)."""
+        self.of_class = np.array([row.of_class for row in self.rows], dtype=np.int64)
+        value: Floats = np.array([row.value_gbps or 0.0 for row in self.rows])
+        count = len(self._kinds)
+        self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
+        for number in range(count):
+            mine = value[(self.of_class == number) & (value > 0)]
+            if len(mine) >= LEAST_PEERS:
+                self.level[number], self.noise[number] = level_and_noise(mine)
+            elif len(mine):
+                self.level[number] = mine.max()
+            anchor = self._anchor.get(number, 0.0)
+            if anchor > self.level[number]:
+                self.level[number], self._anchored[number] = anchor, True
+        self.noise = np.maximum(self.noise, LEAST_SPREAD)
+        least = np.array([_OF_FLOOR * floor_of(kind) for kind in self._kinds])
+        self._least = np.where(self._anchored, _LEAST_BELOW, least)  # below a limit any loss counts
+        self.floor: Floats = np.maximum(self._least, _SIGMAS * self.noise)
+        share = np.maximum(value, 1e-9) / self.level[self.of_class]
+        self._y = np.maximum(np.log(share), NOTHING)
+
+    def matrix(self) -> tuple[Matrix, list[Component]]:
+        """For the search, and the parts that its columns are."""
+        numbers: dict[tuple[str, str], int] = {}
+        columns: list[Component] = []
+        sample: list[int] = []
+        part: list[int] = []
+        for number, row in enumerate(self.rows):
+            for component in {(one.name, one.kind): one for one in self._parts(row)}.values():
+                column = numbers.setdefault((component.name, component.kind), len(columns))
+                if column == len(columns):
+                    columns.append(component)
+                sample.append(number)
+                part.append(column)
+        every = {host for row in self.rows for host in row.probe.hosts}
+        count: dict[str, int] = {}
+        for one in columns:
+            count[one.kind] = count.get(one.kind, 0) + 1
+        times = len(self._topology.hosts) / max(1, len(every))
+        cost = [log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns]
+        matrix = Matrix(
+            y=self._y,
+            of_class=self.of_class,
+            at_s=np.array([row.began_s for row in self.rows]),
+            sample=np.array(sample, dtype=np.int64),
+            part=np.array(part, dtype=np.int64),
+            noise=self.noise,
+            floor=self.floor,
+            least=self._least,
+            level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
+            cost=np.array(cost),
+            large=np.array([one.kind in _LARGE for one in columns], dtype=np.bool_),
+            timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
+        )
+        return matrix, columns
+
+    def _phases(self) -> set[Hashable]:
+        return {self._written.get(row.probe.phase, row.probe.phase) for row in self.rows}
+
+    def _parts(self, row: Row) -> Iterator[Component]:
+        probe = row.probe
+        verdict = self._verdicts[probe.probe_id]
+        bad = verdict.outcome is self._outcome
+        named = list(named_components_of(probe, verdict, self._topology)) if bad and self._is_named(verdict) else []
+        if named:
+            yield from named
+            return
+        if probe.kind == pairwise.KIND and not bad:
+            for host, end in zip((probe.hosts[0], probe.hosts[-1]), ("rnic", "peer_rnic"), strict=True):
+                yield from host_side(host, str(probe.params[end]), self._topology)
+        else:
+            yield from components_of(probe, self._topology)
+        if self._anchored[row.of_class]:
+            platform = self._topology.hosts[probe.hosts[0]].platform.name
+            hosts = tuple(name for name, host in self._topology.hosts.items() if host.platform.name == platform)
+            if len(hosts) >= LEAST_ALIKE:
+                yield Component(platform, "group", "nobody stands out: these hosts are slow as a whole")
+
+    @staticmethod
+    def _is_named(verdict: ProbeVerdict) -> bool:
+        return verdict.named is not None
+
+    def low(self, verdicts: Mapping[str, ProbeVerdict]) -> frozenset[str]:
+        """The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise."""
+        least = self.level * np.exp(-self.floor)
+        return frozenset(
+            row.probe.probe_id
+            for row in self.rows
+            if (value := verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
+        )

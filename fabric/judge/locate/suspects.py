@@ -1,0 +1,278 @@
+"""Which parts explain what was measured inside hosts and in collectives, as suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp, inf
+
+from fabric.judge.locate.candidates import Component
+from fabric.judge.locate.description import CERTAIN
+from fabric.judge.locate.inside import LEAST_GAIN, NOTHING, Fault, Search
+from fabric.judge.locate.levels import FIFTH
+from fabric.judge.locate.matrix import LEAST_ALIKE, Samples, Written
+from fabric.judge.locate.steps import next_step
+from fabric.judge.normal.samples import name_of
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.text import change_text, fold
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect
+
+SURE = 0.99
+"""Confidence is never more: the model is not the world."""
+
+NORMAL = "the normal of its class"
+"""Against what a number is low that met its limit."""
+
+_SAME = 0.03  # losses so near are one
+_MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
+_SHARED = (
+    "what they share first: firmware, BIOS and PCIe settings (ACS, IOMMU), a power cap, switch configuration, or a "
+    "limit that is meant for other hardware"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """
+    *suspects*, the surest first; *explained*: the ids of the bad probes that they explain.
+
+    *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s; *low*: those whose verdict rests on
+    a number below it by more than noise. *unsure*: parts that may be bad.
+    """
+
+    suspects: tuple[Suspect, ...] = ()
+    explained: frozenset[str] = frozenset()
+    normal_gbps: Mapping[str, float] = field(default_factory=dict)
+    low: frozenset[str] = frozenset()
+    unsure: tuple[str, ...] = ()
+
+
+def locate(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    outcome: Outcome,
+    written: Written | None = None,
+    pairs: bool = False,
+) -> Located:
+    """
+    The parts that explain the probes whose outcome is *outcome* (FAIL, or ERROR), and of FAIL also what is slow.
+
+    Measured pairs of hosts are not looked at (``pairs/`` does that), but for what they clear where others failed;
+    with *pairs* they are.
+    What was run because one part had dipped says nothing here: most of it goes through that part.
+    """
+    made = Samples(topology, outcome, written or {}, pairs=pairs)
+    made.take(probes, verdicts, results)
+    if not made.rows or not made.bad_hosts:
+        return Located(normal_gbps=made.judged)
+    matrix, columns = made.matrix()
+    search = Search(matrix)
+    faults = search.faults()
+    told = _Told(made, columns, search, verdicts, outcome)
+    sure = [one for one in faults if told.is_sure(one)]
+    return Located(
+        suspects=told.suspects(sure),
+        explained=told.explained(sure),
+        normal_gbps=made.judged,
+        low=made.low(verdicts),
+        unsure=tuple(columns[one.part].name for one in faults if not told.is_sure(one)),
+    )
+
+
+class _Told:
+    """Faults in words."""
+
+    def __init__(
+        self,
+        made: Samples,
+        columns: Sequence[Component],
+        search: Search,
+        verdicts: Mapping[str, ProbeVerdict],
+        outcome: Outcome,
+    ) -> None:
+        self._made, self._columns, self._search, self._verdicts, self._outcome = (
+            made,
+            columns,
+            search,
+            verdicts,
+            outcome,
+        )
+
+    def is_sure(self, fault: Fault) -> bool:
+        """Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be."""
+        least = LEAST_GAIN if any(self._rows_value(i) is None for i in self._bad(fault)) else CERTAIN
+        return fault.gain >= least
+
+    def _rows_value(self, sample: int) -> float | None:
+        return self._made.rows[sample].value_gbps
+
+    def _all(self, fault: Fault) -> list[int]:
+        """The samples that could show it: of classes that do, in its time."""
+        search = self._search
+        return sorted({i for one in fault.losses for i in search.during(fault, search.samples_of(one.cell)).tolist()})
+
+    def _bad(self, fault: Fault) -> list[int]:
+        slow = self._search.matrix.slow
+        return [i for i in self._all(fault) if slow[i]]
+
+    def explained(self, faults: Sequence[Fault]) -> frozenset[str]:
+        """The ids of the bad probes that they explain; repetitions of one series have one verdict."""
+        bad = {series_of(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
+        return frozenset(row.probe.probe_id for row in self._made.rows if series_of(row.probe) in bad)
+
+    def suspects(self, faults: Sequence[Fault]) -> tuple[Suspect, ...]:
+        """Each fault as a suspect; the same trouble of many hosts is one."""
+        groups: dict[Hashable, list[Fault]] = {}
+        for fault in faults:
+            groups.setdefault(self._alike(fault, faults), []).append(fault)
+        return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
+
+    def _alike(self, fault: Fault, faults: Sequence[Fault]) -> Hashable:
+        """What a fault shares with others: the same part of enough other hosts that loses about as much."""
+        mine, loss = self._within(fault), self._loss(fault)
+        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < _SAME]
+        hosts = len({Part.of(self._columns[one.part].name).host for one in same})
+        everybody = len({host for row in self._made.rows for host in row.probe.hosts})
+        enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL
+        return (mine, min(one.part for one in same)) if enough and mine is not None else fault.part
+
+    def _within(self, fault: Fault) -> tuple[str, str] | None:
+        """Kind and name within its host; None of what is no part of one host, or that was not measured at all."""
+        column = self._columns[fault.part]
+        part = Part.of(column.name)
+        if column.kind in ("leaf", "group", "pair") or self._loss(fault) > -NOTHING / 2:
+            return None
+        return column.kind, part.inside
+
+    @staticmethod
+    def _loss(fault: Fault) -> float:
+        return max(one.loss for one in fault.losses)
+
+    def _suspect(self, fault: Fault) -> Suspect:
+        column, bad, telling = self._columns[fault.part], self._bad(fault), self._all(fault)
+        judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
+        hosts = tuple(dict.fromkeys(host for probe, _ in judged for host in probe.hosts))
+        rivals = self._rivals(fault)
+        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
+        named = judged[0][1].named
+        alone = all(len(probe.hosts) == 1 for probe, _ in judged)
+        is_group = column.kind == "group" and not column.name.endswith("-more")
+        return Suspect(
+            component=fold(hosts) if is_group else column.name,
+            kind=column.kind,
+            outcome=self._outcome,
+            confidence=self._confidence(fault),
+            evidence=(
+                column.text,
+                f"{len(bad)} of {len(telling)} probes that could show it {said}{self._since(fault)}",
+                *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
+            ),
+            ambiguous_with=rivals,
+            next_step=next_step(column.kind, self._outcome, named.condition if named else None, alone=alone),
+            hosts=hosts,
+            probes=tuple(self._made.rows[i].probe.probe_id for i in self._worst_first(bad)[:_MOST_PROBES]),
+        )
+
+    def _worst_first(self, samples: Sequence[int]) -> list[int]:
+        return sorted(samples, key=lambda i: float(self._search.matrix.y[i]))
+
+    def _seen(self, sample: int) -> ProbeVerdict:
+        """The verdict of a sample with what is normal for it, where that and not the limit was missed."""
+        row = self._made.rows[sample]
+        verdict = self._verdicts[row.probe.probe_id]
+        if verdict.value_gbps is None or self._outcome is not Outcome.FAIL:
+            return verdict
+        if verdict.limit_gbps is not None and verdict.value_gbps < verdict.limit_gbps:
+            return verdict
+        return replace(verdict, expected_gbps=float(self._made.level[row.of_class]), against=verdict.against or NORMAL)
+
+    def _rivals(self, fault: Fault) -> tuple[str, ...]:
+        """Other parts that would explain nearly as much, but for wider and narrower names of the same."""
+        mine = self._columns[fault.part]
+        others = (self._columns[part] for part, _ in fault.rivals)
+        return tuple(other.name for other in others if not _restates(mine, other))[:_MOST_RIVALS]
+
+    def _confidence(self, fault: Fault) -> float:
+        """The share of the likelihood that it has among its rivals and nobody."""
+        mine = self._columns[fault.part]
+        others = [gain for part, gain in fault.rivals if not _restates(mine, self._columns[part])]
+        return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
+
+    def _since(self, fault: Fault) -> str:
+        if fault.since_s == -inf:
+            return ""
+        until = "" if fault.until_s == inf else f" to {fault.until_s / 3600:.1f} h"
+        return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good"
+
+    def _group(self, faults: Sequence[Fault]) -> Suspect:
+        """The same part of many hosts, with the same loss: what they share."""
+        each = [self._suspect(one) for one in faults]
+        first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
+        inside = Part.of(first.component).inside
+        return replace(
+            first,
+            component=f"{fold(hosts)}{first.component[len(hosts[0]) :]}",
+            kind=first.kind if inside else "group",
+            confidence=min(one.confidence for one in each),
+            evidence=(
+                first.evidence[0],
+                f"the same on {len(hosts)} hosts ({fold(hosts)}): a class of hosts, what they share, not each part",
+                *first.evidence[1:],
+            ),
+            ambiguous_with=(),
+            next_step=_SHARED,
+            hosts=hosts,
+            probes=tuple(name for one in each for name in one.probes)[:_MOST_PROBES],
+        )
+
+
+def _restates(best: Component, other: Component) -> bool:
+    """A wider name for the same evidence, such as the host for one of its parts, or the pair for one of its hosts."""
+    if other.kind == "host" and other.name == Part.of(best.name).host:
+        return True
+    if other.kind == "pair" or best.name.startswith((f"{other.name}:", f"{other.name}-")):
+        return True
+    return other.name.startswith((f"{best.name}:", f"{best.name}-"))
+
+
+def evidence_lines(bad: Sequence[tuple[str, ProbeVerdict]]) -> list[str]:
+    """
+    Numbers as ranges per kind and limit with the worst probe, what tools said once each with its count.
+
+    *bad* holds (kind, verdict) of each bad probe.
+    """
+    measured: dict[tuple[str, float, str], list[ProbeVerdict]] = {}
+    said: dict[str, list[str]] = {}
+    for kind, verdict in bad:
+        if verdict.value_gbps is not None and verdict.required_gbps is not None:
+            measured.setdefault((kind, verdict.required_gbps, verdict.against), []).append(verdict)
+        else:
+            said.setdefault(verdict.reason, []).append(verdict.probe_id)
+    lines = [_range(*key, group) for key, group in measured.items()]
+    lines += [_quote(reason, ids) for reason, ids in sorted(said.items(), key=lambda item: -len(item[1]))]
+    rest = len(lines) - _MOST_LINES
+    return lines if rest <= 0 else [*lines[:_MOST_LINES], f"and {rest} more lines like these in verdict.json"]
+
+
+def _range(kind: str, required_gbps: float, against: str, group: Iterable[ProbeVerdict]) -> str:
+    values = sorted((verdict.value_gbps or 0.0, verdict.probe_id) for verdict in group)
+    (least, worst), most = values[0], values[-1][0]
+    numbers = f"{least:.1f}" if least == most else f"{least:.1f} to {most:.1f}"
+    share = change_text(least / required_gbps)
+    what = f"{against} is {required_gbps:.1f}" if against else f"at least {required_gbps:g} required"
+    return f"{len(values)} {kind}: {numbers} Gb/s, {what}; worst {share}: {worst}"
+
+
+def _quote(reason: str, ids: Sequence[str]) -> str:
+    return f"{ids[0]}: {reason}" if len(ids) == 1 else f"{len(ids)} times, first {ids[0]}: {reason}"
+
+
+def series_of(probe: Probe) -> Hashable:
+    """What repetitions of one probe share."""
+    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")

@@ -1,0 +1,64 @@
+"""
+What other probes make of each verdict: a number that is low is a FAIL where a faulty part explains it.
+
+Below its limit, and as good as its like within their noise, is MARGINAL. Low and explained by nothing, once, is to be
+measured again before anybody is blamed: INCONCLUSIVE below the limit, MARGINAL above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.judge.locate.matrix import Written
+from fabric.judge.locate.suspects import NORMAL, Located, locate
+from fabric.judge.normal.series import CONFIRMED, RETEST
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+from fabric.probes import pairwise
+
+_GOOD = (Outcome.PASS, Outcome.MARGINAL)
+
+
+def confirmed(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    written: Written | None = None,
+) -> tuple[dict[str, ProbeVerdict], Located]:
+    """The verdicts by probe id, and the faulty parts that they rest on."""
+    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written)
+    anew = dict(verdicts)
+    for probe in probes:
+        normal_gbps = found.normal_gbps.get(probe.probe_id)
+        if normal_gbps is not None and probe.kind != pairwise.KIND:
+            verdict = verdicts[probe.probe_id]
+            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
+    return anew, found
+
+
+def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
+    value, low = verdict.value_gbps or 0.0, verdict.probe_id in found.low
+    below = f"{value:.1f} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {normal_gbps:.1f}"
+    if verdict.probe_id in found.explained and low:
+        if verdict.outcome is Outcome.FAIL:
+            return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
+        if verdict.against:
+            said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
+            return replace(verdict, outcome=Outcome.FAIL, reason=said)
+        reason = f"{below}; {CONFIRMED}"
+        return replace(verdict, outcome=Outcome.FAIL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
+    if verdict.outcome is Outcome.FAIL and not low:
+        reason = f"{verdict.reason}, which is within the noise of its like"
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)
+    if verdict.outcome is Outcome.FAIL:
+        reason = f"{verdict.reason}; {RETEST}"
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, expected_gbps=normal_gbps)
+    if low and verdict.outcome in _GOOD and not verdict.against:
+        reason = f"{below}; {RETEST}"
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
+    return verdict
