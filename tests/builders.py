@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +10,13 @@ from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
 from fabric.engine.observer import Observer
+from fabric.judge.locate.suspects import locate
 from fabric.model.change import Change
 from fabric.model.inventory import TimedFault
-from fabric.model.probe import FailureKind
-from fabric.model.verdict import JudgedRun
+from fabric.model.outcome import Outcome
+from fabric.model.probe import FailureKind, Measurement, Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import failures as nccl_failures
@@ -101,3 +104,18 @@ def failure_in(text: str) -> FailureKind | None:
     found = [nccl_failures.failure_kind(one.kind, one.text) for one in log]
     found += [perftest_failures.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
     return next((kind for kind in found if kind is not None), None)
+
+
+def suspects(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], *, topology: Topology, outcome: Outcome
+) -> tuple[Suspect, ...]:
+    """The parts that explain these verdicts, each of which measured once what it says."""
+    results = {probe.probe_id: _measured(verdicts[probe.probe_id]) for probe in probes}
+    return locate(probes, verdicts, results, topology=topology, outcome=outcome).suspects
+
+
+def _measured(verdict: ProbeVerdict) -> ProbeResult:
+    name, value = verdict.probe_id, verdict.value_gbps
+    if value is None:
+        return ProbeResult(name, 1, (), verdict.outcome, verdict.reason, 0.0, 1.0)
+    return ProbeResult(name, 1, (Measurement(name, "bandwidth", value, "Gb/s"),), None, "", 0.0, 1.0)

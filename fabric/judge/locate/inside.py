@@ -26,6 +26,9 @@ from fabric.judge.locate.structure import HEAVY, Bools, Floats, Ints, student
 NOTHING = log(0.01)
 """What a probe that measured nothing counts as: a hundredth of the normal."""
 
+DEAD = -NOTHING / 2
+"""A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
+
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible."""
 
@@ -41,8 +44,12 @@ _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twenti
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
-_RIVAL = 5.0  # nats within which another part is named beside the best
+_RIVAL = 3.0  # nats within which another part is named beside the best: one in twenty
+_MOST_CLEAR = 2  # samples of a class without a loss that count against a part
 _MOST_BLAMED = 64
+_LITTLE = (
+    0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains what its parts lack
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +81,10 @@ class Matrix:
 
     *y*: log of the share of its class's level that each sample reached; *of_class* its class; *at_s* when it began.
     Entry *e*: sample ``sample[e]`` passes through ``part[e]``. By class, natural logs: *noise*; *floor*, the loss from
-    which a sample is slow; *least*, the least loss that a part may have; *level*, in Gb/s, of classes of single flows,
-    in which one cap shows alike, else 0. By part: *cost*, the nats that it takes to say that it is faulty, and whether
-    it is *large*: many samples pass through it. *timed*: parts may become faulty in the course of the run.
+    which a sample is slow; *least*, the least loss that a part may have, and *apart*, by how much it must exceed that
+    of another part of the same samples; *level*, in Gb/s, of classes of single flows, in which one cap shows alike,
+    else 0. By part: *cost*, the nats that it takes to say that it is faulty, and whether it is *large*: many samples
+    pass through it. *timed*: parts may become faulty in the course of the run.
     """
 
     y: Floats
@@ -87,6 +95,7 @@ class Matrix:
     noise: Floats
     floor: Floats
     least: Floats
+    apart: Floats
     level: Floats
     cost: Floats
     large: Bools
@@ -127,6 +136,10 @@ class Search:
         faults = max((self._settled(one) for one in begun), key=self._score)
         return tuple(sorted(self._told(faults), key=lambda one: -one.gain))
 
+    def matters(self, fault: Fault) -> bool:
+        """Whether it loses as much as a faulty part must in any class; a host may be a little low, and well."""
+        return any(one.loss >= self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses)
+
     def samples_of(self, cell: int) -> Ints:
         """The samples of one part and class."""
         return self._sample[self._start[cell] : self._start[cell + 1]]
@@ -159,7 +172,13 @@ class Search:
     def open(self, explained: Floats) -> Bools:
         """Which slow samples are slower than the loss that explains them."""
         matrix = self._matrix
-        found: Bools = matrix.slow & (-matrix.y > explained + matrix.least[matrix.of_class])
+        found: Bools = matrix.slow & (-matrix.y > self.least(explained, slice(None)))
+        return found
+
+    def least(self, explained: Floats, samples: Ints | slice) -> Floats:
+        """From which loss on samples ask for another part than that which explains them."""
+        matrix, of_class = self._matrix, self._matrix.of_class[samples]
+        found: Floats = explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
         return found
 
     def held(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
@@ -176,6 +195,8 @@ class Search:
         told = {loss.cell: loss for loss in fault.losses}
         level = self._matrix.level
         cap = min((level[self.class_of_cell[one.cell]] * exp(-one.loss) for one in fault.losses), default=0.0)
+        often = max((one.rho for one in fault.losses), default=0.0)
+        dead = max((one.loss for one in fault.losses), default=0.0) > DEAD
         cost = float(self._matrix.cost[fault.part]) + self.when(fault.part, fault.since_s, fault.until_s)
         for cell in self.cells_of(fault.part):
             mine = self.during(fault, self.samples_of(cell))
@@ -183,8 +204,10 @@ class Search:
                 loss = told[cell]
                 cost += _ONE_MORE + dict(SPREADS)[loss.spread] + dict(OFTEN)[loss.rho] * log(max(len(mine), 2))
             elif len(mine):
-                hidden = 0 < level[self.class_of_cell[cell]] <= cap
-                cost += _NO_FIT if self._matrix.slow[mine].any() else 0.0 if hidden else _NOT_SHOWN
+                of_class = level[self.class_of_cell[cell]]
+                clear = 0.0 if 0 < of_class <= cap else _clear(len(mine), often, dead=dead)
+                clear = _NOT_SHOWN if of_class == 0 and not dead else clear
+                cost += _NO_FIT if self._matrix.slow[mine].any() else float(clear)
         return cost
 
     def when(self, part: int, since_s: float, until_s: float) -> float:
@@ -271,8 +294,19 @@ class Search:
             mine = next((one for one in again if one.part == fault.part), fault)
             least = max(mine.gain - _RIVAL, 0.0)
             rivals = tuple((one.part, one.gain) for one in again if one.part != fault.part and one.gain > least)
-            found.append(replace(mine, rivals=rivals))
+            found.append(replace(mine, rivals=rivals + self._several(faults, fault, mine.gain)))
         return found
+
+    def _several(self, faults: Sequence[Fault], fault: Fault, gain: float) -> tuple[tuple[int, float], ...]:
+        """Several parts that together would explain nearly as much as one of which some samples are good."""
+        if all(one.rho == OFTEN[0][0] for one in fault.losses):
+            return ()
+        without = np.zeros(len(self._matrix.cost), dtype=np.bool_)
+        without[fault.part] = True
+        rest = [one for one in faults if one.part != fault.part]
+        apart = self._greedy(rest, without=without)
+        lead = self._score(faults) - self._score(apart)
+        return tuple((one.part, gain - lead) for one in apart[len(rest) :] if lead < _RIVAL)
 
     def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints]:
         """Of *parts*: their cells, the samples of these, and for each sample the place of its cell."""
@@ -310,7 +344,8 @@ class _Fit:
         self._before, self._explained = density[self._sample], explained[self._sample]
         self._deviation = -matrix.y[self._sample]
         self._slow = search.open(explained)[self._sample]
-        self._least = matrix.least[search.class_of_cell[self._cells]]
+        little = np.where(matrix.large[parts][self._place], _LITTLE, 1.0)
+        self._least = little * matrix.least[search.class_of_cell[self._cells]]
 
     def faults(self) -> list[Fault]:
         """One for each part that any loss fits, with its gain."""
@@ -318,9 +353,11 @@ class _Fit:
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -_NO_FIT, np.where(self._count > 0, -_NOT_SHOWN, 0.0))
         loss, spread, rho = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+        beyond = self._search.least(self._explained, self._sample)
+        least = np.where(self._explained > 0, beyond, self._least[self._local])
         for guess in self._guesses():
             at = guess[self._local]
-            open_ = self._explained < at
+            open_ = at >= least
             for wide, dear in SPREADS:
                 held = self._search.held(self._sample, at, wide)
                 for often, more in OFTEN:
@@ -330,20 +367,31 @@ class _Fit:
                     gain[guess < self._least] = -inf
                     better = gain > best
                     best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], wide, often
-        best = np.where(~shows & (rho == 0) & self._hidden(loss, rho), 0.0, best)
+        best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) - self._search.matrix.cost[self._parts]
         return [
             self._fault(number, float(whole[number]), loss, spread, rho)
             for number in np.unique(self._place[rho > 0]).tolist()
         ]
 
-    def _hidden(self, loss: Floats, rho: Floats) -> Bools:
-        """Cells of classes that are no faster than what the part still carries: it cannot show there."""
+    def _clear(self, loss: Floats, rho: Floats) -> Floats:
+        """
+        What it costs a part that a cell without slow samples is well.
+
+        Nothing where there are no samples, or where the class is no faster than what the part still carries.
+        """
         level = self._search.matrix.level[self._search.class_of_cell[self._cells]]
-        cap = np.full(len(self._parts), inf)
+        cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
         np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
-        found: Bools = (level > 0) & (level <= cap[self._place])
-        return found
+        np.maximum.at(often, self._place, rho)
+        np.maximum.at(most, self._place, loss)
+        dead = most[self._place] > DEAD
+        found = np.where(
+            (level > 0) & (level <= cap[self._place]), 0.0, _clear(self._count, often[self._place], dead=dead)
+        )
+        found = np.where((level > 0) | dead, found, _NOT_SHOWN)
+        none: Floats = np.where(self._count > 0, found, 0.0)
+        return none
 
     def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> Fault:
         since_s, until_s = float(self._since_s[number]), float(self._until_s[number])
@@ -366,6 +414,17 @@ class _Fit:
                 guess[seen] = value[start[seen] + np.rint(quantile * (count[seen] - 1)).astype(np.int64)]
                 found.append(guess)
         return found
+
+
+def _clear(count: Ints | int, rho: Floats | float, *, dead: Bools | bool) -> Floats:
+    """
+    Nats against a part that shows in a share *rho* of its samples, of a class with *count* samples that are well.
+
+    Classes share capacity differently, so few count; but through a *dead* part nothing passes in any class.
+    """
+    counted = np.where(dead, count, np.minimum(count, _MOST_CLEAR))
+    found: Floats = -np.log(1 - np.asarray(rho)) * counted
+    return found
 
 
 def _background(matrix: Matrix) -> float:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from scipy.special import ndtri
 
-from fabric.judge.locate.candidates import Component, are_about, components_of, host_side, named_components_of
+from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.inside import NOTHING, Matrix
 from fabric.judge.locate.levels import level_and_noise
@@ -53,6 +54,7 @@ _LARGE = frozenset({"host", "leaf", "group"})
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
 _SIGMAS = 3.0  # a sample this far below its level is slow
+_FAMILY = 0.05  # the chance that any healthy number of a run is called low
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
@@ -80,6 +82,7 @@ class Samples:
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
         self.bad_hosts: set[str] = set()
+        self.count = 0  # of all samples
         self.judged: dict[str, float] = {}  # what is normal for each that is bad or slow, Gb/s
 
     def take(
@@ -117,6 +120,7 @@ class Samples:
             for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True)
             if row.value_gbps is not None and (y < -floor or verdicts[row.probe.probe_id].outcome is self._outcome)
         }
+        self.count = len(self.rows)
         about = are_about(self.bad_hosts, self._topology)
         kept = [number for number, row in enumerate(self.rows) if about(row.probe)]
         self.rows = [self.rows[number] for number in kept]
@@ -140,7 +144,7 @@ class Samples:
         else:
             return
         number = self._class(probe)
-        if verdict.value_gbps is not None and value != 1.0:
+        if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
             known = [one for one in (verdict.limit_gbps, verdict.expected_gbps if verdict.against else None) if one]
             if known:
                 self._anchor[number] = max(*known, self._anchor.get(number, 0.0))
@@ -175,19 +179,21 @@ class Samples:
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
         for number in range(count):
             mine = value[(self.of_class == number) & (value > 0)]
-            if len(mine) >= LEAST_PEERS:
+            anchor, few = self._anchor.get(number, 0.0), len(mine) < LEAST_PEERS
+            if not few:
                 self.level[number], self.noise[number] = level_and_noise(mine)
-            elif len(mine):
-                self.level[number] = mine.max()
-            anchor = self._anchor.get(number, 0.0)
-            if anchor > self.level[number]:
+            elif len(mine) and not anchor:  # nothing says what is normal, so nothing is slow
+                self.level[number] = mine.min()
+            if anchor and (few or anchor > self.level[number]):
                 self.level[number], self._anchored[number] = anchor, True
         self.noise = np.maximum(self.noise, LEAST_SPREAD)
         least = np.array([_OF_FLOOR * floor_of(kind) for kind in self._kinds])
+        self._apart = least
         self._least = np.where(self._anchored, _LEAST_BELOW, least)  # below a limit any loss counts
         self.floor: Floats = np.maximum(self._least, _SIGMAS * self.noise)
         share = np.maximum(value, 1e-9) / self.level[self.of_class]
-        self._y = np.maximum(np.log(share), NOTHING)
+        most = np.where(self._anchored, 0.0, _SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble
+        self._y = np.clip(np.log(share), NOTHING, most[self.of_class])
 
     def matrix(self) -> tuple[Matrix, list[Component]]:
         """For the search, and the parts that its columns are."""
@@ -217,6 +223,7 @@ class Samples:
             noise=self.noise,
             floor=self.floor,
             least=self._least,
+            apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
             cost=np.array(cost),
             large=np.array([one.kind in _LARGE for one in columns], dtype=np.bool_),
@@ -235,11 +242,7 @@ class Samples:
         if named:
             yield from named
             return
-        if probe.kind == pairwise.KIND and not bad:
-            for host, end in zip((probe.hosts[0], probe.hosts[-1]), ("rnic", "peer_rnic"), strict=True):
-                yield from host_side(host, str(probe.params[end]), self._topology)
-        else:
-            yield from components_of(probe, self._topology)
+        yield from components_of(probe, self._topology)
         if self._anchored[row.of_class]:
             platform = self._topology.hosts[probe.hosts[0]].platform.name
             hosts = tuple(name for name, host in self._topology.hosts.items() if host.platform.name == platform)
@@ -250,9 +253,14 @@ class Samples:
     def _is_named(verdict: ProbeVerdict) -> bool:
         return verdict.named is not None
 
-    def low(self, verdicts: Mapping[str, ProbeVerdict]) -> frozenset[str]:
-        """The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise."""
-        least = self.level * np.exp(-self.floor)
+    def low(self, verdicts: Mapping[str, ProbeVerdict], *, among: int = 1) -> frozenset[str]:
+        """
+        The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise.
+
+        With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
+        """
+        sigmas = max(_SIGMAS, -float(ndtri(_FAMILY / among)))
+        least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
         return frozenset(
             row.probe.probe_id
             for row in self.rows

@@ -8,7 +8,7 @@ from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.description import CERTAIN
-from fabric.judge.locate.inside import LEAST_GAIN, NOTHING, Fault, Search
+from fabric.judge.locate.inside import DEAD, LEAST_GAIN, Fault, Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, Samples, Written
 from fabric.judge.locate.steps import next_step
@@ -19,6 +19,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import change_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes.all_to_all import AllToAllSpec
 
 SURE = 0.99
 """Confidence is never more: the model is not the world."""
@@ -26,6 +27,7 @@ SURE = 0.99
 NORMAL = "the normal of its class"
 """Against what a number is low that met its limit."""
 
+_EQUAL = 0.5  # nats by which equal explanations differ
 _SAME = 0.03  # losses so near are one
 _MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
 _SHARED = (
@@ -40,13 +42,15 @@ class Located:
     *suspects*, the surest first; *explained*: the ids of the bad probes that they explain.
 
     *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s; *low*: those whose verdict rests on
-    a number below it by more than noise. *unsure*: parts that may be bad.
+    a number below it by more than noise, *far* by so much that no healthy one of all of them is. *unsure*: parts that
+    may be bad.
     """
 
     suspects: tuple[Suspect, ...] = ()
     explained: frozenset[str] = frozenset()
     normal_gbps: Mapping[str, float] = field(default_factory=dict)
     low: frozenset[str] = frozenset()
+    far: frozenset[str] = frozenset()
     unsure: tuple[str, ...] = ()
 
 
@@ -73,7 +77,7 @@ def locate(
         return Located(normal_gbps=made.judged)
     matrix, columns = made.matrix()
     search = Search(matrix)
-    faults = search.faults()
+    faults = [one for one in search.faults() if search.matters(one)]
     told = _Told(made, columns, search, verdicts, outcome)
     sure = [one for one in faults if told.is_sure(one)]
     return Located(
@@ -81,6 +85,7 @@ def locate(
         explained=told.explained(sure),
         normal_gbps=made.judged,
         low=made.low(verdicts),
+        far=made.low(verdicts, among=made.count),
         unsure=tuple(columns[one.part].name for one in faults if not told.is_sure(one)),
     )
 
@@ -146,7 +151,7 @@ class _Told:
         """Kind and name within its host; None of what is no part of one host, or that was not measured at all."""
         column = self._columns[fault.part]
         part = Part.of(column.name)
-        if column.kind in ("leaf", "group", "pair") or self._loss(fault) > -NOTHING / 2:
+        if column.kind in ("leaf", "group", "pair") or self._loss(fault) > DEAD:
             return None
         return column.kind, part.inside
 
@@ -154,14 +159,35 @@ class _Told:
     def _loss(fault: Fault) -> float:
         return max(one.loss for one in fault.losses)
 
+    def _named(self, fault: Fault) -> tuple[Component, tuple[str, ...]]:
+        """
+        What a fault is called, and its rivals.
+
+        Where several alike would do just as well (two hosts that were measured only together), what they are together.
+        """
+        mine = self._columns[fault.part]
+        if mine.kind == "host" and self._loss(fault) <= DEAD and self._is_of_gpus(fault):
+            mine = next((one for one in self._columns if one.name == f"{mine.name}/nvlink"), mine)
+        near = [self._columns[part] for part, gain in fault.rivals if gain > fault.gain - _EQUAL]
+        alike = [one for one in near if one.kind == mine.kind and one.kind == "host"]
+        for part, _ in fault.rivals:
+            whole = self._columns[part]
+            if alike and whole.kind in ("pair", "group"):
+                return whole, (mine.name, *(one.name for one in alike)) if whole.kind == "pair" else ()
+        return mine, self._rivals(fault)
+
+    def _is_of_gpus(self, fault: Fault) -> bool:
+        """Whether only what GPUs do with each other shows it."""
+        return {self._made.rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
+
     def _suspect(self, fault: Fault) -> Suspect:
-        column, bad, telling = self._columns[fault.part], self._bad(fault), self._all(fault)
+        (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._all(fault)
         judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
-        hosts = tuple(dict.fromkeys(host for probe, _ in judged for host in probe.hosts))
-        rivals = self._rivals(fault)
+        hosts = self._hosts(column, [probe for probe, _ in judged])
         said = "failed" if self._outcome is Outcome.FAIL else "had errors"
         named = judged[0][1].named
         alone = all(len(probe.hosts) == 1 for probe, _ in judged)
+        about = "gpu" if column.kind == "host" and self._is_of_gpus(fault) else column.kind
         is_group = column.kind == "group" and not column.name.endswith("-more")
         return Suspect(
             component=fold(hosts) if is_group else column.name,
@@ -174,10 +200,17 @@ class _Told:
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),
             ambiguous_with=rivals,
-            next_step=next_step(column.kind, self._outcome, named.condition if named else None, alone=alone),
+            next_step=next_step(about, self._outcome, named.condition if named else None, alone=alone),
             hosts=hosts,
             probes=tuple(self._made.rows[i].probe.probe_id for i in self._worst_first(bad)[:_MOST_PROBES]),
         )
+
+    @staticmethod
+    def _hosts(column: Component, bad: Sequence[Probe]) -> tuple[str, ...]:
+        """Whose part it is; of what hosts share, and of several hosts, those of the bad probes."""
+        every = tuple(dict.fromkeys(host for probe in bad for host in probe.hosts))
+        own = tuple(one.host for one in Part.of(column.name).members)
+        return own if set(own) <= set(every) else every
 
     def _worst_first(self, samples: Sequence[int]) -> list[int]:
         return sorted(samples, key=lambda i: float(self._search.matrix.y[i]))
@@ -208,7 +241,8 @@ class _Told:
         if fault.since_s == -inf:
             return ""
         until = "" if fault.until_s == inf else f" to {fault.until_s / 3600:.1f} h"
-        return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good"
+        after = "" if fault.until_s == inf else ", and then it was well again"
+        return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good{after}"
 
     def _group(self, faults: Sequence[Fault]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""
@@ -233,12 +267,19 @@ class _Told:
 
 
 def _restates(best: Component, other: Component) -> bool:
-    """A wider name for the same evidence, such as the host for one of its parts, or the pair for one of its hosts."""
-    if other.kind == "host" and other.name == Part.of(best.name).host:
+    """
+    Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
+
+    An RNIC and its cable are two things to whoever repairs them.
+    """
+    mine, its = Part.of(best.name), Part.of(other.name)
+    if other.kind == "pair" or (mine.host == its.host and "host" in (best.kind, other.kind)):
         return True
-    if other.kind == "pair" or best.name.startswith((f"{other.name}:", f"{other.name}-")):
-        return True
-    return other.name.startswith((f"{best.name}:", f"{best.name}-"))
+    if mine.is_port or its.is_port:
+        return False
+    return best.name.startswith((f"{other.name}:", f"{other.name}-")) or other.name.startswith(
+        (f"{best.name}:", f"{best.name}-")
+    )
 
 
 def evidence_lines(bad: Sequence[tuple[str, ProbeVerdict]]) -> list[str]:

@@ -52,13 +52,13 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
             return replace(verdict, outcome=Outcome.FAIL, reason=said)
         reason = f"{below}; {CONFIRMED}"
         return replace(verdict, outcome=Outcome.FAIL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
-    if verdict.outcome is Outcome.FAIL and not low:
+    if verdict.outcome is Outcome.FAIL and verdict.probe_id not in found.far:
         reason = f"{verdict.reason}, which is within the noise of its like"
         return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)
     if verdict.outcome is Outcome.FAIL:
         reason = f"{verdict.reason}; {RETEST}"
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, expected_gbps=normal_gbps)
-    if low and verdict.outcome in _GOOD and not verdict.against:
+    if verdict.probe_id in found.far and verdict.outcome in _GOOD and not verdict.against:
         reason = f"{below}; {RETEST}"
         return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
     return verdict

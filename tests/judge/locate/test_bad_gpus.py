@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.locate.gpus import with_bad_gpus
-from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe
 from fabric.model.scenario import Phase
@@ -18,7 +17,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from tests.builders import failure_in
+from tests.builders import failure_in, suspects
 from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))

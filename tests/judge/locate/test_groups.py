@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.locate.localise import suspects
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -15,6 +14,7 @@ from fabric.model.verdict import Baseline, Limit, ProbeVerdict, Verdict
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import expand_phase
+from tests.builders import suspects
 from tests.conftest import rack_topology
 
 
@@ -51,17 +51,17 @@ def test_no_limit_is_summed_up(rack: Topology) -> None:
 @pytest.mark.parametrize(("value", "outcome"), [(2000.0, Outcome.FAIL), (3000.0, Outcome.PASS)])
 def test_a_limit_judges(rack: Topology, value: float, outcome: Outcome) -> None:
     """With a limit for its kind and ranks a group passes or fails."""
-    probes = planned(rack, GroupAllReduceSpec(hosts=4))
+    probes = planned(rack, GroupAllReduceSpec(hosts=4, repeat=3))
     limit = Limit("group_all_reduce", 2500.0, "own", ranks=32)
-    assert concluded(rack, probes, [value], limit).outcome is outcome
+    assert concluded(rack, probes, [value] * 3, limit).outcome is outcome
 
 
 @pytest.mark.parametrize(
     ("spec", "kind", "name"),
     [
-        (ConcurrentRingsSpec(pairing="neighbours"), "pair", "gpu001+gpu002"),
-        (ConcurrentRingsSpec(groups_of=4), "group", "gpu001+3-more"),
-        (GroupAllReduceSpec(), "group", "gpu001+7-more"),
+        (ConcurrentRingsSpec(pairing="neighbours", repeat=3), "pair", "gpu001+gpu002"),
+        (ConcurrentRingsSpec(groups_of=4, repeat=3), "group", "gpu001+3-more"),
+        (GroupAllReduceSpec(repeat=3), "group", "gpu001+7-more"),
     ],
 )
 def test_a_bad_group_is_one_suspect(spec: ProbeSpec, kind: str, name: str) -> None:
@@ -69,8 +69,9 @@ def test_a_bad_group_is_one_suspect(spec: ProbeSpec, kind: str, name: str) -> No
     rack = rack_topology(8)
     probes = planned(rack, spec)
     verdicts = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.PASS, "", 3000.0) for probe in probes}
-    bad = next(probe for probe in probes if "gpu001" in probe.hosts)
-    verdicts[bad.probe_id] = ProbeVerdict(bad.probe_id, Outcome.FAIL, "", 1000.0, 2500.0)
+    for probe in probes:
+        if "gpu001" in probe.hosts:
+            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.FAIL, "", 1000.0, 2500.0)
     (found,) = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
     assert (found.kind, found.component) == (kind, name)
-    assert set(found.ambiguous_with) == ({"gpu001:network", "gpu002:network"} if kind == "pair" else set())
+    assert set(found.ambiguous_with) == ({"gpu001", "gpu002"} if kind == "pair" else set())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.measured_rack import Factor, judged, measured, probes_of, slow_rnic
-from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit, Suspect
+from tests.builders import suspects
 from tests.conftest import rack_topology
 
 LIMITS = (
@@ -20,7 +20,7 @@ LIMITS = (
 )
 
 
-def named(rack: Topology, factor: Factor) -> list[Suspect]:
+def named(rack: Topology, factor: Factor) -> tuple[Suspect, ...]:
     """Suspects of a rack with little noise."""
     probes = probes_of(rack)
     verdicts = judged(measured(probes, cv=0.003, seed=1, factor=factor), rack, limits=LIMITS)
@@ -42,9 +42,9 @@ def test_an_rnic_that_is_slower_than_all_the_other_slow_ones_is_named_as_well(ra
     assert {one.component for one in found} == {"gpu[001-004]", "gpu002/mlx5_3"}
 
 
-def test_fewer_than_four_slow_hosts_are_named_one_by_one() -> None:
-    """With three nobody can say what is normal."""
-    found = named(rack_topology(3), lambda _: 0.9)
+def test_fewer_than_three_slow_hosts_are_named_one_by_one() -> None:
+    """With two nobody can say what is normal."""
+    found = named(rack_topology(2), lambda _: 0.9)
     assert not [one for one in found if one.kind == "group"]
 
 

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from benchmarks.measured_rack import judge_of, normal_gbps, probes_of, sampled
-from fabric.judge.locate.localise import suspects
 from fabric.judge.normal.peers import LEAST_NUMBERS, Peers, levels
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
+from tests.builders import suspects
 from tests.conftest import rack_topology
 
 PEERS = Peers(400.0, 2.0, 100)

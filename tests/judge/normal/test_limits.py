@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import one_number
+from fabric.judge.verdict.confirm import confirmed
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -66,8 +67,12 @@ def test_healthy_hosts_do_not_fail_by_limits_for_faster_lines() -> None:
 
 def test_a_slow_rnic_among_them_fails_by_its_peers() -> None:
     """That no limit judges them saves no part that is slower than the others."""
-    found = judged(with_lines(200.0), 0.49, LoopbackSpec(), RnicToRnicSpec(), slow="gpu003/mlx5_2")
-    bad = [probe for probe, verdict in found if verdict.outcome is Outcome.FAIL]
+    topology = with_lines(200.0)
+    found = judged(topology, 0.49, LoopbackSpec(), RnicToRnicSpec(), slow="gpu003/mlx5_2")
+    results = {probe.probe_id: _result(probe, 0.49, "gpu003/mlx5_2") for probe, _ in found}
+    verdicts = {probe.probe_id: verdict for probe, verdict in found}
+    sure, _ = confirmed([probe for probe, _ in found], verdicts, results, topology=topology)
+    bad = [probe for probe, _ in found if sure[probe.probe_id].outcome is Outcome.FAIL]
     assert len(bad) == 10 + 14
     assert all("mlx5_2" in (probe.params["rnic"], probe.params.get("peer_rnic")) for probe in bad)
     assert {probe.hosts for probe in bad} == {("gpu003",)}

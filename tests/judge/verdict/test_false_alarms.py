@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.measured_rack import judged, measured, probes_of, slow_rnic
-from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
+from tests.builders import suspects
 from tests.conftest import rack_topology
 
 RUNS = 6

@@ -72,8 +72,8 @@ def again(because: Because | None) -> Phase:
 def out(rack: Topology, phase: Phase, value: float, *pairs: tuple[str, ...]) -> dict[str, str]:
     """Who is out after these pairs measured this much."""
     probes, results = [], {}
-    for hosts in pairs:
-        name = f"tor/{'+'.join(hosts)}/tor_all_reduce"
+    for number, hosts in enumerate(pairs):
+        name = f"tor/{'+'.join(hosts)}/tor_all_reduce.r{number}"
         probes.append(Probe(name, "tor_all_reduce", "tor", hosts, (), 1.0, {"ranks": 16, "sizes_bytes": (1 << 30,)}))
         measured = (Measurement(name, "busbw_out_of_place", value, "Gb/s", 1 << 30),)
         results[name] = ProbeResult(name, 1, measured, None, "", 0.0, 1.0)
@@ -97,4 +97,4 @@ def test_where_nobody_could_be_judged_it_is_said_what_to_do(rack: Topology) -> N
 
 
 def test_of_hosts_that_failed_no_limit_is_asked_for(rack: Topology) -> None:
-    assert out(rack, again(None), 50.0, ("gpu001", "gpu002"))["gpu001"] == "1 tor_all_reduce fail"
+    assert out(rack, again(None), 50.0, *[("gpu001", "gpu002")] * 3)["gpu001"] == "3 tor_all_reduce fail"

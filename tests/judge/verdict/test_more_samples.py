@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import judge_of, noisy, one_number_a_host, phase_of, result_of, sampled
-from fabric.judge.verdict.further_tests import MoreSamples, sampling
+from benchmarks.measured_rack import LOW_LIMITS, judge_of, noisy, one_number_a_host, phase_of, result_of, sampled
+from fabric.judge.verdict.further_tests import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import Limit
+from fabric.model.verdict import Baseline, Limit
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -183,13 +183,13 @@ def test_a_phase_with_changes_is_left_alone(rack: Topology) -> None:
 
 
 def test_a_judge_that_takes_samples_as_written_asks_for_none(wide: Topology) -> None:
-    """The default: no follow-up, and nothing is unsettled."""
-    judge = judge_of(wide)
-    assert len(sampling(judge)) == 1
-    plain = Judge(judge._baselines, topology=wide, marginal=0.005)
-    probes = one_number_a_host(wide)
-    assert sampling(plain) == ()
-    assert plain.unsettled([(probe, result_of(probe, 390.0)) for probe in probes]) == []
+    """But for what is low and was measured once: that is measured again."""
+    plain = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=wide, marginal=0.005)
+    probes = one_number_a_host(wide, repeat=1)
+    pairs = [(probe, result_of(probe, 390.0)) for probe in probes]
+    assert plain.unsettled(pairs) == []
+    pairs[3] = (probes[3], result_of(probes[3], 300.0))
+    assert plain.unsettled(pairs) == [probes[3]]
 
 
 def test_what_is_normal_is_not_moved_by_who_was_measured_again(wide: Topology) -> None:

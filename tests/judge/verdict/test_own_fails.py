@@ -17,10 +17,10 @@ LIMITS = (Limit("loopback", 380.0, "f"), Limit("pairwise", 380.0, "f"))
 JUDGE = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=RACK, marginal=0.005)
 
 
-def probe(kind: str, *hosts: str) -> Probe:
-    """One of a soak."""
+def probe(kind: str, *hosts: str, number: int = 1) -> Probe:
+    """One of a soak; *number* counts its repetitions."""
     params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0", "endpoint": "gpu0", "series": "x", "size_bytes": 8 << 20}
-    return Probe(f"soak-r1/{'+'.join(hosts)}/{kind}", kind, "soak-r1", hosts, (), 5.0, params)
+    return Probe(f"soak-r1/{'+'.join(hosts)}/{kind}.r{number}", kind, "soak-r1", hosts, (), 5.0, params)
 
 
 def result(one: Probe, value: float | None) -> ProbeResult:
@@ -33,15 +33,22 @@ def result(one: Probe, value: float | None) -> ProbeResult:
 def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:
     """And who could not be measured is bad, too."""
     asked = (
-        (probe("loopback", "gpu001"), 200.0),
-        (probe("loopback", "gpu002"), 392.0),
+        *((probe("loopback", "gpu001", number=number), 200.0) for number in (1, 2, 3)),
+        *((probe("loopback", "gpu002", number=number), 392.0) for number in (1, 2, 3)),
         (probe("pairwise", "gpu002", "gpu003"), 100.0),
         (probe("loopback", "gpu003"), None),
     )
     results = {one.probe_id: result(one, value) for one, value in asked}
     found = own_fails([one for one, _ in asked], results, judge=JUDGE)
-    assert found.failed == {"gpu001": "1 loopback fail", "gpu003": "1 loopback error"}
+    assert found.failed == {"gpu001": "3 loopback fail", "gpu003": "1 loopback error"}
     assert found.well == {"gpu002"}
+
+
+def test_one_low_number_keeps_nobody_out() -> None:
+    """It is measured again, or in the next round."""
+    asked = [(probe("loopback", "gpu001"), 200.0), (probe("loopback", "gpu002"), 392.0)]
+    results = {one.probe_id: result(one, value) for one, value in asked}
+    assert own_fails([one for one, _ in asked], results, judge=JUDGE).failed == {}
 
 
 def test_a_probe_that_was_not_reached_says_nothing() -> None:
