@@ -27,7 +27,7 @@ from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
@@ -173,8 +173,10 @@ def _measure(
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
-        added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
-        return out_after(phase_plan.phase, [*phase_plan.planned, *added], by_id, judge=judge)
+        return out_after(phase_plan.phase, of_phase(phase_plan), by_id, judge=judge)
+
+    def of_phase(phase_plan: PhasePlan) -> list[Probe]:
+        return [*phase_plan.planned, *(one for one in directory.added if one.phase == phase_plan.phase.name)]
 
     started_s = executor.now()
     if not so_far.begun:
@@ -189,7 +191,7 @@ def _measure(
         changing=changing,
         follow_ups=follow_ups(past.scenario, past.inventory, judge),
         so_far=so_far,
-        judge_own=lambda plan, done: own_fails(plan.planned, {one.probe_id: one for one in done}, judge=judge),
+        judge_own=lambda plan, done: own_fails(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})

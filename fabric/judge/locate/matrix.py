@@ -10,6 +10,7 @@ normal; a tool that said itself what is bad (port down, no such device) accuses 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import log
 
@@ -30,6 +31,7 @@ from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes import pairwise
+from fabric.probes.kinds import PEER_KINDS
 
 EXTRA = {
     "nvlink": 0.7,
@@ -179,7 +181,7 @@ class Samples:
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
         for number in range(count):
             mine = value[(self.of_class == number) & (value > 0)]
-            anchor, few = self._anchor.get(number, 0.0), len(mine) < LEAST_PEERS
+            anchor, few = self._anchor.get(number, 0.0), len(mine) < LEAST_PEERS or self._kinds[number] not in PEER_KINDS
             if not few:
                 self.level[number], self.noise[number] = level_and_noise(mine)
             elif len(mine) and not anchor:  # nothing says what is normal, so nothing is slow
@@ -195,8 +197,8 @@ class Samples:
         most = np.where(self._anchored, 0.0, _SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble
         self._y = np.clip(np.log(share), NOTHING, most[self.of_class])
 
-    def matrix(self) -> tuple[Matrix, list[Component]]:
-        """For the search, and the parts that its columns are."""
+    def matrix(self, known: AbstractSet[str] = frozenset()) -> tuple[Matrix, list[Component]]:
+        """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
         numbers: dict[tuple[str, str], int] = {}
         columns: list[Component] = []
         sample: list[int] = []
@@ -213,7 +215,9 @@ class Samples:
         for one in columns:
             count[one.kind] = count.get(one.kind, 0) + 1
         times = len(self._topology.hosts) / max(1, len(every))
-        cost = [log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns]
+        cost = [
+            0.0 if one.name in known else log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns
+        ]
         matrix = Matrix(
             y=self._y,
             of_class=self.of_class,

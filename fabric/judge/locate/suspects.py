@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import exp, inf
 
@@ -63,25 +64,26 @@ def locate(
     outcome: Outcome,
     written: Written | None = None,
     pairs: bool = False,
+    known: AbstractSet[str] = frozenset(),
 ) -> Located:
     """
     The parts that explain the probes whose outcome is *outcome* (FAIL, or ERROR), and of FAIL also what is slow.
 
     Measured pairs of hosts are not looked at (``pairs/`` does that), but for what they clear where others failed;
-    with *pairs* they are.
+    with *pairs* they are. *known*: parts that pairs named; to say that one of them is faulty costs next to nothing.
     What was run because one part had dipped says nothing here: most of it goes through that part.
     """
     made = Samples(topology, outcome, written or {}, pairs=pairs)
     made.take(probes, verdicts, results)
     if not made.rows or not made.bad_hosts:
         return Located(normal_gbps=made.judged)
-    matrix, columns = made.matrix()
+    matrix, columns = made.matrix(known)
     search = Search(matrix)
     faults = [one for one in search.faults() if search.matters(one)]
     told = _Told(made, columns, search, verdicts, outcome)
     sure = [one for one in faults if told.is_sure(one)]
     return Located(
-        suspects=told.suspects(sure),
+        suspects=(*told.suspects(sure), *told.left_over(sure, results)),
         explained=told.explained(sure),
         normal_gbps=made.judged,
         low=made.low(verdicts),
@@ -137,6 +139,36 @@ class _Told:
         for fault in faults:
             groups.setdefault(self._alike(fault, faults), []).append(fault)
         return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
+
+    def left_over(self, faults: Sequence[Fault], results: Mapping[str, ProbeResult]) -> list[Suspect]:
+        """Of what measured nothing and no fault explains: the host that it failed on, or those that it was between."""
+        explained = {i for one in faults for i in self._all(one)}
+        where: dict[tuple[str, ...], list[int]] = {}
+        for number, row in enumerate(self._made.rows):
+            if row.value_gbps is None and number not in explained:
+                own = results[row.probe.probe_id].error_host
+                where.setdefault((own,) if own else row.probe.hosts, []).append(number)
+        return [self._lone(hosts, samples) for hosts, samples in where.items()]
+
+    def _lone(self, hosts: tuple[str, ...], bad: Sequence[int]) -> Suspect:
+        telling = [row for row in self._made.rows if set(hosts) <= set(row.probe.hosts)]
+        judged = [(self._made.rows[i].probe.kind, self._verdicts[self._made.rows[i].probe.probe_id]) for i in bad]
+        kind = "host" if len(hosts) == 1 else "pair" if len(hosts) == 2 else "group"
+        said = "failed" if self._outcome is Outcome.FAIL else "had errors"
+        return Suspect(
+            component="+".join(hosts) if len(hosts) < 3 else f"{hosts[0]}+{len(hosts) - 1}-more",
+            kind=kind,
+            outcome=self._outcome,
+            confidence=round((len(bad) + 1) / (len(telling) + 2), 2),
+            evidence=(
+                f"{' or '.join(hosts)}" + (", or what is between them" if len(hosts) > 1 else ""),
+                f"{len(bad)} of {len(telling)} probes that could show it {said}",
+                *evidence_lines(judged),
+            ),
+            next_step=next_step(kind, self._outcome),
+            hosts=hosts,
+            probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:_MOST_PROBES]),
+        )
 
     def _alike(self, fault: Fault, faults: Sequence[Fault]) -> Hashable:
         """What a fault shares with others: the same part of enough other hosts that loses about as much."""

@@ -164,25 +164,30 @@ def _suspects(
     slow) come last.
     """
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
-    anew, inside = confirmed(probes, told, results, topology=topology, written=written)
-    errors = locate(probes, anew, results, topology=topology, outcome=Outcome.ERROR, written=written)
-    found, named, pairs = {**verdicts, **anew}, list(inside.suspects), None
     measured = [
         p for p in probes if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
+    pairs, between, known = None, list[Suspect](), set[str]()
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
-        pairs = pair_findings(probes, results, found, topology=topology, inside=named)
-        found |= pairs.verdicts
-        known = {host for suspect in named for host in suspect.hosts}
-        named += not_cleared_by_older(pairs.suspects, probes, found, results)
-        left = [p for p in measured if p.probe_id not in pairs.verdicts and known.isdisjoint(p.hosts)]
+        alone = [probe for probe in probes if len(probe.hosts) == 1]
+        own, inside = confirmed(alone, told, results, topology=topology, written=written)
+        pairs = pair_findings(probes, results, {**told, **own}, topology=topology, inside=inside.suspects)
+        told |= pairs.verdicts
+        between = not_cleared_by_older(pairs.suspects, probes, told, results)
+        known = {name for one in between for name in (one.component, *one.ambiguous_with)}
+    found, inside = confirmed(probes, told, results, topology=topology, written=written, known=known)
+    errors = locate(probes, found, results, topology=topology, outcome=Outcome.ERROR, written=written)
+    named = [*(one for one in inside.suspects if one.component not in known), *between]
+    if pairs is not None:
+        hosts = {host for suspect in inside.suspects for host in suspect.hosts}
+        left = [p for p in measured if p.probe_id not in pairs.verdicts and hosts.isdisjoint(p.hosts)]
         of_left = {probe.probe_id: found[probe.probe_id] for probe in left}
         named += locate(
             left, of_left, results, topology=topology, outcome=Outcome.FAIL, written=written, pairs=True
         ).suspects
-    return found, named + merged(errors.suspects), pairs
+    return {**verdicts, **found}, named + merged(errors.suspects), pairs
 
 
 def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:

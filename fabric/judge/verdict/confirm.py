@@ -8,6 +8,7 @@ measured again before anybody is blamed: INCONCLUSIVE below the limit, MARGINAL 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fabric.judge.locate.matrix import Written
@@ -29,9 +30,10 @@ def confirmed(
     *,
     topology: Topology,
     written: Written | None = None,
+    known: AbstractSet[str] = frozenset(),
 ) -> tuple[dict[str, ProbeVerdict], Located]:
-    """The verdicts by probe id, and the faulty parts that they rest on."""
-    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written)
+    """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
+    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
     anew = dict(verdicts)
     for probe in probes:
         normal_gbps = found.normal_gbps.get(probe.probe_id)

@@ -64,7 +64,8 @@ class OwnFails:
 def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> OwnFails:
     """Judge the probes that stay inside one host. Who was not measured is in neither."""
     own = [probe for probe in probes if len(probe.hosts) == 1 and probe.probe_id in results]
-    verdicts = list(judge.confirmed(own, results).values())
+    whole = judge.confirmed([probe for probe in probes if probe.probe_id in results], results)
+    verdicts = [whole[probe.probe_id] for probe in own]
     measured = {probe.kind for probe, verdict in zip(own, verdicts, strict=True) if verdict.outcome in _WELL}
     failed: dict[str, Counter[tuple[str, str]]] = {}
     outcomes: dict[str, set[Outcome]] = {}
