@@ -137,6 +137,11 @@ class PortHealth:
         """As the port is named in a verdict."""
         return f"{self.host}/{self.device}:port"
 
+    @property
+    def bad_steps(self) -> list[Step]:
+        """What made the outcome."""
+        return [step for step in self.steps if step.name in self.bad and not step.ours]
+
 
 def ports_of_run(
     samples: Samples,

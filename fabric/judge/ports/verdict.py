@@ -8,7 +8,6 @@ of every probe that ran between them. What a change of ours did on a link is exp
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -70,8 +69,10 @@ def with_samples(
     ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth)
     sick = [port for port in ports if port.outcome is not Outcome.PASS]
     meanwhile = _meanwhile(probes, results, sick, topology)
-    judged = {one.probe_id: one for one in verdict.probes}
-    unaware = {name: crossed for name, crossed in meanwhile.items() if judged[name].outcome in _GOOD}
+    unaware: dict[str, list[str]] = {}
+    for one in verdict.probes if sick else ():
+        for port, _ in meanwhile.get(one.probe_id, ()) if one.outcome in _GOOD else ():
+            unaware.setdefault(port.component, []).append(one.probe_id)
     components = {one.component: one for one in verdict.components}
     for port in sick:
         words = "; ".join([*port.words, *([_unshown(port)] if port.unread else [])])
@@ -84,7 +85,7 @@ def with_samples(
         reasons=(*verdict.reasons, *_sick_lines(sick, unaware), *_unshown_lines(ports), *_notes(ports, unread)),
         suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
         components=tuple(components.values()),
-        probes=tuple(_less_good(one, unaware.get(one.probe_id, ())) for one in verdict.probes),
+        probes=tuple(_less_good(one, meanwhile.get(one.probe_id, ())) for one in verdict.probes),
     )
 
 
@@ -103,10 +104,7 @@ def _meanwhile(
     probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Sequence[PortHealth], topology: Topology
 ) -> _Meanwhile:
     found: dict[str, list[_Crossed]] = {}
-    bad = {
-        (port.host, port.device): (port, [step for step in port.steps if step.name in port.bad and not step.ours])
-        for port in sick
-    }
+    bad = {(port.host, port.device): (port, port.bad_steps) for port in sick}
     for probe in probes if bad else ():
         result = results.get(probe.probe_id)
         if result is None:
@@ -120,7 +118,7 @@ def _meanwhile(
 
 def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
     """Of a probe that is good but for what the ports it crossed counted."""
-    if not crossed:
+    if not crossed or verdict.outcome not in _GOOD:
         return verdict
     words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
     gbps = "" if verdict.value_gbps is None else f" ({verdict.value_gbps:.1f} Gb/s)"
@@ -160,7 +158,7 @@ def _guilty(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> set[str]:
 
 
 def _suspects(
-    verdict: Verdict, sick: Sequence[PortHealth], meanwhile: _Meanwhile, unaware: _Meanwhile
+    verdict: Verdict, sick: Sequence[PortHealth], meanwhile: _Meanwhile, unaware: Mapping[str, Sequence[str]]
 ) -> list[Suspect]:
     """
     A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
@@ -168,42 +166,45 @@ def _suspects(
     Two hosts of which it explains all that failed are no suspect any more.
     """
     explained = _explained(verdict, meanwhile)
-    found = {one.component: one for one in verdict.suspects if one.component not in explained}
+    found = [one for one in verdict.suspects if one.component not in explained]
+    known = {one.component: place for place, one in enumerate(found)}
     for port in (port for port in sick if port.outcome is Outcome.FAIL):
         name = port.component
         failed = [probe for by, probes in explained.values() if by == name for probe in probes]
         evidence = [f"counters: {text}" for text in port.words]
         evidence += [f"meanwhile {_probes(len(failed))} over it failed"] if failed else []
-        if name in found:
-            found[name] = replace(found[name], evidence=(*found[name].evidence, *evidence))
+        if name in known:
+            one = found[known[name]]
+            found[known[name]] = replace(one, evidence=(*one.evidence, *evidence))
             continue
-        seen = sum(step.name in port.bad and not step.ours for step in port.steps)
-        good = [probe for probe, crossed in unaware.items() if any(port is other for other, _ in crossed)]
-        found[name] = Suspect(
-            component=name,
-            kind="link",
-            outcome=Outcome.FAIL,
-            confidence=(seen + 1) / (seen + 2),
-            evidence=tuple(evidence),
-            next_step=_NEXT,
-            hosts=(port.host,),
-            probes=tuple([*failed, *good][:_MOST_PROBES]),
+        seen = len(port.bad_steps)
+        found.append(
+            Suspect(
+                component=name,
+                kind="link",
+                outcome=Outcome.FAIL,
+                confidence=(seen + 1) / (seen + 2),
+                evidence=tuple(evidence),
+                next_step=_NEXT,
+                hosts=(port.host,),
+                probes=tuple([*failed, *unaware.get(name, ())][:_MOST_PROBES]),
+            )
         )
-    return list(found.values())
+    return found
 
 
 def _probes(number: int) -> str:
     return "1 probe" if number == 1 else f"{number} probes"
 
 
-def _sick_lines(sick: Sequence[PortHealth], unaware: _Meanwhile) -> list[str]:
+def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> list[str]:
     """What is wrong with the worst ports, and how many probes did not notice it."""
     worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
-    number = Counter(port.component for crossed in unaware.values() for port, _ in crossed)
-    lines = [f"{port.outcome.name}: {port.component}: {'; '.join(port.words)}" for port in worst[:_MOST_LINES]]
-    for place, port in enumerate(worst[:_MOST_LINES]):
-        if number[port.component]:
-            lines[place] += f"; bandwidth good in {_probes(number[port.component])} meanwhile"
+    lines = []
+    for port in worst[:_MOST_LINES]:
+        good = unaware.get(port.component, ())
+        seen = [f"bandwidth good in {_probes(len(good))} meanwhile"] if good else []
+        lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
     return lines + ([f"and {len(worst) - _MOST_LINES} more ports, in verdict.json"] if worst[_MOST_LINES:] else [])
 
 
