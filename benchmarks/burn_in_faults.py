@@ -60,7 +60,7 @@ def planted(inventory: Inventory, hours: float, random: Random) -> list[Planted]
     half = (Fault(f"{up.a}--{up.b}", "slow", 0.5),)
     racks = dict.fromkeys(f"rack {inventory.topology.hosts[name].rack}" for name in rack)
     down = ("down", "failed in")
-    errors = ("symbol errors within",)
+    errors = ("symbol errors in",)
     worn, clean = from_(parts[4], "symbol_errors", 1e-13), from_(parts[5], "symbol_errors", 1e-17)
     return [
         Planted("fades 30 % a day", (parts[0],), ("by and by",), (from_(parts[0], "fading", 0.7),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 from fabric.app.analyze import reopened
@@ -16,7 +16,8 @@ from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.judge.compare.identity import repaired
 from fabric.judge.normal.keys import bandwidths
 from fabric.judge.normal.series import representative
-from fabric.judge.ports.windows import wanted
+from fabric.judge.ports.health import clean_s
+from fabric.judge.ports.verdict import wanted
 from fabric.judge.repair import Measured, Same, accept, same, watched_ports
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
@@ -50,8 +51,8 @@ QUICK_DURATION_S = 2
 BER_PHASE = "bit-errors"
 """The phase that a quick validation leaves out."""
 
-WINDOW_S = 126 * 60.0
-"""How long its ports carry traffic: NVIDIA returns a link to service after a clean test of 126 minutes."""
+SPARE_S = 60.0
+"""So much longer than a link without errors must be watched its ports carry traffic (a choice: one sample)."""
 
 LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
@@ -88,7 +89,10 @@ def filled(prepared: Asked, because: Because) -> Asked:
     kept = [phase for phase in scenario.phases if not (because.quick and phase.name == BER_PHASE)]
     phases = tuple(replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes)) for phase in kept)
     plan = plan_scenario(replace(scenario, phases=phases), prepared.inventory)
-    scenario = replace(scenario, phases=tuple(_long_enough(planned) for planned in plan.phases))
+    hosts = prepared.inventory.topology.hosts
+    rates_gbps = (rnic.line_rate_gbps for name in because.hosts for rnic in hosts[name].platform.rnics)
+    window_s = clean_s(min(rates_gbps, default=inf)) + SPARE_S
+    scenario = replace(scenario, phases=tuple(_long_enough(planned, window_s) for planned in plan.phases))
     return replace(prepared, scenario=scenario, plan=plan_scenario(scenario, prepared.inventory))
 
 
@@ -176,19 +180,21 @@ def _neighbours(host: str, topology: Topology) -> list[str]:
     return []
 
 
-def _long_enough(planned: PhasePlan) -> Phase:
+def _long_enough(planned: PhasePlan, window_s: float) -> Phase:
     """The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform."""
     phase, makespan_s = planned.phase, planned.schedule.makespan_s
     if phase.name != BER_PHASE or makespan_s <= 0.0:
         return phase
-    stretch = WINDOW_S / makespan_s
+    stretch = window_s / makespan_s
     return replace(phase, probes=tuple(_stretched(spec, stretch) for spec in phase.probes))
 
 
 def _stretched(spec: ProbeSpec, stretch: float) -> ProbeSpec:
     if not isinstance(spec, PairwiseSpec):
         return spec
-    return spec.changed(duration_s=max(1, min(LONGEST_S, ceil(stretch * spec.duration_s))))
+    of_each_s = max(1, ceil(stretch * spec.duration_s))
+    times = ceil(of_each_s / LONGEST_S)
+    return spec.changed(duration_s=ceil(of_each_s / times), repeat=times * spec.repeat)
 
 
 def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:

@@ -8,8 +8,8 @@ May a repaired host go back into service? What accused it is weighed again, agai
 - The serial numbers: where the part that was named is still there and another one was replaced, good numbers are no
   proof (the fault may come and go), and the answer is INCONCLUSIVE.
 
-ACCEPT also takes a time without bit errors, NVIDIA's 125 minutes (``ber_window``); a quick validation leaves that out,
-and says so. What is not measured is INCONCLUSIVE.
+ACCEPT also takes a time without bit errors, NVIDIA's 125 minutes at 400 Gb/s (``clean_s``); a quick validation leaves
+that out, and says so. What is not measured is INCONCLUSIVE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fabric.judge.normal.peers import SCALE
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.series import representative
-from fabric.judge.ports.health import ERRORS, PortHealth, port_health
+from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -50,27 +50,8 @@ def watched_ports(
     samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
 ) -> WatchedPorts:  # fmt: skip
     """Every port of *hosts*, judged as in the verdict of a run."""
-    by_port: dict[tuple[str, str], dict[str, CounterCourse]] = {}
-    for reading, course in samples.courses.items():
-        by_port.setdefault((reading.host, reading.part), {})[reading.name] = course
-    found: list[PortHealth] = []
-    times_s: list[float] = []
-    for host in hosts:
-        platform = topology.hosts[host].platform
-        for rnic in platform.rnics:
-            courses = by_port.get((host, rnic.device), {})
-            port = port_health(
-                host,
-                rnic.device,
-                courses,
-                changes,
-                every_s=samples.every_s,
-                line_rate_gbps=rnic.line_rate_gbps,
-                ethernet=platform.link_layer == "ethernet",
-            )
-            if port is not None:
-                found.append(port)
-                times_s += [courses[name].until_s - courses[name].at_s[0] for name in ERRORS if name in courses]
+    found = ports_of_run(samples, topology, hosts, changes)
+    times_s = (port.ber.watched_s for port in found if port.ber is not None)
     return WatchedPorts(tuple(found), min(times_s, default=None))
 
 

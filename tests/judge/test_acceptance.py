@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.compare.identity import Repair, Repaired
-from fabric.judge.ports.health import PortHealth
-from fabric.judge.ports.steps import BerVerdict
+from fabric.judge.ports.health import BerVerdict, PortHealth
 from fabric.judge.repair import Measured, WatchedPorts, accept
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult

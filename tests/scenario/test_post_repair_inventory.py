@@ -75,6 +75,17 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
         prepare_repair(Given(POST_REPAIR, hosts="gpu003"), run, quick=True)
 
 
+def test_slower_links_are_watched_longer(tmp_path: Path) -> None:
+    """250 minutes at 200 Gb/s, in tests of an hour at most."""
+    inventory = other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200"))
+    path = tmp_path / "s.yaml"
+    path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    last = asked_of(run, None, "gpu003", quick=False).plan.phases[-1]
+    assert last.schedule.makespan_s >= 250 * 60
+    assert all(probe.duration_s < 3700 for probe in last.planned)
+
+
 def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:
     said = said_by(failed, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
     assert "gpu003: mlx5_0: line_rate_gbps was 400" in said

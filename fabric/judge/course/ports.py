@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
-from fabric.judge.ports.steps import Step, steps_of
+from fabric.judge.ports.health import Step, steps_of
 from fabric.model.part import Part
 from fabric.model.sampling import JUDGED, Samples
 from fabric.model.text import fold
@@ -21,23 +21,17 @@ def down_together(samples: Samples, topology: Topology) -> list[CourseFinding]:
 
     A port is explained by that when all that its error counters say fell into the same time.
     """
-    by_port: dict[str, list[Step]] = {}
-    watched: dict[str, list[str]] = {}
+    steps: dict[str, list[Step]] = {}
+    leaves: dict[str, list[str]] = {}
     for reading, course in samples.courses.items():
         name = f"{reading.host}/{reading.part}"
         if reading.name in JUDGED:
-            by_port.setdefault(name, []).extend(steps_of(reading.name, course, (), samples.every_s)[0])
-        if reading.name == DOWN:
-            leaf = _leaf(reading.host, reading.part, topology)
-            watched.setdefault(leaf, []).append(name)
-    down = {name: [step for step in steps if step.name == DOWN] for name, steps in by_port.items()}
-    if not any(down.values()):
-        return []
-    found = []
-    for leaf, ports in watched.items():
-        if leaf:
-            found += _of_leaf(leaf, sorted(ports), down, by_port, samples.every_s)
-    return found
+            steps.setdefault(name, []).extend(steps_of(reading.name, course, (), samples.every_s)[0])
+        if reading.name == DOWN and (leaf := _leaf(reading.host, reading.part, topology)):
+            leaves.setdefault(leaf, []).append(name)
+    down = {name: [step for step in found if step.name == DOWN] for name, found in steps.items()}
+    of_leaves = (_of_leaf(leaf, sorted(leaves[leaf]), down, steps, samples.every_s) for leaf in leaves)
+    return [one for one in of_leaves if one is not None]
 
 
 def _leaf(host: str, device: str, topology: Topology) -> str:
@@ -48,46 +42,38 @@ def _leaf(host: str, device: str, topology: Topology) -> str:
 
 
 def _of_leaf(
-    leaf: str, ports: Sequence[str], down: Mapping[str, Sequence[Step]], steps: Mapping[str, Sequence[Step]],
+    leaf: str,
+    ports: Sequence[str],
+    down: Mapping[str, Sequence[Step]],
+    steps: Mapping[str, Sequence[Step]],
     every_s: float,
-) -> list[CourseFinding]:  # fmt: skip
-    """At most one: the time at which most of its ports went down."""
-    went = [(step, name) for name in ports for step in down[name]]
-    at_once = max(((_at_once(step, went), step) for step, _ in went), key=lambda pair: len(pair[0]), default=None)
-    if at_once is None:
-        return []
-    together, first = at_once
+) -> CourseFinding | None:
+    """The time at which most of its ports went down: between the same two samples, or in neighbouring ones."""
+    own = [(name, step) for name in ports for step in down[name]]
+    at_once = [({name for name, step in own if _near(step, first)}, first) for _, first in own]
+    together, first = max(at_once, key=lambda pair: len(pair[0]), default=(set(), None))
     hosts = tuple(sorted({Part.of(name).host for name in together}))
-    if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(ports):
-        return []
+    if first is None or len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(ports):
+        return None
     others = [name for name in down if Part.of(name).host in hosts and name not in ports]
-    also = sum(any(_near(step, first) for step in down[name]) for name in others)
-    if also > MOST_OF * len(others):
-        return []  # the hosts themselves: they lost power, or were started again
-    hour = first.at_s / 3600.0
+    if sum(any(_near(step, first) for step in down[name]) for name in others) > MOST_OF * len(others):
+        return None  # the hosts themselves: they lost power, or were started again
     devices = ", ".join(sorted({Part.of(name).item for name in together}))
-    return [
-        CourseFinding(
-            component=leaf,
-            kind="went_down",
-            text=f"{len(together)} of its {len(ports)} ports went down within {2 * every_s / 60.0:.0f} min, "
-            f"by {hour:.1f} h of the run ({devices} of {fold(hosts)})",
-            chance=0.0,
-            weight=float(len(together)),
-            probes=(),
-            hosts=hosts,
-            failures=len(together),
-            part="leaf",
-            ports=tuple(f"{name}:port" for name in sorted(together) if all(_near(step, first) for step in steps[name])),
-        )
-    ]
-
-
-def _at_once(first: Step, went: Iterable[tuple[Step, str]]) -> set[str]:
-    """The ports that may have gone down in the same moment."""
-    return {name for step, name in went if _near(step, first)}
+    return CourseFinding(
+        component=leaf,
+        kind="went_down",
+        text=f"{len(together)} of its {len(ports)} ports went down within {2 * every_s / 60.0:.0f} min, "
+        f"by {first.at_s / 3600.0:.1f} h of the run ({devices} of {fold(hosts)})",
+        chance=0.0,
+        weight=float(len(together)),
+        probes=(),
+        hosts=hosts,
+        failures=len(together),
+        part="leaf",
+        ports=tuple(f"{name}:port" for name in sorted(together) if all(_near(step, first) for step in steps[name])),
+    )
 
 
 def _near(one: Step, other: Step) -> bool:
-    """Whether the two may have been one event: between the same two samples, or in neighbouring ones."""
+    """Whether the two may have been one event."""
     return one.touches(other.from_s, other.at_s)

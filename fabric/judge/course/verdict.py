@@ -25,7 +25,7 @@ _MOST_NOTES = 3
 _ACCUSED = (Outcome.FAIL, Outcome.ERROR)
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _MOST_LINES = 8
-_MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``windows.py`` says it
+_MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``ports/verdict.py`` says it
 _NEXT = {
     "drift": "clean or change the cable and the module: it gets worse by itself",
     "step": "look up what happened there at that time, then reseat the cable and measure again",

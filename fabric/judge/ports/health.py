@@ -1,42 +1,115 @@
 """
-What a port counted while a run worked: when which error counter grew, what our own changes explain, how bad it is.
+What a port counted while a run worked: when which counter grew, what our own changes explain, how bad it is.
 
 - link_downed: FAIL on InfiniBand, MARGINAL on Ethernet (gcm's check-ib: ib* flaps are critical, eth* flaps a warning).
 - link_error_recovery: MARGINAL from 1 on (Azure: investigate).
-- symbol errors: NVIDIA's windows (``ber_window.py``). On Ethernet, which has no such counter, frames with a bad CRC are
-  judged by the same windows (choice: each stands for at least one error behind the FEC).
+- symbol errors: all of them, over all the time that they were watched (``judge_ber``). On Ethernet, which has no such
+  counter, frames with a bad CRC are judged alike (choice: each stands for at least one error behind the FEC).
 - port_rcv_errors above 100, port_xmit_discards above 1,000: MARGINAL (Azure: investigate).
 - a module above 70 C: MARGINAL (NVIDIA's UFM plugin isolates from there: TMAX).
 
 Retransmissions (hw_counters), pauses and waiting are shown and not judged, because congestion makes them on a good
-fabric; a scenario that says how much is too much has them judged (``zero_growth.py``).
+fabric. A scenario that says how much is too much has them judged (``ZeroGrowth``): by the worst hour, or all of the
+time that was watched if that is shorter, and not while a change of ours was in force anywhere. A link that it wants to
+see up goes down not once, on either link layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import exp, inf, log
 
-from fabric.judge.ports.growth import PortGrowth, growth_of
-from fabric.judge.ports.steps import BerVerdict, Step, SymbolErrors, judge_ber, steps_of, windows_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import HOT_C, JUDGED, CounterCourse, ZeroGrowth
-from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.model.sampling import (
+    HOT_C,
+    JUDGED,
+    PFC,
+    PFC_COUNTERS,
+    PFC_TIMES,
+    RETRANSMITS,
+    SYMBOL_ERRORS,
+    CounterCourse,
+    Samples,
+    ZeroGrowth,
+    counters_of,
+    growth,
+)
+from fabric.model.text import duration_text
+from fabric.model.topology import Topology
+from fabric.probes.sources import SLOWLY
 
-MANY = {"port_rcv_errors": 100, "port_xmit_discards": 1000}
+SETTLE_S = 30.0
+"""So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""
+
+BER = 1e-15
+"""
+The symbol error ratio that a link may have: "normal" in NVIDIA's cluster bring-up procedure (error: 1e-14), and what
+the UFM plugin for packet drop rates wants of a link that returns to service.
+"""
+
+FALSE_FAILS = 0.01
+"""How often one port or more may FAIL in a run whose ports all have exactly the ratio that is allowed (a choice)."""
+
+FALSE_PASSES = exp(-3.0)
+"""
+How often a port with exactly that ratio may PASS: the rule of three, none seen where 3 were to be expected (5 %).
+
+At 400 Gb/s that takes NVIDIA's 125 minutes.
+"""
+
 ERRORS = ("symbol_error", "rx_crc_errors")
 
-_WORDS = {
-    "link_downed": ("time down", "times down"),
-    "link_error_recovery": ("link recovery", "link recoveries"),
-    "symbol_error": ("symbol error", "symbol errors"),
-    "rx_crc_errors": ("frame with a bad CRC", "frames with a bad CRC"),
-    "port_rcv_errors": ("receive error", "receive errors"),
-    "port_xmit_discards": ("packet discarded", "packets discarded"),
+HOUR_S = 3600.0
+"""Rates are those of the worst hour (a choice: long enough that one burst of incast is no rate, short in a burn-in)."""
+
+
+_COUNTED = {
+    "link_downed": ("time down", "times down", 0),
+    "link_error_recovery": ("link recovery", "link recoveries", 0),
+    "symbol_error": ("symbol error", "symbol errors", 0),
+    "rx_crc_errors": ("frame with a bad CRC", "frames with a bad CRC", 0),
+    "port_rcv_errors": ("receive error", "receive errors", 100),
+    "port_xmit_discards": ("packet discarded", "packets discarded", 1000),
 }
+"""One and many of it in words, and how many a good port may have."""
+
+Windows = Sequence[tuple[float, float]]
+"""Times in which a change of ours was in force, and a little longer (seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A counter grew by so much at some time from *from_s* to *at_s*, seconds; *ours*: a change of ours explains it."""
+
+    name: str
+    from_s: float
+    at_s: float
+    by: int
+    ours: bool = False
+
+    def touches(self, began_s: float, ended_s: float) -> bool:
+        """Whether it may have been within a window."""
+        return self.at_s > began_s and self.from_s < ended_s
+
+
+@dataclass(frozen=True, slots=True)
+class BerVerdict:
+    """
+    PASS, FAIL or INCONCLUSIVE, and why.
+
+    *left_s*: so many seconds more without another error would show that the port is well (0 when it is decided).
+    *count* errors were seen in *watched_s* seconds.
+    """
+
+    outcome: Outcome
+    reason: str
+    left_s: float = 0.0
+    count: int = 0
+    watched_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +119,7 @@ class PortHealth:
 
     *ber* is what its bit errors say, None where no counter of them could be read; *bad* are the counters that made the
     outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile. *unread* are the
-    criteria of the scenario's zero growth that were not measured.
+    criteria of the scenario's zero growth that were not shown.
     """
 
     host: str
@@ -64,6 +137,40 @@ class PortHealth:
         """As the port is named in a verdict."""
         return f"{self.host}/{self.device}:port"
 
+    @property
+    def bad_steps(self) -> list[Step]:
+        """What made the outcome."""
+        return [step for step in self.steps if step.name in self.bad and not step.ours]
+
+
+def ports_of_run(
+    samples: Samples,
+    topology: Topology,
+    hosts: Sequence[str],
+    changes: Sequence[ChangeResult],
+    zero_growth: ZeroGrowth | None = None,
+) -> list[PortHealth]:
+    """Every port of *hosts* that could be read, or had to be."""
+    courses: dict[tuple[str, str], dict[str, CounterCourse]] = {}
+    for reading, course in samples.courses.items():
+        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
+    ports = [(host, rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
+    found = (
+        port_health(
+            host,
+            rnic.device,
+            courses.get((host, rnic.device), {}),
+            changes,
+            every_s=samples.every_s,
+            line_rate_gbps=rnic.line_rate_gbps,
+            ethernet=topology.hosts[host].platform.link_layer == "ethernet",
+            zero_growth=zero_growth,
+            ports=len(ports),
+        )
+        for host, rnic in ports
+    )
+    return [port for port in found if port is not None]
+
 
 def port_health(
     host: str,
@@ -75,141 +182,220 @@ def port_health(
     line_rate_gbps: float,
     ethernet: bool,
     zero_growth: ZeroGrowth | None = None,
+    ports: int = 1,
 ) -> PortHealth | None:
-    """A port by the courses of its counters (by name); None when none of them could be read and none had to be."""
-    read = {name: course for name, course in courses.items() if name in JUDGED and _known(course)}
+    """
+    A port by the courses of its counters (by name); None when none of them could be read and none had to be.
+
+    So many *ports* are judged in this run: one of many counts more than the others by chance alone.
+    """
+    read = {name: courses[name] for name in JUDGED if name in courses and _known(courses[name])}
     if not read and zero_growth is None:
         return None
-    own = windows_of(_own(f"{host}/{device}", changes))
-    steps: list[Step] = []
-    resets = 0
+    wanted = zero_growth or ZeroGrowth()
+    own = windows_of(result for result in changes if result.change.component in (f"{host}/{device}", host))
+    grown = {name: steps_of(name, course, own, every_s) for name, course in read.items()}
+    steps = tuple(step for of_one, _ in grown.values() for step in of_one)
+    found = [*_too_many(steps, read, wanted, ethernet=ethernet), *_too_hot(courses.get("module_c"))]
+    ber = None
+    for name in [name for name in ERRORS if name in read][:1]:
+        of_time_s = watched_s(name, read[name], own, every_s)
+        ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
+        found += [([name], Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
+    found += _congested(wanted, courses, windows_of(changes), every_s, ethernet=ethernet)
+    bad = {name: outcome for names, outcome, _ in found for name in names}
+    unread = tuple(_not_shown(wanted, courses, ber, every_s=every_s, ethernet=ethernet))
+    return PortHealth(
+        host=host,
+        device=device,
+        outcome=Outcome.worst((Outcome.PASS, *bad.values(), *(Outcome.INCONCLUSIVE for _ in unread))),
+        words=tuple(text for _, _, text in found),
+        steps=steps,
+        bad=bad,
+        ber=ber,
+        resets=sum(number for _, number in grown.values()),
+        unread=unread,
+    )
+
+
+_Bad = tuple[Sequence[str], Outcome, str]
+"""Counters of one port that are not as they shall be, how bad that is, and what is said of it."""
+
+
+def _known(course: CounterCourse | None) -> list[float]:
+    return [] if course is None else [value for value in course.values if value is not None]
+
+
+def _sum(steps: Iterable[Step], name: str | None = None) -> int:
+    """How much it grew (None: they all) without what was our own."""
+    return sum(step.by for step in steps if not step.ours and name in (None, step.name))
+
+
+def _too_many(
+    steps: Sequence[Step], read: Mapping[str, CounterCourse], wanted: ZeroGrowth, *, ethernet: bool
+) -> Iterator[_Bad]:
+    """The counters of which a good port has fewer, or none where the scenario says so; and since when."""
+    never = {name for criterion in wanted.criteria for name in counters_of(criterion, ethernet=ethernet)}
     for name, course in read.items():
-        found, cleared = steps_of(name, course, own, every_s)
-        steps += found
-        resets += cleared
-    counted = next((name for name in ERRORS if name in read), None)
-    ber = None if counted is None else _ber(counted, read[counted], steps, line_rate_gbps)
-    bad = {name: _outcome(name, steps, ber if name in ERRORS else None, ethernet=ethernet) for name in read}
-    bad = {name: outcome for name, outcome in bad.items() if outcome is not Outcome.PASS}
-    words = [counted_words(steps, name) for name in JUDGED if name in bad]
-    if ber is not None and ber.outcome is Outcome.FAIL:
-        words.append(ber.reason)
-    heat_c = _hottest(courses.get("module_c"))
+        grown = [step for step in steps if step.name == name and not step.ours]
+        if name not in ERRORS and _sum(grown) > (0 if name in never else _COUNTED[name][2]):
+            first, last = (_after(step, course) for step in (grown[0], grown[-1]))
+            when = f" after {first}" if len(grown) == 1 else f", first after {first}, last after {last}"
+            fails = name in never or (name == "link_downed" and not ethernet)
+            yield [name], Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
+
+
+def _too_hot(module: CounterCourse | None) -> Iterator[_Bad]:
+    heat_c = max(_known(module), default=0.0)
     if heat_c > HOT_C:
-        bad["module_c"] = Outcome.MARGINAL
-        words.append(f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}")
-    asked = PortGrowth({}, (), ())
-    if zero_growth is not None:
-        anywhere = windows_of(changes)
-        asked = growth_of(zero_growth, courses, own, anywhere, every_s=every_s, ethernet=ethernet)
-    bad |= asked.bad
-    words += asked.words
-    unshown = (Outcome.INCONCLUSIVE,) if asked.unread else ()
-    outcome = Outcome.worst((Outcome.PASS, *bad.values(), *unshown))
-    return PortHealth(host, device, outcome, tuple(words), tuple(steps), bad, ber, resets, asked.unread)
+        yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
 
 
-def _hottest(course: CounterCourse | None) -> float:
-    return max((value for value in course.values if value is not None), default=0.0) if course is not None else 0.0
+def _after(step: Step, course: CounterCourse) -> str:
+    """How long it had been watched then."""
+    return duration_text(max(0.0, step.at_s - course.at_s[0]))
 
 
-def counted_words(steps: Sequence[Step], name: str) -> str:
-    """``3 link recoveries``, of one counter, without what was our own."""
-    number = sum(step.by for step in steps if step.name == name and not step.ours)
-    one, many = _WORDS[name]
+def counted_words(number: int, name: str) -> str:
+    """``3 link recoveries``, of one counter."""
+    one, many, _ = _COUNTED[name]
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _known(course: CounterCourse) -> bool:
-    return any(value is not None for value in course.values)
+def windows_of(changes: Iterable[ChangeResult]) -> Windows:
+    """When these changes were in force."""
+    return [
+        (window.began_s, inf if window.ended_s is None else window.ended_s + SETTLE_S)
+        for result in changes
+        for window in result.windows
+    ]
 
 
-def _own(port: str, changes: Sequence[ChangeResult]) -> list[ChangeResult]:
-    """The changes of ours on this cable, or on all of its host."""
-    places = (port, Part.of(port).host)
-    return [result for result in changes if result.change.component in places]
+def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> tuple[list[Step], int]:
+    """Its growths, and how often it was cleared; over a time in which it could not be read nothing is said."""
+    found: list[Step] = []
+    resets, before = 0, None
+    for at_s, value in zip(course.at_s, course.values, strict=True):
+        if value is not None and before is not None:
+            grew = growth(name, int(before), int(value))
+            resets += grew.reset
+            if grew.by:
+                ours = any(at_s > began_s and at_s - every_s < ended_s for began_s, ended_s in own)
+                found.append(Step(name, at_s - every_s, at_s, grew.by, ours))
+        before = value
+    return found, resets
 
 
-def _ber(name: str, course: CounterCourse, steps: Sequence[Step], line_rate_gbps: float) -> BerVerdict:
-    """By NVIDIA's windows, over all the time that it was watched; what a change of ours made is taken off."""
-    readings = [SymbolErrors(course.at_s[0], 0)]
-    for step in steps:
-        if step.name == name and not step.ours:
-            count = readings[-1].count
-            readings += [SymbolErrors(step.from_s, count), SymbolErrors(step.at_s, count + step.by)]
-    readings.append(SymbolErrors(course.until_s, readings[-1].count))
-    rising = readings[:1]
-    for reading in readings[1:]:
-        if reading.at_s > rising[-1].at_s:
-            rising.append(reading)
-        else:  # two steps one after the other share a moment
-            rising[-1] = SymbolErrors(rising[-1].at_s, max(reading.count, rising[-1].count))
-    return judge_ber(rising, line_rate_gbps)
-
-
-def _outcome(name: str, steps: Sequence[Step], ber: BerVerdict | None, *, ethernet: bool) -> Outcome:
-    number = sum(step.by for step in steps if step.name == name and not step.ours)
-    if name in ERRORS:
-        return Outcome.FAIL if ber is not None and ber.outcome is Outcome.FAIL else Outcome.PASS
-    if number <= MANY.get(name, 0):
-        return Outcome.PASS
-    return Outcome.FAIL if name == "link_downed" and not ethernet else Outcome.MARGINAL
-
-
-A_LITTLE = 0.9
-"""What reached this share of its limit was slow because of a port that lost its link for some seconds; what is slower
-has another cause (a choice)."""
-
-Sick = Mapping[tuple[str, str], PortHealth]
-"""Ports that are not well, by host and device."""
-
-PortsOf = Mapping[str, Sequence[tuple[str, str]]]
-"""By probe id host and device of each port that its bytes cross."""
-
-
-def failed_meanwhile(
-    suspects: Iterable[Suspect],
-    results: Mapping[str, ProbeResult],
-    verdicts: Mapping[str, ProbeVerdict],
-    sick: Sick,
-    ports: PortsOf,
-) -> dict[str, tuple[str, tuple[str, ...]]]:
+def watched_s(name: str, course: CounterCourse, own: Windows, every_s: float) -> float:
     """
-    Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
+    For how long what it counted tells of the link: while it was read, and no change of ours was in force.
 
-    While each of their probes ran, a counter of that port must have grown for which the port FAILs.
+    As long as a sample takes is left out after a change, as is what grew in it. A counter that stands at its highest
+    value counts no further.
     """
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for one in suspects:
-        if one.kind != "pair" or one.outcome is not Outcome.FAIL or not one.probes:
+    sum_s = 0.0
+    for (from_s, until_s), value in zip(pairwise((*course.at_s, course.until_s)), course.values, strict=True):
+        if value is None or growth(name, int(value), int(value)).full:
             continue
-        guilty = []
-        for name in one.probes:
-            beside = [sick[at] for at in ports.get(name, ()) if at in sick]
-            guilty.append(_guilty(results.get(name), verdicts[name], beside))
-        alike = set.intersection(*guilty)
-        if alike:
-            found[one.component] = min(alike), one.probes
-    return found
+        at_s = from_s
+        for began_s, ended_s in sorted(own):
+            sum_s += max(0.0, min(began_s, until_s) - at_s)
+            at_s = max(at_s, ended_s + every_s)
+        sum_s += max(0.0, until_s - at_s)
+    return sum_s
 
 
-def crossed(suspects: Iterable[Suspect], probes: Sequence[Probe]) -> list[Probe]:
-    """The probes of such suspects."""
-    names = {name for one in suspects if one.kind == "pair" for name in one.probes}
-    return [probe for probe in probes if probe.probe_id in names] if names else []
+def clean_s(line_rate_gbps: float) -> float:
+    """How long a link must be watched without an error to PASS: 7,500 s at 400 Gb/s."""
+    return -log(FALSE_PASSES) / (BER * line_rate_gbps * 1e9)
 
 
-def _guilty(result: ProbeResult | None, verdict: ProbeVerdict, ports: Iterable[PortHealth]) -> set[str]:
-    """Those that FAIL for what they counted while this was run, and measured nothing or was a little slow."""
-    if result is None or verdict.outcome is not Outcome.FAIL:
-        return set()
-    if verdict.value_gbps is not None and verdict.value_gbps < A_LITTLE * (verdict.required_gbps or 0.0):
-        return set()
-    return {
-        port.component
-        for port in ports
-        if any(
-            port.bad.get(step.name) is Outcome.FAIL and not step.ours and step.touches(result.started_s, result.ended_s)
-            for step in port.steps
+def judge_ber(
+    count: int, of_time_s: float, line_rate_gbps: float, *, ports: int = 1, name: str = ERRORS[0]
+) -> BerVerdict:  # fmt: skip
+    """
+    All errors of all the time, by the Poisson distribution of those that the ratio ``BER`` makes in it.
+
+    FAIL: as many or more have a chance below ``FALSE_FAILS``, shared by all *ports* of the run (Bonferroni). PASS: as
+    few or fewer have one of ``FALSE_PASSES`` or less. In between it is INCONCLUSIVE.
+    """
+    from scipy.special import pdtrc, pdtri  # the distribution's sum above, and the mean with such a sum below
+
+    if ports < 1 or line_rate_gbps <= 0.0:
+        raise ValueError(f"at least one port and a positive line rate are needed, got {ports}, {line_rate_gbps:g}")
+    allowed_a_s = BER * line_rate_gbps * 1e9
+    allowed = allowed_a_s * of_time_s
+    said = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"
+    if count and pdtrc(count - 1, allowed) < FALSE_FAILS / ports:
+        return BerVerdict(Outcome.FAIL, said, 0.0, count, of_time_s)
+    left_s = round(float(pdtri(count, FALSE_PASSES)) / allowed_a_s - of_time_s, 3)
+    if left_s <= 0.0:
+        return BerVerdict(Outcome.PASS, said, 0.0, count, of_time_s)
+    return BerVerdict(Outcome.INCONCLUSIVE, said, left_s, count, of_time_s)
+
+
+def _not_shown(
+    wanted: ZeroGrowth, courses: Mapping[str, CounterCourse], ber: BerVerdict | None, *, every_s: float, ethernet: bool
+) -> Iterator[str]:
+    """The criteria that were not read twice, and symbol errors where there were some and too few to tell."""
+    for criterion in wanted.criteria:
+        times = (
+            (watched_s(name, courses.get(name, CounterCourse()), (), 0.0), _spacing_s(name, every_s))
+            for name in counters_of(criterion, ethernet=ethernet)
         )
-    }
+        some = criterion == SYMBOL_ERRORS and ber is not None and ber.count and ber.outcome is Outcome.INCONCLUSIVE
+        if some or any(of_time_s < spacing_s for of_time_s, spacing_s in times):
+            yield criterion
+
+
+def _spacing_s(name: str, every_s: float) -> float:
+    return SLOWLY * every_s if name in PFC_COUNTERS else every_s
+
+
+def _congested(
+    wanted: ZeroGrowth, courses: Mapping[str, CounterCourse], changes: Windows, every_s: float, *, ethernet: bool
+) -> Iterator[_Bad]:
+    """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
+    for name in counters_of(PFC, ethernet=ethernet) if PFC in wanted.criteria else ():
+        most = wanted.pfc_paused or 0.0
+        steps, span_s, until = _in_worst_hour([name], courses, changes, every_s)
+        paused_s = _sum(steps) * 1e-6
+        if paused_s > most * span_s:
+            way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
+            text = f"{name}: {way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
+            yield [name], Outcome.FAIL, f"zero growth: {text}"
+    if RETRANSMITS in wanted.criteria:
+        names, an_hour = counters_of(RETRANSMITS, ethernet=ethernet), wanted.retransmits_per_hour or 0.0
+        steps, span_s, until = _in_worst_hour(names, courses, changes, every_s)
+        if _sum(steps) * HOUR_S > an_hour * span_s:
+            grew = {name: _sum(steps, name) for name in names if _sum(steps, name)}
+            said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
+            text = f"retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
+            yield list(grew), Outcome.FAIL, f"zero growth: {text}"
+
+
+def _in_worst_hour(
+    names: Iterable[str], courses: Mapping[str, CounterCourse], changes: Windows, every_s: float
+) -> tuple[Sequence[Step], float, str]:
+    """Growth of these together, how long that hour was, and that in words with its end; *changes* explain the rest."""
+    read = {name: courses[name] for name in names if name in courses}
+    grown = [steps_of(name, course, changes, _spacing_s(name, every_s))[0] for name, course in read.items()]
+    of_time_s = max((course.until_s - course.at_s[0] for course in read.values() if course.at_s), default=0.0)
+    not_ours = sorted((step for steps in grown for step in steps if not step.ours), key=lambda step: step.at_s)
+    steps, span_s = worst_hour(not_ours, of_time_s)
+    if not steps:
+        return (), span_s, ""
+    hour = "hour" if span_s == HOUR_S else duration_text(span_s)
+    return steps, span_s, f"{hour} until {_after(steps[-1], read[steps[-1].name])}"
+
+
+def worst_hour(steps: Sequence[Step], of_time_s: float) -> tuple[Sequence[Step], float]:
+    """Of steps in order of time those of the hour with most growth, and how long it was: less, if less was watched."""
+    span_s = min(HOUR_S, of_time_s)
+    if not steps or span_s <= 0.0:
+        return (), span_s
+    ends = [step.at_s for step in steps]
+    sums = [0, *accumulate(step.by for step in steps)]
+    firsts = [bisect_right(ends, end_s - span_s) for end_s in ends]
+    last = max(range(len(steps)), key=lambda place: sums[place + 1] - sums[firsts[place]])
+    return steps[firsts[last] : last + 1], span_s

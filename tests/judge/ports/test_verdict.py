@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.ports.windows import ports_of, with_samples
+from fabric.judge.ports.verdict import ports_of, with_samples
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
@@ -73,7 +73,7 @@ def test_a_link_that_went_down_fails_and_is_a_suspect_with_that_evidence() -> No
     assert found.outcome is Outcome.FAIL
     (suspect,) = found.suspects
     assert (suspect.component, suspect.kind, suspect.hosts) == ("gpu001/mlx5_0:port", "link", ("gpu001",))
-    assert suspect.evidence == ("counters: 2 times down",)
+    assert suspect.evidence == ("counters: 2 times down after 2 min 00 s",)
     assert suspect.probes == (LATE.probe_id,)
     (component,) = found.components
     assert (component.component, component.outcome) == ("gpu001/mlx5_0:port", Outcome.FAIL)
@@ -83,7 +83,7 @@ def test_a_suspect_that_is_there_already_gets_the_evidence() -> None:
     """It is not named twice."""
     known = Suspect("gpu001/mlx5_0:port", "link", Outcome.FAIL, 0.5, ("slow",))
     found = judged(samples("link_downed", (120.0, 2)), replace(GOOD, outcome=Outcome.FAIL, suspects=(known,)))
-    assert [one.evidence for one in found.suspects] == [("slow", "counters: 2 times down")]
+    assert [one.evidence for one in found.suspects] == [("slow", "counters: 2 times down after 2 min 00 s")]
 
 
 def test_a_probe_that_failed_stays_as_it_is() -> None:
@@ -128,6 +128,16 @@ def test_a_ring_that_was_a_little_slow_while_a_port_flapped_is_that_port(value_g
     )
     assert len(found.suspects) == names
     assert found.suspects[-1].component == "gpu001/mlx5_0:port"
+
+
+def test_errors_that_are_too_few_to_tell_are_said_and_change_nothing() -> None:
+    """Nobody knows yet: the time that would show it is named."""
+    found = judged(samples("symbol_error", (120.0, 1)))
+    assert found.outcome is Outcome.PASS
+    said = (
+        "1 symbol error in 5 min 00 s, 0.12 allowed (BER 1e-15): INCONCLUSIVE, 3 h 12 min more without another would do"
+    )
+    assert f"gpu001/mlx5_0:port: {said}" in found.reasons
 
 
 def test_hosts_that_could_not_be_read_are_named() -> None:

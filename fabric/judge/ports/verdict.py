@@ -1,0 +1,250 @@
+"""
+A verdict with what was sampled beside the probes: bandwidth alone does not say that a link is well.
+
+A probe whose bandwidth is good is no PASS when a counter of a port that its bytes crossed grew beyond what is allowed
+while it ran. The time of a sample is known only to the spacing of the samples, so what grew between two of them speaks
+of every probe that ran between them. What a change of ours did on a link is explained by it, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
+from fabric.model.text import duration_text, fold
+from fabric.model.topology import Topology
+from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+
+INSIDE = frozenset({"loopback", "all_to_all"})
+"""Kinds of probes whose bytes do not leave the host."""
+
+A_LITTLE = 0.9
+"""What reached this share of its limit was slow because of a port that lost its link for some seconds; what is slower
+has another cause (a choice)."""
+
+_Crossed = tuple[PortHealth, Sequence[Step]]
+"""A port that the bytes of a probe crossed, and what it counted too much of while that ran."""
+
+_Meanwhile = Mapping[str, Sequence[_Crossed]]
+"""By probe."""
+
+_GOOD = (Outcome.PASS, Outcome.MARGINAL)
+_MOST_LINES = 4
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
+
+
+def wanted(reading: CounterReading) -> bool:
+    """What of the samples is needed here."""
+    return reading.name in JUDGED or reading.name == "module_c"
+
+
+def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
+    """The same, and what the scenario's own criterion looks at."""
+    names = all_counters(zero_growth) if zero_growth is not None else frozenset()
+    return lambda reading: wanted(reading) or reading.name in names
+
+
+def with_samples(
+    verdict: Verdict,
+    samples: Samples,
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    topology: Topology,
+    hosts: Sequence[str],
+    zero_growth: ZeroGrowth | None = None,
+) -> Verdict:
+    """
+    The verdict of a run with what the ports of its *hosts* counted meanwhile.
+
+    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE.
+    """
+    if not samples.courses and zero_growth is None:
+        return verdict
+    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth)
+    sick = [port for port in ports if port.outcome is not Outcome.PASS]
+    meanwhile = _meanwhile(probes, results, sick, topology)
+    unaware: dict[str, list[str]] = {}
+    for one in verdict.probes if sick else ():
+        for port, _ in meanwhile.get(one.probe_id, ()) if one.outcome in _GOOD else ():
+            unaware.setdefault(port.component, []).append(one.probe_id)
+    components = {one.component: one for one in verdict.components}
+    for port in sick:
+        words = "; ".join([*port.words, *([_unshown(port)] if port.unread else [])])
+        components[port.component] = ComponentVerdict(port.component, port.outcome, words)
+    read = {(port.host, port.device) for port in ports}
+    unread = [h for h in hosts if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
+    return replace(
+        verdict,
+        outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in ports)]),
+        reasons=(*verdict.reasons, *_sick_lines(sick, unaware), *_unshown_lines(ports), *_notes(ports, unread)),
+        suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
+        components=tuple(components.values()),
+        probes=tuple(_less_good(one, meanwhile.get(one.probe_id, ())) for one in verdict.probes),
+    )
+
+
+def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
+    """Host and device of every port that the bytes of a probe cross."""
+    if probe.kind in INSIDE:
+        return []
+    params = probe.params
+    if "rnic" not in params:
+        return [(host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics]
+    own, peer = str(params["rnic"]), str(params.get("peer_rnic", params["rnic"]))
+    return [(probe.hosts[0], own), (probe.hosts[-1], peer)]
+
+
+def _meanwhile(
+    probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Sequence[PortHealth], topology: Topology
+) -> _Meanwhile:
+    found: dict[str, list[_Crossed]] = {}
+    bad = {(port.host, port.device): (port, port.bad_steps) for port in sick}
+    for probe in probes if bad else ():
+        result = results.get(probe.probe_id)
+        if result is None:
+            continue
+        for port, steps in (bad[place] for place in ports_of(probe, topology) if place in bad):
+            grown = [step for step in steps if step.touches(result.started_s, result.ended_s)]
+            if grown:
+                found.setdefault(probe.probe_id, []).append((port, grown))
+    return found
+
+
+def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
+    """Of a probe that is good but for what the ports it crossed counted."""
+    if not crossed or verdict.outcome not in _GOOD:
+        return verdict
+    words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
+    gbps = "" if verdict.value_gbps is None else f" ({verdict.value_gbps:.1f} Gb/s)"
+    said = f"bandwidth good{gbps}, {', '.join(words)}"
+    reason = f"{said}; {verdict.reason}" if verdict.reason else said
+    outcomes = [port.bad[step.name] for port, grown in crossed for step in grown]
+    return replace(verdict, outcome=Outcome.worst([verdict.outcome, *outcomes]), reason=reason)
+
+
+def _counted(steps: Sequence[Step]) -> str:
+    numbers = {name: sum(step.by for step in steps if step.name == name) for name in JUDGED}
+    return ", ".join(counted_words(number, name) for name, number in numbers.items() if number)
+
+
+def _explained(verdict: Verdict, meanwhile: _Meanwhile) -> dict[str, tuple[str, Sequence[str]]]:
+    """
+    Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
+
+    While each of their probes ran, a counter of that port must have grown for which the port FAILs.
+    """
+    probes = {one.probe_id: one for one in verdict.probes}
+    found: dict[str, tuple[str, Sequence[str]]] = {}
+    for one in verdict.suspects:
+        if one.kind == "pair" and one.outcome is Outcome.FAIL and one.probes:
+            alike = set.intersection(*(_guilty(probes[name], meanwhile.get(name, ())) for name in one.probes))
+            if alike:
+                found[one.component] = min(alike), one.probes
+    return found
+
+
+def _guilty(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> set[str]:
+    """The ports that FAIL for what they counted while it was run, if it measured nothing or was a little slow."""
+    value_gbps = inf if verdict.value_gbps is None else verdict.value_gbps
+    if verdict.outcome is not Outcome.FAIL or value_gbps < A_LITTLE * (verdict.required_gbps or 0.0):
+        return set()
+    return {port.component for port, grown in crossed if any(port.bad[one.name] is Outcome.FAIL for one in grown)}
+
+
+def _suspects(
+    verdict: Verdict, sick: Sequence[PortHealth], meanwhile: _Meanwhile, unaware: Mapping[str, Sequence[str]]
+) -> list[Suspect]:
+    """
+    A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
+
+    Two hosts of which it explains all that failed are no suspect any more.
+    """
+    explained = _explained(verdict, meanwhile)
+    found = [one for one in verdict.suspects if one.component not in explained]
+    known = {one.component: place for place, one in enumerate(found)}
+    for port in (port for port in sick if port.outcome is Outcome.FAIL):
+        name = port.component
+        failed = [probe for by, probes in explained.values() if by == name for probe in probes]
+        evidence = [f"counters: {text}" for text in port.words]
+        evidence += [f"meanwhile {_probes(len(failed))} over it failed"] if failed else []
+        if name in known:
+            one = found[known[name]]
+            found[known[name]] = replace(one, evidence=(*one.evidence, *evidence))
+            continue
+        seen = len(port.bad_steps)
+        found.append(
+            Suspect(
+                component=name,
+                kind="link",
+                outcome=Outcome.FAIL,
+                confidence=(seen + 1) / (seen + 2),
+                evidence=tuple(evidence),
+                next_step=_NEXT,
+                hosts=(port.host,),
+                probes=tuple([*failed, *unaware.get(name, ())][:_MOST_PROBES]),
+            )
+        )
+    return found
+
+
+def _probes(number: int) -> str:
+    return "1 probe" if number == 1 else f"{number} probes"
+
+
+def _sick_lines(sick: Sequence[PortHealth], unaware: Mapping[str, Sequence[str]]) -> list[str]:
+    """What is wrong with the worst ports, and how many probes did not notice it."""
+    worst = sorted((port for port in sick if port.bad), key=lambda port: -port.outcome.rank)
+    lines = []
+    for port in worst[:_MOST_LINES]:
+        good = unaware.get(port.component, ())
+        seen = [f"bandwidth good in {_probes(len(good))} meanwhile"] if good else []
+        lines.append(f"{port.outcome.name}: {port.component}: {'; '.join([*port.words, *seen])}")
+    return lines + ([f"and {len(worst) - _MOST_LINES} more ports, in verdict.json"] if worst[_MOST_LINES:] else [])
+
+
+def _unshown(port: PortHealth) -> str:
+    return f"zero growth of {', '.join(port.unread)} is not shown: not read, only once, or too few to tell"
+
+
+def _unshown_lines(ports: Sequence[PortHealth]) -> list[str]:
+    """What the scenario wants to be seen and nobody saw, one line for all ports alike."""
+    alike: dict[str, list[str]] = {}
+    for port in ports:
+        if port.unread:
+            alike.setdefault(_unshown(port), []).append(port.host)
+    return [
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(found)} of {len(ports)} ports, of {fold(dict.fromkeys(found))}"
+        for text, found in alike.items()
+    ]
+
+
+def _notes(ports: Sequence[PortHealth], unread: Sequence[str]) -> list[str]:
+    """What could not be said, and what was our own doing; none of it changes the outcome."""
+    lines = [f"counters not readable on {fold(unread)}: nothing is said of those ports"] if unread else []
+    open_ = [(port, port.ber) for port in ports if port.ber and port.ber.outcome is Outcome.INCONCLUSIVE]
+    if open_:
+        left = duration_text(max(ber.left_s for _, ber in open_))
+        lines.append(
+            f"bit errors: INCONCLUSIVE for {len(open_)} of {len(ports)} ports: to say that they are below {BER:g} "
+            f"takes {left} more"
+        )
+    some = sorted((one for one in open_ if one[1].count), key=lambda one: -one[1].left_s)
+    lines += [
+        f"{port.component}: {ber.reason}: INCONCLUSIVE, {duration_text(ber.left_s)} more without another would do"
+        for port, ber in some[:_MOST_LINES]
+    ]
+    cleared = [port.component for port in ports if port.resets]
+    if cleared:
+        lines.append(f"counters were cleared meanwhile on {fold(cleared[:50])}: what they had counted is not known")
+    for port in ports:
+        own = [step for step in port.steps if step.ours]
+        if own:
+            said = _counted(own)
+            lines.append(f"{port.component}: {said} while a change of ours was in force there: explained by it")
+    return lines[: 2 * _MOST_LINES]
