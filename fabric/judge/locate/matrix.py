@@ -181,7 +181,10 @@ class Samples:
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
         for number in range(count):
             mine = value[(self.of_class == number) & (value > 0)]
-            anchor, few = self._anchor.get(number, 0.0), len(mine) < LEAST_PEERS or self._kinds[number] not in PEER_KINDS
+            anchor, few = (
+                self._anchor.get(number, 0.0),
+                len(mine) < LEAST_PEERS or self._kinds[number] not in PEER_KINDS,
+            )
             if not few:
                 self.level[number], self.noise[number] = level_and_noise(mine)
             elif len(mine) and not anchor:  # nothing says what is normal, so nothing is slow
