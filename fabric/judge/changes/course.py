@@ -68,14 +68,22 @@ class Back:
     How one window showed, seconds; *detect_s* None: no sample was below.
 
     *recover_s* is when every key that had lost was seen back, at the end of the sample that showed it, after the
-    window's end; None: it was not. It was certainly not back *not_before_s* after the end. *after* counts the samples
-    that ended later than the window.
+    window's end (or its begin, where that was asked); None: it was not. It was certainly not back *not_before_s* after
+    it. *after* counts the samples that began later.
     """
 
     detect_s: float | None
     recover_s: float | None
     not_before_s: float
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """Seconds after a window's begin: when the first key was seen below (None: never); *not_before_s* none was yet."""
+
+    seen_s: float | None
+    not_before_s: float
 
 
 def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> PhaseCourse:
@@ -96,15 +104,16 @@ def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Seque
     return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
 
 
-def back(course: PhaseCourse, window: Window, until_s: float, fraction: float) -> Back:
-    """What became of one window, from its beginning until *until_s* (the next one's, or infinity)."""
-    ended_s = _end(window)
-    by_key: dict[SampleKey, list[CourseLevel]] = {}
-    for level in course.levels:
-        if level.ended_s > window.began_s and level.started_s < until_s:
-            by_key.setdefault(level.key, []).append(level)
-    told = [_key_back(levels, ended_s, fraction) for levels in by_key.values()]
-    after = sum(level.started_s >= ended_s for levels in by_key.values() for level in levels)
+def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> Back:
+    """
+    What became of one window, from its beginning until *until_s* (the next one's, or infinity).
+
+    *holds*: back since its begin, while the change is in force, and for good.
+    """
+    from_s = window.began_s if holds else _end(window)
+    by_key = _by_key(course, window, until_s)
+    told = [_key_back(levels, from_s, fraction, holds=holds) for levels in by_key.values()]
+    after = sum(level.started_s >= from_s for levels in by_key.values() for level in levels)
     lost = [one.lost_s for one in told if one.lost_s is not None]
     # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
     telling = [one for one in told if one.affected] or told
@@ -117,9 +126,29 @@ def back(course: PhaseCourse, window: Window, until_s: float, fraction: float) -
     )
 
 
+def felt(course: PhaseCourse, window: Window, fraction: float) -> Felt:
+    """When one window was felt by any key."""
+    seen: list[float] = []
+    whole: list[float] = []
+    for levels in _by_key(course, window, _end(window)).values():
+        below = next((level for level in levels if not level.reaches(fraction)), None)
+        seen += [below.ended_s - window.began_s] if below else []
+        before = [level for level in levels if below is None or level.ended_s < below.ended_s]
+        whole.append(max((level.started_s - window.began_s for level in before), default=0.0))
+    return Felt(min(seen, default=None), max(0.0, min(whole, default=0.0)))
+
+
+def _by_key(course: PhaseCourse, window: Window, until_s: float) -> dict[SampleKey, list[CourseLevel]]:
+    found: dict[SampleKey, list[CourseLevel]] = {}
+    for level in course.levels:
+        if level.ended_s > window.began_s and level.started_s < until_s:
+            found.setdefault(level.key, []).append(level)
+    return found
+
+
 @dataclass(slots=True)
 class _KeyBack:
-    """One key around one window: end of its first loss, and from the window's end when it was back, and was not."""
+    """One key around one window: end of its first loss, and since when it counts when it was back, and was not."""
 
     affected: bool = False
     lost_s: float | None = None
@@ -127,19 +156,20 @@ class _KeyBack:
     not_before_s: float = 0.0
 
 
-def _key_back(levels: Sequence[CourseLevel], ended_s: float, fraction: float) -> _KeyBack:
-    """Until the first sample that shows it back: what comes later has other causes."""
+def _key_back(levels: Sequence[CourseLevel], from_s: float, fraction: float, *, holds: bool) -> _KeyBack:
+    """Until the first sample that shows it back: what comes later has other causes, unless the change still *holds*."""
     found = _KeyBack()
     for level in levels:
         if found.lost_s is None and not level.reaches(BELOW):
             found.affected, found.lost_s = True, level.ended_s
-        if level.started_s >= ended_s and level.reaches(fraction):
-            found.seen_s = level.ended_s - ended_s
-            break
-        if not level.reaches(fraction):
-            found.affected = True
+        if level.started_s >= from_s and level.reaches(fraction):
+            found.seen_s = level.ended_s - from_s if found.seen_s is None else found.seen_s
+            if not holds:
+                break
+        elif not level.reaches(fraction):
+            found.affected, found.seen_s = True, None
             still_bad_s = level.ended_s if level.share is None else level.started_s
-            found.not_before_s = max(found.not_before_s, still_bad_s - ended_s)
+            found.not_before_s = max(found.not_before_s, still_bad_s - from_s)
     return found
 
 

@@ -73,10 +73,12 @@ def phase_course(
     return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
 
 
-def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float) -> list[Back]:
+def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False) -> list[Back]:
     """What became of each window of one change, in order."""
     ends = [*(window.began_s for window in windows[1:]), inf]
-    return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=False)]
+    return [
+        back(course, window, until_s, fraction, holds=holds) for window, until_s in zip(windows, ends, strict=False)
+    ]
 
 
 def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
