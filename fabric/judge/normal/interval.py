@@ -144,6 +144,15 @@ def over(of: Interval, reference: Interval) -> Interval:
     return Interval(exp(ratio), exp(ratio - down), exp(ratio + up), min(of.rounds, reference.rounds))
 
 
+def of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
+    """Between two of the sorted values: right for any distribution (signs are binomial); None for too few values."""
+    rank = _rank(len(values), confidence)
+    if rank < 0:
+        return None
+    ordered = sorted(values)
+    return ordered[rank], ordered[-1 - rank]
+
+
 def half_width(variances: Sequence[float], counts: Sequence[int], *, known: float = 0.0) -> float:
     """
     Half of the interval, in logarithms: t times the standard error.
@@ -168,6 +177,16 @@ def _seen_between(*sides: Rounds) -> float:
     """What the rounds of a side differ by, over the sides that have several."""
     seen = [variance(fmean(map(log, values)) for values in side.values()) for side in sides if len(side) > 1]
     return sqrt(fmean(seen)) if seen else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _rank(count: int, confidence: float) -> int:
+    """How many values may be left out at either end; -1: not even all are enough."""
+    import numpy as np
+    from scipy.special import bdtr
+
+    below = bdtr(np.arange(count // 2), count, 0.5)
+    return int(np.searchsorted(below, (1 - confidence) / 2, side="right")) - 1
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from fabric.judge.normal.interval import (
     half_width,
     of_cv,
     of_few_rounds,
+    of_median,
     of_pairs,
     over,
 )
@@ -156,3 +157,18 @@ def test_the_number_of_rounds_suggested_is_the_smallest_that_does() -> None:
 def test_a_ratio_at_the_bound_needs_more_rounds_than_anybody_takes() -> None:
     """No number is invented where none would do."""
     assert one_round([90.0, 90.9], [100.0, 101.0]).rounds_to_settle([0.9]) is None
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(7, None), (8, 0), (10, 0), (11, 0), (12, 1), (20, 3), (500, 220)])
+def test_a_median_lies_between_two_of_its_values(count: int, left_out: int | None) -> None:
+    """As many are left out at either end as the binomial distribution allows at 99 %."""
+    found = of_median(range(count), 0.99)
+    assert found == (None if left_out is None else (left_out, count - 1 - left_out))
+
+
+@pytest.mark.parametrize("count", [8, 20, 60])
+def test_the_true_median_is_inside_in_99_of_100_runs(count: int) -> None:
+    """Also with heavy tails."""
+    draw = np.random.default_rng(9)
+    found = [of_median(list(draw.standard_t(3, count)), 0.99) for _ in range(2000)]
+    assert np.mean([one is not None and one[0] <= 0.0 <= one[1] for one in found]) >= 0.99 - 0.0067
