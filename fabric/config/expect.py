@@ -18,6 +18,7 @@ from fabric.model.fields.quantities import Size, Span
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.scenario import (
+    LEAST_ROUNDS,
     MEAN,
     STATISTICS,
     Expectation,
@@ -144,12 +145,14 @@ class Expected:
     """
     Reads expectations of a scenario whose phases are called *names* (also those that are wrong).
 
-    *phases* are those that could be read, of every combination; *matrix* has the values.
+    *phases* are those that could be read, of every combination; *matrix* has the values. *rounds* is how often all of
+    it is run; None: the file does not say it well.
     """
 
     names: Sequence[str]
     phases: Sequence[Phase]
     matrix: Matrix
+    rounds: int | None
     problems: Problems
 
     def all(self, raw: Tree | None) -> tuple[Expectation, ...]:
@@ -200,7 +203,8 @@ class Expected:
     def _measured(self, expected: ExpectedRatio, path: KeyPath) -> None:
         """The probe and the size are measured in every phase; what has members measures one of either."""
         for label in dict.fromkeys(ref.label for ref in expected.refs):
-            probes = [probe for phase in self._phases_by_name.get(label, ()) for probe in phase.probes]
+            phases = self._phases_by_name.get(label, ())
+            probes = [probe for phase in phases for probe in phase.probes]
             names = list(dict.fromkeys(probe.name for probe in probes))
             if names and expected.probe is not None and expected.probe not in names:
                 text = f"no probe {quoted(expected.probe)} in phase {quoted(label)}{nearest(expected.probe, names)}"
@@ -214,6 +218,10 @@ class Expected:
                 self.problems.add((*path, "size"), text)
             elif expected.over is None or expected.statistic != MEAN:
                 self._alike(expected, label, names, sizes, path)
+                few = self.rounds is not None and self.rounds < LEAST_ROUNDS
+                if few and not any(phase.for_s or phase.share for phase in phases):
+                    text = f"{expected.statistic} needs {LEAST_ROUNDS} rounds of phase {quoted(label)} or more"
+                    self.problems.add((*path, "statistic"), f"{text}: write 'rounds: {LEAST_ROUNDS}'")
 
     def _alike(
         self, expected: ExpectedRatio, label: str, names: Sequence[str], sizes: Sequence[int], path: KeyPath

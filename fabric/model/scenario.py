@@ -256,6 +256,9 @@ What is judged of a phase: the geometric mean; sigma / mean of its members (the 
 the slowest over the median of them.
 """
 
+LEAST_ROUNDS = 3
+"""So many rounds tell by themselves what rounds differ by (a choice): of two differences Student's t is 12.7."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRatio:
@@ -281,11 +284,10 @@ class ExpectedRatio:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedEnd:
-    """Every probe of a phase completes (*completes*), or every one is given up by the transport (not *completes*)."""
+class OfPhase:
+    """What is expected of one phase."""
 
     phase: PhaseRef
-    completes: bool
 
     @property
     def refs(self) -> tuple[PhaseRef, ...]:
@@ -294,36 +296,31 @@ class ExpectedEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedRecovery:
+class ExpectedEnd(OfPhase):
+    """Every probe of a phase completes (*completes*), or every one is given up by the transport (not *completes*)."""
+
+    completes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRecovery(OfPhase):
     """
     After each change of a phase has ended, a sample reaches *fraction* of the median before it *within_s*.
 
     *since* ``begin``: after it has begun, though it may still be in force, and all later samples reach it, too.
     """
 
-    phase: PhaseRef
     within_s: float
     fraction: float = 0.95
     since: str = "end"
 
-    @property
-    def refs(self) -> tuple[PhaseRef, ...]:
-        """The phases that it is about."""
-        return (self.phase,)
-
 
 @dataclass(frozen=True, slots=True)
-class ExpectedFall:
+class ExpectedFall(OfPhase):
     """After each change of a phase has begun, a sample is below *fraction* of the median before it *within_s*."""
 
-    phase: PhaseRef
     within_s: float
     fraction: float = 0.95
-
-    @property
-    def refs(self) -> tuple[PhaseRef, ...]:
-        """The phases that it is about."""
-        return (self.phase,)
 
 
 Expectation = Annotated[

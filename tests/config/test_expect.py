@@ -18,9 +18,9 @@ SCENARIO = """\
 name: look
 inventory: inventory.yaml
 matrix: {routing: [off, on], down: [1s, 40s]}
+rounds: 3
 phases:
-  - name: healthy
-    probes: [{group_all_reduce: {sizes: [1G, 2G]}}]
+  - {name: healthy, probes: [{group_all_reduce: {sizes: [1G, 2G]}}]}
   - name: flap
     changes:
       - port_flap: {links: gpu1/mlx5_0, down: $down}
@@ -141,6 +141,19 @@ def test_a_bad_expectation_is_explained(folder: Path, explained: Explained, text
     """Each mistake gives exactly its problems, on its line."""
     path = written(folder, text)
     explained(lambda: config.load_scenario(path), expected)
+
+
+def test_members_are_told_from_bad_luck_by_three_rounds(folder: Path, explained: Explained) -> None:
+    """Said before anything is measured; the ratio of means needs none."""
+    path = written(folder, "{phase: flap, statistic: cv, size: 4G, at_most: 0.1}")
+    path.write_text(path.read_text().replace("rounds: 3", "rounds: 2"))
+    explained(lambda: config.load_scenario(path), ["13: cv needs 3 rounds of phase 'flap' or more: write 'rounds: 3'"])
+    path.write_text(
+        path.read_text().replace(
+            "phase: flap, statistic: cv", "compare: flap, where: {routing: on}, against: {routing: off}"
+        )
+    )
+    assert config.load_scenario(path)[0].expect
 
 
 def test_a_bad_phase_does_not_hide_what_is_expected_of_it(folder: Path, explained: Explained) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, Back, CourseLevel, PhaseCourse, back, course
+from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, Seen, back, course
 from fabric.judge.normal.samples import Sample, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
@@ -73,7 +73,7 @@ def phase_course(
     return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
 
 
-def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False) -> list[Back]:
+def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False) -> list[Seen]:
     """What became of each window of one change, in order."""
     ends = [*(window.began_s for window in windows[1:]), inf]
     return [
@@ -100,7 +100,7 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     shares = [level.share for level in during if level.share is not None]
     retained = median(shares) if shares else None
     windows = tuple(
-        WindowEffect(window.began_s, window.ended_s, found.detect_s, found.recover_s)
+        WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)
         for window, found in zip(result.windows, backs(course, result.windows, BELOW), strict=True)
     )
     return ChangeEffect(

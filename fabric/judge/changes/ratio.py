@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.changes.effects import UNCHANGED, corrected
 from fabric.judge.changes.sides import Side, Sides, compared, each_combination, selected
-from fabric.judge.normal.interval import ROUNDS_TO_PAIR, Interval, between, of_cv, of_few_rounds, of_pairs, over
+from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.samples import Sample
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import (
     CV,
+    LEAST_ROUNDS,
     MEAN,
     P5,
     Expectation,
@@ -171,9 +172,9 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
     if not few and (expected.statistic == MEAN or sides.of.keys > 1):
         by_rounds = expected.statistic == MEAN and expected.over is not None
         rounds = len(sides.rounds())
-        if by_rounds or rounds >= ROUNDS_TO_PAIR:
+        if by_rounds or rounds >= LEAST_ROUNDS:
             return None
-        return Outcome.INCONCLUSIVE, f"{_counted(rounds, 'round')} only: 'rounds: {ROUNDS_TO_PAIR}' is needed to tell"
+        return Outcome.INCONCLUSIVE, f"{_counted(rounds, 'round')} only: 'rounds: {LEAST_ROUNDS}' is needed to tell"
     lost = [sample.result for sample in sides.lost]
     errors = [result.reason for result in lost if result is not None and result.outcome is Outcome.ERROR]
     counted = f"{' and '.join(str(len(side.passes)) for side in sides.all)} samples"
@@ -192,7 +193,7 @@ def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int
     """The interval, what it rests on in words, and how many samples those are."""
     rounds, keys = sides.rounds(), sides.of.keys
     of_each = f" of {keys} measurements" if keys > 1 else ""
-    if len(rounds) >= ROUNDS_TO_PAIR:
+    if len(rounds) >= LEAST_ROUNDS:
         paired = ", paired" if len(sides.all) > 1 and expected.statistic != CV else ""
         basis = f"{len(rounds)} rounds{of_each}{paired}"
         return _of_rounds(expected, sides, rounds), basis, len(rounds) * len(sides.all)

@@ -3,7 +3,7 @@ Intervals of ratios and spreads: what their samples are, and how wide they must 
 
 Rounds are the samples of a ratio where both sides share three or more: a round measures both sides one soon after the
 other, so each gives one pair, drift cancels out, and a change that turns out differently each time it is made widens
-the interval as it should (t of paired differences of logarithms). Three is a choice: with two pairs t is 12.7.
+the interval as it should (t of paired differences of logarithms).
 
 With fewer rounds the values themselves are the samples (Welch's t), and what rounds differ by comes on top, since all
 values of a round share one application of the change and one hour of the day: ``BETWEEN_ROUNDS``, or what the two
@@ -19,14 +19,13 @@ from math import exp, fsum, hypot, log, sqrt
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
+from fabric.model.scenario import LEAST_ROUNDS
+
 if TYPE_CHECKING:
     import numpy as np
 
 CONFIDENCE = 0.95
 """Of the intervals of what is expected and of records; a choice, the usual one."""
-
-ROUNDS_TO_PAIR = 3
-"""So many rounds tell by themselves what rounds differ by."""
 
 BETWEEN_ROUNDS = 0.01
 """
@@ -69,7 +68,7 @@ class Interval:
         distance = min(abs(log(bound / self.value)) for bound in bounds)
         if half_width([self.spread**2], [MOST_ROUNDS]) >= distance:
             return None
-        fewest, enough = max(self.rounds, ROUNDS_TO_PAIR - 1), MOST_ROUNDS
+        fewest, enough = max(self.rounds, LEAST_ROUNDS - 1), MOST_ROUNDS
         while fewest + 1 < enough:
             middle = (fewest + enough) // 2
             if half_width([self.spread**2], [middle]) < distance:
