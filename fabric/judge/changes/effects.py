@@ -60,11 +60,12 @@ def windows_report(
 def phase_course(
     name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
 ) -> PhaseCourse:
-    """The course of one phase, relative to what was before its first change."""
-    windows = [window for one in changes if one.change.phase == name for window in one.windows]
+    """The course of one phase, relative to what was before its first fault (under the routing that it asks for)."""
+    faults = [one for one in changes if one.change.is_fault]
+    windows = [window for one in faults if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
     own = next((phase for phase in phases if phase.name == name), None)
-    faulty = {one.change.phase for one in changes if one.change.is_fault}
+    faulty = {one.change.phase for one in faults}
     others = [
         phase for phase in phases if own is not None and phase.where == own.where and phase.name not in faulty | {name}
     ]
@@ -94,7 +95,7 @@ def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
 
 
 def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
-    if not result.change.is_fault and course.before == 0:
+    if not result.change.is_fault:
         return ChangeEffect(result.change.change_id)
     during = course.during(result.windows)
     shares = [level.share for level in during if level.share is not None]

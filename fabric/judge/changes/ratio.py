@@ -101,7 +101,6 @@ UNSTEADY = 0.05
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
 
-
 TINY = 1e-12
 """Stands for zero, which has no logarithm."""
 
@@ -259,8 +258,9 @@ def _outcome(expected: ExpectedRatio, interval: Interval) -> Outcome:
 
 
 def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
+    low, high = interval.low * (1 - ROUNDING), interval.high * (1 + ROUNDING)
     bounds = (expected.at_least, expected.at_most)
-    inside = [bound for bound in bounds if bound is not None and interval.low <= bound <= interval.high]
+    inside = [bound for bound in bounds if bound is not None and low <= bound <= high]
     needed = interval.rounds_to_settle(inside)
     if interval.spread is None:
         return f"too near the bound ({bounds_words(expected)}) for so few members"

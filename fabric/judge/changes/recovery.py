@@ -39,7 +39,7 @@ def judge_time(
         course = phase_course(name, phases, samples, changes)
         count += len(course.levels)
         for result in changes:
-            if result.change.phase == name:
+            if result.change.phase == name and result.change.is_fault:
                 found += _judged(expected, course, result)
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)

@@ -243,3 +243,15 @@ def test_how_soon_a_change_is_felt(
     assert verdict.outcome is outcome
     assert said in verdict.reason
     assert verdict.text == "flap: less than 60% of its bandwidth within 20 s of each change's begin"
+
+
+def test_routing_that_holds_all_the_while_is_no_change_to_recover_from() -> None:
+    """What was measured under it is what was before the fault; it has no effect of its own."""
+    script = flap([100.0, 100.0, 40.0, 100.0, 100.0], (22.0, 50.0))
+    script.change(script.phases[0], (-5.0, 55.0), kind="shield")
+    found = list(samples(script.probes, script.results))
+    expected = ExpectedRecovery(PhaseRef("flap"), 20.0, since="begin")
+    verdict = judge_time(expected, script.phases, found, script.changes)
+    assert (verdict.outcome, verdict.value) == (Outcome.PASS, pytest.approx(18.0))
+    down, routing = windows_report(script.phases, script.probes, script.results, script.changes)
+    assert (down.reference, routing.samples) == ("before it", 0)
