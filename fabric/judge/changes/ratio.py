@@ -229,10 +229,10 @@ def _logs(side: Side, statistic: str, rounds: Sequence[int]) -> tuple[list[float
 
     levels = side.levels(rounds)
     logs = np.log(levels)
-    others = logs.sum(axis=0) - logs
-    middle = 0.0 if statistic == P5 else np.log(_ranked(levels, others, 0.5))
+    together = np.broadcast_to(logs.sum(axis=0), logs.shape)
+    middle = 0.0 if statistic == P5 else np.log(_ranked(levels, together, 0.5))
     share = 0.05 if statistic == P5 else 0.0
-    least, most = (np.log(_ranked(levels, by, share)) - middle for by in (others + logs, others))
+    least, most = (np.log(_ranked(levels, by, share)) - middle for by in (together, together - logs))
     return least.tolist(), most.tolist()
 
 
