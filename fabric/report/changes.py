@@ -23,7 +23,7 @@ _STATES = {
 
 _OUTCOMES = {
     Outcome.FAIL: "look at these phases in time (fabric report RUN --open), then run them again with a larger repeat",
-    Outcome.INCONCLUSIVE: "more samples tell: a larger repeat, or rounds",
+    Outcome.INCONCLUSIVE: "more samples tell: more rounds (three tell what they differ by), or a larger repeat",
     Outcome.ERROR: "mend what could not be measured, then run it again",
 }
 

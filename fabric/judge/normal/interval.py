@@ -66,16 +66,8 @@ class Interval:
         if self.spread is None:
             return None
         distance = min(abs(log(bound / self.value)) for bound in bounds)
-        if half_width([self.spread**2], [MOST_ROUNDS]) >= distance:
-            return None
-        fewest, enough = max(self.rounds, LEAST_ROUNDS - 1), MOST_ROUNDS
-        while fewest + 1 < enough:
-            middle = (fewest + enough) // 2
-            if half_width([self.spread**2], [middle]) < distance:
-                enough = middle
-            else:
-                fewest = middle
-        return enough
+        more = range(max(self.rounds + 1, LEAST_ROUNDS), MOST_ROUNDS + 1)
+        return next((rounds for rounds in more if half_width([self.spread**2], [rounds]) < distance), None)
 
 
 Rounds = Mapping[int, Sequence[float]]
