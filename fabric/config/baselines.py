@@ -17,7 +17,7 @@ from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import ExpectedRatio, LimitKey, Scenario
+from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Platform
 from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
@@ -251,11 +251,7 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
 
 def _expected(scenario: Scenario) -> frozenset[str]:
     """The written names of the phases that an expectation judges: they need no limit."""
-    found: set[str] = set()
-    for one in scenario.expect:
-        refs = (one.of, one.over) if isinstance(one, ExpectedRatio) else (one.phase,)
-        found.update(ref.label for ref in refs)
-    return frozenset(found)
+    return frozenset(ref.label for one in scenario.expect for ref in one.refs)
 
 
 def _matches(limit: Limit, asked: LimitKey) -> bool:

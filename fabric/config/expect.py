@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +18,12 @@ from fabric.model.fields.quantities import Size, Span
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.scenario import (
+    LEAST_ROUNDS,
+    MEAN,
+    STATISTICS,
     Expectation,
     ExpectedEnd,
+    ExpectedFall,
     ExpectedRatio,
     ExpectedRecovery,
     Name,
@@ -33,50 +37,80 @@ if TYPE_CHECKING:
     from fabric.config.matrix import Matrix
 
 ENDS = ("completed", "aborted")
-_FORMS = "compare, or phase with ends or with recovers_within"
-_KEYS = ("compare", "ends", "recovers_within")
+SINCE = ("end", "begin")
+_KEYS = ("compare", "statistic", "ends", "recovers_within", "falls_within")
+_FORMS = "compare, or phase with statistic, ends, recovers_within or falls_within"
 
 Values = dict[Name, Annotated[str, AsWritten("a value of the matrix", most=256)]]
-Ratio = Annotated[float, Decimal(0, 1000)]
+Bound = Annotated[float, Decimal(0, 1e6)]
+Fraction = Annotated[float, Decimal(0.01, 1)]
+Statistic = Annotated[str, Choice(STATISTICS)]
 COMPARED = Word(
     f"{SAFE_NAME.pattern}(?:/{SAFE_NAME.pattern})?",
     "two phases such as degraded/healthy, or one phase (with where and against)",
 )
 
-_WHERE_TEXT = "Only the phases with these values of the matrix."
+_STATISTIC_TEXT = "Of the members (rings, pairs): cv is sigma / mean, p5 the 5th percentile, slowest/median a ratio."
 
 
-class CompareEntry(Entry):
-    """The bandwidth of one phase over that of another."""
+class Somewhere(Entry):
+    """What is expected under some values of the matrix."""
 
-    compare: Annotated[str, COMPARED] = Field(description="degraded/healthy: the bandwidth of one over the other's.")
-    where: Values = Field({}, max_length=6, description=_WHERE_TEXT)
-    against: Values | None = Field(
-        None, min_length=1, max_length=6, description="The values of what it is compared with; where's when left out."
-    )
-    at_least: Ratio | None = Field(None, description="The ratio is not below this.")
-    at_most: Ratio | None = Field(None, description="The ratio is not above this.")
+    where: Values = Field({}, max_length=6, description="Only the phases with these values of the matrix.")
+
+
+class OfPhase(Somewhere):
+    """What is expected of one phase."""
+
+    phase: Name = Field(description="Which phase, by the name that is written.")
+
+
+class Bounded(Entry):
+    """What bounds a number, and which measurements it is of."""
+
+    at_least: Bound | None = Field(None, description="It is not below this.")
+    at_most: Bound | None = Field(None, description="It is not above this.")
     probe: Name | None = Field(None, description="Only probes of this name.")
     size: Annotated[int, Size(1, 256 * GIB)] | None = Field(None, description="Only messages of this size.")
 
 
-class EndsEntry(Entry):
+class CompareEntry(Bounded, Somewhere):
+    """The bandwidth of one phase, or another statistic of it, over that of another."""
+
+    compare: Annotated[str, COMPARED] = Field(description="degraded/healthy: the bandwidth of one over the other's.")
+    against: Values | None = Field(
+        None, min_length=1, max_length=6, description="The values of what it is compared with; where's when left out."
+    )
+    statistic: Statistic = Field(MEAN, description=_STATISTIC_TEXT)
+
+
+class StatisticEntry(Bounded, OfPhase):
+    """A statistic of a phase; p5 and mean are in Gb/s."""
+
+    statistic: Statistic = Field(description=_STATISTIC_TEXT)
+
+
+class EndsEntry(OfPhase):
     """How every probe of a phase ends."""
 
-    phase: Name = Field(description="Which phase, by the name that is written.")
-    where: Values = Field({}, max_length=6, description=_WHERE_TEXT)
     ends: Annotated[str, Choice(ENDS)] = Field(
         description="completed, or aborted: given up by the transport (retries exceeded)."
     )
 
 
-class RecoversEntry(Entry):
-    """How soon bandwidth is back after each change of a phase has ended."""
+class RecoversEntry(OfPhase):
+    """How soon bandwidth is back after each change of a phase."""
 
-    phase: Name = Field(description="Which phase, by the name that is written.")
-    where: Values = Field({}, max_length=6, description=_WHERE_TEXT)
-    recovers_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after the end of each change.")
-    to: Annotated[float, Decimal(0.01, 1)] = Field(0.95, description="Fraction of the median before the change.")
+    recovers_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's end.")
+    since: Annotated[str, Choice(SINCE)] = Field("end", description="begin: the time after each change's begin.")
+    to: Fraction = Field(0.95, description="Fraction of the median before the change.")
+
+
+class FallsEntry(OfPhase):
+    """How soon each change of a phase is felt."""
+
+    falls_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's begin.")
+    to: Fraction = Field(0.95, description="Fraction of the median before the change; less than it is felt.")
 
 
 def _form(value: Any) -> str:
@@ -97,8 +131,10 @@ def _one_form(value: object) -> object:
 
 ExpectEntry: Any = Annotated[
     Annotated[CompareEntry, Tag("compare")]
+    | Annotated[StatisticEntry, Tag("statistic")]
     | Annotated[EndsEntry, Tag("ends")]
-    | Annotated[RecoversEntry, Tag("recovers_within")],
+    | Annotated[RecoversEntry, Tag("recovers_within")]
+    | Annotated[FallsEntry, Tag("falls_within")],
     Discriminator(_form),
     BeforeValidator(_one_form),
 ]
@@ -109,12 +145,14 @@ class Expected:
     """
     Reads expectations of a scenario whose phases are called *names* (also those that are wrong).
 
-    *phases* are those that could be read, of every combination; *matrix* has the values.
+    *phases* are those that could be read, of every combination; *matrix* has the values. *rounds* is how often all of
+    it is run; None: the file does not say it well.
     """
 
     names: Sequence[str]
     phases: Sequence[Phase]
     matrix: Matrix
+    rounds: int | None
     problems: Problems
 
     def all(self, raw: Tree | None) -> tuple[Expectation, ...]:
@@ -122,15 +160,19 @@ class Expected:
         items = valid_items(ExpectEntry, raw if isinstance(raw, list) else [], ("expect",))
         return tuple(self._one(entry, path) for path, entry in items)
 
-    def _one(self, entry: CompareEntry | EndsEntry | RecoversEntry, path: KeyPath) -> Expectation:
+    def _one(
+        self, entry: CompareEntry | StatisticEntry | EndsEntry | RecoversEntry | FallsEntry, path: KeyPath
+    ) -> Expectation:
         if isinstance(entry, CompareEntry):
-            return self._ratio(entry, path)
+            return self._bounded(entry, *self._compared(entry, path), path)
         ref = self._ref(entry.phase, entry.where, path)
+        if isinstance(entry, StatisticEntry):
+            return self._bounded(entry, ref, None, path)
         if isinstance(entry, EndsEntry):
             return ExpectedEnd(ref, entry.ends == "completed")
-        return self._recovery(entry, ref, path)
+        return self._time(entry, ref, path)
 
-    def _ratio(self, entry: CompareEntry, path: KeyPath) -> ExpectedRatio:
+    def _compared(self, entry: CompareEntry, path: KeyPath) -> tuple[PhaseRef, PhaseRef]:
         one, slash, other = entry.compare.partition("/")
         of = self._ref(one, entry.where, path, key="compare")
         against = entry.where if entry.against is None else entry.against
@@ -143,39 +185,66 @@ class Expected:
         elif of.label == over.label and not _apart(of.where, over.where):
             text = f"{quoted(of.label)} would be compared with itself: give 'where' and 'against' different values"
             self.problems.add((*path, "compare"), text)
-        self._bounds(entry, path)
-        self._measured(entry, (of, over), path)
-        return ExpectedRatio(of, over, entry.at_least, entry.at_most, entry.probe, entry.size)
+        return of, over
 
-    def _bounds(self, entry: CompareEntry, path: KeyPath) -> None:
+    def _bounded(
+        self, entry: CompareEntry | StatisticEntry, of: PhaseRef, over: PhaseRef | None, path: KeyPath
+    ) -> ExpectedRatio:
         least, most = entry.at_least, entry.at_most
         if least is None and most is None:
-            self.problems.add(path, "'at_least' or 'at_most' is required here: the bounds of the ratio")
+            what = "the ratio" if over else entry.statistic
+            self.problems.add(path, f"'at_least' or 'at_most' is required here: the bounds of {what}")
         if least is not None and most is not None and least > most:
             self.problems.add((*path, "at_least"), f"at_least {least:g} is above at_most {most:g}")
+        expected = ExpectedRatio(of, over, least, most, entry.probe, entry.size, entry.statistic)
+        self._measured(expected, path)
+        return expected
 
-    def _measured(self, entry: CompareEntry, refs: Iterable[PhaseRef], path: KeyPath) -> None:
-        """The probe and the size are measured in both phases."""
-        for label in dict.fromkeys(ref.label for ref in refs):
-            probes = [probe for phase in self._phases_by_name.get(label, ()) for probe in phase.probes]
+    def _measured(self, expected: ExpectedRatio, path: KeyPath) -> None:
+        """The probe and the size are measured in every phase; what has members measures one of either."""
+        for label in dict.fromkeys(ref.label for ref in expected.refs):
+            phases = self._phases_by_name.get(label, ())
+            probes = [probe for phase in phases for probe in phase.probes]
             names = list(dict.fromkeys(probe.name for probe in probes))
-            if names and entry.probe is not None and entry.probe not in names:
-                text = f"no probe {quoted(entry.probe)} in phase {quoted(label)}{nearest(entry.probe, names)}"
+            if names and expected.probe is not None and expected.probe not in names:
+                text = f"no probe {quoted(expected.probe)} in phase {quoted(label)}{nearest(expected.probe, names)}"
                 self.problems.add((*path, "probe"), text)
                 continue
-            wanted = [probe for probe in probes if entry.probe in (None, probe.name)]
+            wanted = [probe for probe in probes if expected.probe in (None, probe.name)]
             sizes = sorted({size for probe in wanted for size in probe.measured_sizes})
-            if sizes and entry.size is not None and entry.size not in sizes:
-                known = one_of(size_text(size) for size in sizes)
-                text = f"expected a size that phase {quoted(label)} measures, {known}; got {size_text(entry.size)}"
+            if sizes and expected.size_bytes is not None and expected.size_bytes not in sizes:
+                known, got = one_of(map(size_text, sizes)), size_text(expected.size_bytes)
+                text = f"expected a size that phase {quoted(label)} measures, {known}; got {got}"
                 self.problems.add((*path, "size"), text)
+            elif expected.over is None or expected.statistic != MEAN:
+                self._alike(expected, label, names, sizes, path)
+                few = self.rounds is not None and self.rounds < LEAST_ROUNDS
+                if few and not any(phase.for_s or phase.share for phase in phases):
+                    text = f"{expected.statistic} needs {LEAST_ROUNDS} rounds of phase {quoted(label)} or more"
+                    self.problems.add((*path, "statistic"), f"{text}: write 'rounds: {LEAST_ROUNDS}'")
 
-    def _recovery(self, entry: RecoversEntry, ref: PhaseRef, path: KeyPath) -> ExpectedRecovery:
+    def _alike(
+        self, expected: ExpectedRatio, label: str, names: Sequence[str], sizes: Sequence[int], path: KeyPath
+    ) -> None:
+        """Measurements of several probes or sizes are no members of one kind."""
+        texts = list(map(size_text, sizes))
+        for key, given, several in (("probe", expected.probe, names), ("size", expected.size_bytes, texts)):
+            if given is None and len(several) > 1:
+                text = f"{expected.statistic} is of one {key}, and phase {quoted(label)} has {' and '.join(several)}"
+                self.problems.add((*path, "statistic"), f"{text}: choose with '{key}'")
+
+    def _time(self, entry: RecoversEntry | FallsEntry, ref: PhaseRef, path: KeyPath) -> Expectation:
         phases = self._phases_by_name.get(ref.label, ())
-        if phases and not any(_ends_while_measured(phase) for phase in phases):
+        ends = isinstance(entry, RecoversEntry) and entry.since == "end"
+        if phases and ends and not any(_ends_while_measured(phase) for phase in phases):
             text = f"no change of phase {quoted(ref.label)} ends while it is measured: give it 'for', or use port_flap"
             self.problems.add((*path, "phase"), text)
-        return ExpectedRecovery(ref, entry.recovers_within, entry.to)
+        if phases and not ends and not any(_begins_while_measured(phase) for phase in phases):
+            text = f"no change of phase {quoted(ref.label)} begins while it is measured: give it 'at'"
+            self.problems.add((*path, "phase"), text)
+        if isinstance(entry, RecoversEntry):
+            return ExpectedRecovery(ref, entry.recovers_within, entry.to, entry.since)
+        return ExpectedFall(ref, entry.falls_within, entry.to)
 
     def _ref(
         self, label: str, where: Mapping[str, str], path: KeyPath, *, key: str = "phase", values: str = "where"
@@ -212,3 +281,8 @@ def _apart(one: Where, other: Where) -> bool:
 def _ends_while_measured(phase: Phase) -> bool:
     """Whether traffic is measured after some change is over."""
     return any(change.is_fault and change.lasts_s("") is not None for change in phase.changes)
+
+
+def _begins_while_measured(phase: Phase) -> bool:
+    """Whether traffic is measured before some change."""
+    return any(change.is_fault and change.when.at_s is not None for change in phase.changes)

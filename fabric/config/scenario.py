@@ -286,7 +286,8 @@ def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Proble
     if raw is not None:
         check_all_used(matrix, problems)
     phases = [phase for each in found.values() for phase in each]
-    expect = Expected(written_names(raw), phases, matrix, problems).all(tree.get("expect"))
+    count = None if file is None else file.rounds
+    expect = Expected(written_names(raw), phases, matrix, count, problems).all(tree.get("expect"))
     if file is None:
         return None, (), ()
     _check_rounds(file, matrix, problems)

@@ -249,43 +249,83 @@ class PhaseRef:
     where: Where = ()
 
 
+MEAN, CV, P5, SLOWEST = "mean", "cv", "p5", "slowest/median"
+STATISTICS = (MEAN, CV, P5, SLOWEST)
+"""
+What is judged of a phase: the geometric mean; sigma / mean of its members (the rings, the pairs); their 5th percentile;
+the slowest over the median of them.
+"""
+
+LEAST_ROUNDS = 3
+"""So many rounds tell by themselves what rounds differ by (a choice): of two differences Student's t is 12.7."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedRatio:
     """
-    The bandwidth of one phase over another's, with its confidence interval, is within bounds.
+    A statistic of one phase over another's, with its confidence interval, is within bounds; *over* None: its own value.
 
     *at_least* and *at_most* bound it (None: not on that side). Of every probe the same name, size and participants are
-    compared; *probe* and *size_bytes* keep only one name or size.
+    compared; *probe* and *size_bytes* keep only one name or size. *statistic* is one of ``STATISTICS``.
     """
 
     of: PhaseRef
-    over: PhaseRef
+    over: PhaseRef | None
     at_least: float | None = None
     at_most: float | None = None
     probe: str | None = None
     size_bytes: int | None = None
+    statistic: str = MEAN
+
+    @property
+    def refs(self) -> tuple[PhaseRef, ...]:
+        """The phases that it is about."""
+        return (self.of,) if self.over is None else (self.of, self.over)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedEnd:
-    """Every probe of a phase completes (*completes*), or every one is given up by the transport (not *completes*)."""
+class OfPhase:
+    """What is expected of one phase."""
 
     phase: PhaseRef
+
+    @property
+    def refs(self) -> tuple[PhaseRef, ...]:
+        """The phases that it is about."""
+        return (self.phase,)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedEnd(OfPhase):
+    """Every probe of a phase completes (*completes*), or every one is given up by the transport (not *completes*)."""
+
     completes: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedRecovery:
-    """After each change of a phase has ended, a sample reaches *fraction* of the median before it *within_s*."""
+class ExpectedRecovery(OfPhase):
+    """
+    After each change of a phase has ended, a sample reaches *fraction* of the median before it *within_s*.
 
-    phase: PhaseRef
+    *since* ``begin``: after it has begun, though it may still be in force, and all later samples reach it, too.
+    """
+
+    within_s: float
+    fraction: float = 0.95
+    since: str = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFall(OfPhase):
+    """After each change of a phase has begun, a sample is below *fraction* of the median before it *within_s*."""
+
     within_s: float
     fraction: float = 0.95
 
 
 Expectation = Annotated[
-    ExpectedRatio | ExpectedEnd | ExpectedRecovery,
-    Named({"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}),
+    ExpectedRatio | ExpectedEnd | ExpectedRecovery | ExpectedFall,
+    Named({"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery, "fall": ExpectedFall}),
 ]
 """What an entry of ``expect:`` asks for."""
 

@@ -66,6 +66,11 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def three_digits(value: float) -> str:
+    """``0.0316``, ``1.62``, ``1,530``."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 def change_text(ratio: float) -> str:
     """How far a ratio is from 1, as ``-38%``: with as many digits as it takes not to say that it is nothing."""
     change = ratio - 1.0

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import DRILLS, Expectation, ExpectedRatio, FilledTime, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import DRILLS, FilledTime, Phase, ProbeSpec, Scenario
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 from fabric.plan.burn_stages import staged
@@ -59,16 +59,9 @@ def without_drills(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
     if DRILLS in scenario.allow:
         return scenario, (f"drills are on: {listed} alter the fabric, because 'allow' has {DRILLS}",)
     kept = tuple(phase for phase in scenario.phases if not phase.drill)
-    expect = tuple(one for one in scenario.expect if _labels(one).isdisjoint(names))
+    expect = tuple(one for one in scenario.expect if not any(ref.label in names for ref in one.refs))
     line = f"drills are off: {listed} are left out, nothing is altered for them; 'allow: [{DRILLS}]' runs them"
     return replace(scenario, phases=kept, expect=expect), (line,)
-
-
-def _labels(expected: Expectation) -> set[str]:
-    """The written names of the phases that an expectation is about."""
-    if isinstance(expected, ExpectedRatio):
-        return {expected.of.label, expected.over.label}
-    return {expected.phase.label}
 
 
 def timed(

@@ -8,6 +8,7 @@ from math import fsum
 
 from fabric.model.change import ChangeResult, When
 from fabric.model.outcome import Outcome
+from fabric.model.text import three_digits
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
 
 RUN = "RUN"
@@ -22,7 +23,7 @@ _STATES = {
 
 _OUTCOMES = {
     Outcome.FAIL: "look at these phases in time (fabric report RUN --open), then run them again with a larger repeat",
-    Outcome.INCONCLUSIVE: "more samples tell: a larger repeat, or rounds",
+    Outcome.INCONCLUSIVE: "more samples tell: more rounds (three tell what they differ by), or a larger repeat",
     Outcome.ERROR: "mend what could not be measured, then run it again",
 }
 
@@ -85,13 +86,13 @@ def number(found: ExpectationVerdict) -> tuple[str, str]:
     """
     Value and interval: ``1.62`` and ``1.58 to 1.66``.
 
-    A ratio has an interval; a time has none and is said in seconds. A dash where nothing was found.
+    A ratio or a statistic has an interval; a time has none and is said in seconds. A dash where nothing was found.
     """
     if found.value is None:
         return "-", ""
     if found.low is None or found.high is None:
         return f"{found.value:.1f} s", ""
-    return f"{found.value:.3g}", f"{found.low:.3g} to {found.high:.3g}"
+    return three_digits(found.value), f"{three_digits(found.low)} to {three_digits(found.high)}"
 
 
 def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tuple[ExpectationVerdict, str, str]]:

@@ -160,8 +160,10 @@ def test_shield_is_tried_on_a_bad_link_and_on_a_dead_one() -> None:
 
 
 def test_rings_are_measured_with_both_routings() -> None:
-    """The same 32 pairs."""
-    off, on = shipped("ring-contention").phases
+    """The same 32 pairs, in three rounds of the order A B B A."""
+    phases = shipped("ring-contention").phases
+    assert [phase.written for phase in phases] == ["rings"] * 6
+    off, on = phases[:2]
     assert off.probes == on.probes
     assert (off.changes, on.changes) == (
         (adaptive_routing(False),),

@@ -7,9 +7,9 @@ the spacing of the probes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
@@ -63,17 +63,17 @@ class PhaseCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class Seen:
     """
-    How one window showed, seconds; *detect_s* None: no sample was below.
+    How one window showed, seconds; *lost_s* after its begin a sample was below, None: none was.
 
-    *recover_s* is when every key that had lost was seen back, at the end of the sample that showed it, after the
-    window's end; None: it was not. It was certainly not back *not_before_s* after the end. *after* counts the samples
-    that ended later than the window.
+    What is asked (back again, or felt at all) was seen *seen_s* after the moment from which it counts, at the end of
+    the sample that showed it; None: it was not. It was certainly not so *not_before_s* after it. *after* counts the
+    samples that began later.
     """
 
-    detect_s: float | None
-    recover_s: float | None
+    lost_s: float | None
+    seen_s: float | None
     not_before_s: float
     after: int
 
@@ -96,51 +96,64 @@ def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Seque
     return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
 
 
-def back(course: PhaseCourse, window: Window, until_s: float, fraction: float) -> Back:
-    """What became of one window, from its beginning until *until_s* (the next one's, or infinity)."""
-    ended_s = _end(window)
-    by_key: dict[SampleKey, list[CourseLevel]] = {}
-    for level in course.levels:
-        if level.ended_s > window.began_s and level.started_s < until_s:
-            by_key.setdefault(level.key, []).append(level)
-    told = [_key_back(levels, ended_s, fraction) for levels in by_key.values()]
-    after = sum(level.started_s >= ended_s for levels in by_key.values() for level in levels)
+def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> Seen:
+    """
+    When every key that had lost was back, from a window's end until *until_s* (the next one's begin, or infinity).
+
+    *holds*: from its begin, while the change is in force, and for good.
+    """
+    from_s = window.began_s if holds else _end(window)
+    told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
     lost = [one.lost_s for one in told if one.lost_s is not None]
     # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
-    telling = [one for one in told if one.affected] or told
+    telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
     seen = [one.seen_s for one in telling if one.seen_s is not None]
-    return Back(
-        detect_s=min(lost) - window.began_s if lost else None,
-        recover_s=max(seen) if seen and len(seen) == len(telling) else None,
-        not_before_s=max((one.not_before_s for one in telling), default=0.0),
-        after=after,
+    return Seen(
+        lost_s=min(lost, default=None),
+        seen_s=max(seen) if seen and len(seen) == len(telling) else None,
+        not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
+        after=sum(one.after for one in told),
     )
 
 
-@dataclass(slots=True)
-class _KeyBack:
-    """One key around one window: end of its first loss, and from the window's end when it was back, and was not."""
+def felt(course: PhaseCourse, window: Window, fraction: float) -> Seen:
+    """When the first key was below, from a window's begin until its end."""
+    seen: list[float] = []
+    whole: list[float] = []
+    for levels in _by_key(course, window, _end(window)):
+        good = list(takewhile(lambda level: level.reaches(fraction), levels))
+        seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
+        whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
+    first_s = min(seen, default=None)
+    return Seen(first_s, first_s, min(whole, default=0.0), len(whole))
 
-    affected: bool = False
-    lost_s: float | None = None
-    seen_s: float | None = None
-    not_before_s: float = 0.0
+
+def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
+    found: dict[SampleKey, list[CourseLevel]] = {}
+    for level in course.levels:
+        if level.ended_s > window.began_s and level.started_s < until_s:
+            found.setdefault(level.key, []).append(level)
+    return found.values()
 
 
-def _key_back(levels: Sequence[CourseLevel], ended_s: float, fraction: float) -> _KeyBack:
-    """Until the first sample that shows it back: what comes later has other causes."""
-    found = _KeyBack()
-    for level in levels:
-        if found.lost_s is None and not level.reaches(BELOW):
-            found.affected, found.lost_s = True, level.ended_s
-        if level.started_s >= ended_s and level.reaches(fraction):
-            found.seen_s = level.ended_s - ended_s
-            break
-        if not level.reaches(fraction):
-            found.affected = True
-            still_bad_s = level.ended_s if level.share is None else level.started_s
-            found.not_before_s = max(found.not_before_s, still_bad_s - ended_s)
-    return found
+def _key_back(levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool) -> Seen:
+    """
+    One key, until the first sample that shows it back: what comes later has other causes, unless the change *holds*.
+
+    *not_before_s* is minus infinity where it was never below.
+    """
+    good = [level.started_s >= from_s and level.reaches(fraction) for level in levels]
+    told = levels if holds or True not in good else levels[: good.index(True) + 1]
+    bad = [level for level in told if not level.reaches(fraction)]
+    last_s = max((level.ended_s for level in bad), default=-inf)
+    back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
+    return Seen(
+        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(BELOW)), default=None),
+        seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
+        not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)
+        - from_s,
+        after=sum(level.started_s >= from_s for level in levels),
+    )
 
 
 def _end(window: Window) -> float:

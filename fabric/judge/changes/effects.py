@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, Back, CourseLevel, PhaseCourse, back, course
+from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, Seen, back, course
 from fabric.judge.normal.samples import Sample, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
@@ -60,11 +60,12 @@ def windows_report(
 def phase_course(
     name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
 ) -> PhaseCourse:
-    """The course of one phase, relative to what was before its first change."""
-    windows = [window for one in changes if one.change.phase == name for window in one.windows]
+    """The course of one phase, relative to what was before its first fault (under the routing that it asks for)."""
+    faults = [one for one in changes if one.change.is_fault]
+    windows = [window for one in faults if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
     own = next((phase for phase in phases if phase.name == name), None)
-    faulty = {one.change.phase for one in changes if one.change.is_fault}
+    faulty = {one.change.phase for one in faults}
     others = [
         phase for phase in phases if own is not None and phase.where == own.where and phase.name not in faulty | {name}
     ]
@@ -73,10 +74,12 @@ def phase_course(
     return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
 
 
-def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float) -> list[Back]:
+def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False) -> list[Seen]:
     """What became of each window of one change, in order."""
     ends = [*(window.began_s for window in windows[1:]), inf]
-    return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=False)]
+    return [
+        back(course, window, until_s, fraction, holds=holds) for window, until_s in zip(windows, ends, strict=False)
+    ]
 
 
 def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
@@ -92,13 +95,13 @@ def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
 
 
 def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
-    if not result.change.is_fault and course.before == 0:
+    if not result.change.is_fault:
         return ChangeEffect(result.change.change_id)
     during = course.during(result.windows)
     shares = [level.share for level in during if level.share is not None]
     retained = median(shares) if shares else None
     windows = tuple(
-        WindowEffect(window.began_s, window.ended_s, found.detect_s, found.recover_s)
+        WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)
         for window, found in zip(result.windows, backs(course, result.windows, BELOW), strict=True)
     )
     return ChangeEffect(

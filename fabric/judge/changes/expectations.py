@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fabric.judge.changes.altered import not_in_force
-from fabric.judge.changes.ratio import judge_ratio, selected, words
-from fabric.judge.changes.recovery import judge_recovery
+from fabric.judge.changes.ratio import judge_ratio, words
+from fabric.judge.changes.recovery import judge_time
+from fabric.judge.changes.sides import selected
 from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase
 from fabric.model.text import fold
 from fabric.model.verdict import ExpectationVerdict
 
@@ -43,7 +44,7 @@ def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequ
     names: dict[str, set[str | None]] = {}
     for expected in expect:
         only = expected.probe if isinstance(expected, ExpectedRatio) else None
-        for ref in _refs(expected):
+        for ref in expected.refs:
             for phase in selected(ref, phases):
                 names.setdefault(phase.name, set()).add(only)
     return {
@@ -61,7 +62,7 @@ def _judge(
     changes: Sequence[ChangeResult],
     listed: Sequence[Sample],
 ) -> ExpectationVerdict:
-    meant = [phase for ref in _refs(expected) for phase in selected(ref, phases)]
+    meant = [phase for ref in expected.refs for phase in selected(ref, phases)]
     trouble = next(filter(None, (not_in_force(phase, changes) for phase in meant)), "")
     if trouble:
         return ExpectationVerdict(words(expected), Outcome.INCONCLUSIVE, f"the change was not in force: {trouble}")
@@ -71,11 +72,7 @@ def _judge(
         here = {phase.name for phase in meant}
         altered = {host for one in changes if one.change.phase in here for host in one.change.hosts}
         return _judge_end(expected, [probe for probe in probes if probe.phase in here], results, altered)
-    return judge_recovery(expected, phases, listed, changes)
-
-
-def _refs(expected: Expectation) -> tuple[PhaseRef, ...]:
-    return (expected.of, expected.over) if isinstance(expected, ExpectedRatio) else (expected.phase,)
+    return judge_time(expected, phases, listed, changes)
 
 
 def _judge_end(

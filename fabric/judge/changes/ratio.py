@@ -1,147 +1,51 @@
 """
-Whether the bandwidth of one phase over another's is what was expected, with a 95 % confidence interval.
+Whether a statistic of one phase, or of one over another's, is what was expected, with a 95 % confidence interval.
 
-**The number** is the ratio of geometric means: half and double cancel out, it is the same for every order of keys, and
-1/ratio is the ratio the other way round. Of many keys (the pairs of ``concurrent_rings``, several sizes) the mean over
-the keys is taken first, within each pass. The keys are no samples of each other: they are exactly the pairs that were
-asked about, and they share the network, so that what one gains another loses. 32 pairs measured once are one sample.
+Of bandwidth **the number** is the ratio of geometric means: half and double cancel out, it is the same for every order
+of keys, and 1/ratio is the ratio the other way round.
 
-**The interval** rests on rounds where there are at least three on both sides: a round measures both sides one soon
-after the other, so each gives one pair, drift between rounds cancels out, and a change that turns out differently each
-time it is made widens the interval as it should (t of paired differences of logarithms). With fewer rounds the passes
-are the samples (Welch's t of logarithms, since the side with the fault is the noisier one); all passes of a round share
-one application of the change, which the reason says by counting rounds. Three is a choice: with two pairs t is 12.7,
-and no interval is of use.
+**cv, p5, slowest/median** are of the members of a phase (rings, pairs), each by its median in a round, and need three
+rounds. p5 and the slowest are of these very members. Whoever all rounds rank last was also unlucky in them, so that is
+too little; whoever all other rounds rank last need not be the last, so that is too much in this one: the interval's
+lower end is of the one, its upper end of the other. cv is without the rounds' own noise, and of the kind of members:
+others would have another.
+
+**The interval**: ``fabric/judge/normal/interval.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import exp, fsum, inf, log
-from statistics import stdev
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from math import inf, log
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
 
 from fabric.judge.changes.effects import UNCHANGED, corrected
-from fabric.judge.normal.recorded import Interval, of_pairs, of_sides
-from fabric.judge.normal.samples import Sample, SampleKey
+from fabric.judge.changes.sides import Side, Sides, compared, each_combination, selected
+from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
+from fabric.judge.normal.samples import Sample
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef, Where
+from fabric.model.scenario import (
+    CV,
+    LEAST_ROUNDS,
+    MEAN,
+    P5,
+    Expectation,
+    ExpectedEnd,
+    ExpectedFall,
+    ExpectedRatio,
+    Phase,
+    PhaseRef,
+    Where,
+)
 from fabric.model.text import size_text
 from fabric.model.verdict import ExpectationVerdict
 
-Pass = tuple[int, str, int]
-"""Round, phase and repetition: every key is measured once in it."""
-
-_Passes = Mapping[Pass, Mapping[SampleKey, Sample]]
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """
-    Of each side the geometric mean over the keys, Gb/s, by pass; only keys that both sides have.
-
-    *gave_up*: the samples that the transport did not carry to the end, of either side. *lost*: samples that are missing
-    for another reason.
-    """
-
-    of: Mapping[Pass, float] = field(default_factory=dict)
-    over: Mapping[Pass, float] = field(default_factory=dict)
-    keys: int = 0
-    of_gave_up: tuple[Sample, ...] = ()
-    over_gave_up: tuple[Sample, ...] = ()
-    lost: tuple[Sample, ...] = ()
-
-
-def selected(ref: PhaseRef, phases: Sequence[Phase]) -> list[Phase]:
-    """The phases that a reference means, in every round."""
-    return [phase for phase in phases if phase.written == ref.label and set(ref.where) <= set(phase.where)]
-
-
-def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[tuple[Where, ExpectedRatio]]:
-    """
-    The comparison for every combination of matrix values that neither side names: off with off, on with on.
-
-    Each is a comparison of its own: pooled, a good one would hide a bad one.
-    """
-    sides = [selected(ref, phases) for ref in (expected.of, expected.over)]
-    fixed = {name for ref in (expected.of, expected.over) for name, _ in ref.where}
-    names = [{name for name, _ in phase.where} for side in sides for phase in side]
-    free = set.intersection(*names) - fixed if names else set()
-    combinations = dict.fromkeys(tuple(pair for pair in phase.where if pair[0] in free) for phase in sides[0])
-    return [
-        (
-            where,
-            replace(
-                expected,
-                of=PhaseRef(expected.of.label, (*expected.of.where, *where)),
-                over=PhaseRef(expected.over.label, (*expected.over.where, *where)),
-            ),
-        )
-        for where in combinations or ((),)
-    ]
-
-
-def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Sides:
-    """
-    Both sides, alike: a key with a sample missing anywhere is left out of every pass, or the means would not compare.
-
-    A pass that was not reached at all, and one that has fewer keys than others (a probe with fewer repetitions), is
-    left out whole.
-    """
-    wanted = [sample for sample in samples if _asked_for(sample, expected)]
-    of, over = (_passes(selected(ref, phases), wanted) for ref in (expected.of, expected.over))
-    common = _keys(of) & _keys(over)
-    rows = [{key: row[key] for key in common & set(row)} for side in (of, over) for row in side.values()]
-    reached = [row for row in rows if any(map(_good, row.values()))]
-    holed = {key for row in reached for key, sample in row.items() if not _good(sample)}
-    kept = common - holed
-    return Sides(
-        of=_means(of, kept),
-        over=_means(over, kept),
-        keys=len(kept),
-        of_gave_up=_gave_up(of, common),
-        over_gave_up=_gave_up(over, common),
-        lost=tuple(sample for row in rows for sample in row.values() if not (_good(sample) or sample.gave_up)),
-    )
-
-
-def _asked_for(sample: Sample, expected: ExpectedRatio) -> bool:
-    key = sample.key
-    return expected.probe in (None, key.name) and expected.size_bytes in (None, key.size_bytes)
-
-
-def _passes(side: Sequence[Phase], samples: Sequence[Sample]) -> _Passes:
-    by_name = {phase.name: phase for phase in side}
-    found: dict[Pass, dict[SampleKey, Sample]] = {}
-    for sample in samples:
-        phase = by_name.get(sample.phase)
-        if phase is not None:
-            found.setdefault((phase.round, phase.name, sample.repetition), {})[sample.key] = sample
-    return found
-
-
-def _keys(side: _Passes) -> set[SampleKey]:
-    return {key for row in side.values() for key in row}
-
-
-def _good(sample: Sample) -> bool:
-    return sample.value_gbps is not None and not sample.gave_up
-
-
-def _gave_up(side: _Passes, keys: set[SampleKey]) -> tuple[Sample, ...]:
-    return tuple(row[key] for row in side.values() for key in row if key in keys and row[key].gave_up)
-
-
-def _means(side: _Passes, kept: set[SampleKey]) -> dict[Pass, float]:
-    """The geometric mean of every pass that has all keys."""
-    means = {}
-    for number, row in side.items():
-        values = [row[key].value_gbps for key in kept if key in row]
-        good = [value for value in values if value is not None and value > 0.0]
-        if kept and len(good) == len(kept):
-            means[number] = exp(fsum(map(log, good)) / len(good))
-    return means
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def words(expected: Expectation) -> str:
@@ -150,30 +54,34 @@ def words(expected: Expectation) -> str:
         return _ratio(expected)
     if isinstance(expected, ExpectedEnd):
         return f"{ref_words(expected.phase)}: {'completes' if expected.completes else 'is given up by the transport'}"
-    back = f"{expected.fraction:.0%} of its bandwidth"
-    return f"{ref_words(expected.phase)}: back to {back} within {expected.within_s:g} s of each change's end"
+    share, within = f"{expected.fraction:.0%} of its bandwidth", f"within {expected.within_s:g} s of each change's"
+    if isinstance(expected, ExpectedFall):
+        return f"{ref_words(expected.phase)}: less than {share} {within} begin"
+    return f"{ref_words(expected.phase)}: back to {share} {within} {expected.since}"
 
 
 def bounds_words(expected: ExpectedRatio) -> str:
     """``at least 0.9``, ``at most 1.1``, ``between 0.4 and 0.6``."""
     low, high = expected.at_least, expected.at_most
+    unit = " Gb/s" if expected.over is None and expected.statistic in (MEAN, P5) else ""
     if low is not None and high is not None:
-        return f"between {low:g} and {high:g}"
-    return f"at least {low:g}" if low is not None else f"at most {high:g}"
+        return f"between {low:g} and {high:g}{unit}"
+    return f"at least {low:g}{unit}" if low is not None else f"at most {high:g}{unit}"
 
 
 def _ratio(expected: ExpectedRatio) -> str:
-    of, over = expected.of, expected.over
-    common = tuple(pair for pair in of.where if pair in over.where)
-    rest = [PhaseRef(ref.label, tuple(pair for pair in ref.where if pair not in common)) for ref in (of, over)]
-    only = [where_words(common)] if common else []
+    common = set.intersection(*(set(ref.where) for ref in expected.refs)) if expected.over is not None else set()
+    shared = tuple(pair for pair in expected.of.where if pair in common)
+    rest = [PhaseRef(ref.label, tuple(pair for pair in ref.where if pair not in common)) for ref in expected.refs]
+    only = [where_words(shared)] if shared else []
     only += [f"probe {expected.probe}"] if expected.probe is not None else []
     only += [f"size {size_text(expected.size_bytes)}"] if expected.size_bytes is not None else []
-    if of.label == over.label and rest[0].where and rest[1].where:
-        head = f"{of.label}: {where_words(rest[0].where)} / {where_words(rest[1].where)}"
+    if len({ref.label for ref in rest}) < len(rest) and all(ref.where for ref in rest):
+        head = f"{expected.of.label}: {' / '.join(where_words(ref.where) for ref in rest)}"
     else:
-        head = " / ".join(ref_words(ref) for ref in rest)
-    return ", ".join([f"{head} {bounds_words(expected)}", *only])
+        head = " / ".join(map(ref_words, rest))
+    what = "" if expected.statistic == MEAN and expected.over else f"{expected.statistic} of "
+    return ", ".join([f"{what}{head} {bounds_words(expected)}", *only])
 
 
 def ref_words(ref: PhaseRef) -> str:
@@ -186,13 +94,15 @@ def where_words(where: Where) -> str:
     return ", ".join(f"{name}={value}" for name, value in where)
 
 
-ROUNDS_TO_PAIR = 3
 LEAST_SAMPLES = 2
 UNSTEADY = 0.05
 """A side is unsteady when its samples' coefficient of variation is above this (a choice; healthy ones have 0.01)."""
 
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
+
+TINY = 1e-12
+"""Stands for zero, which has no logarithm."""
 
 
 def judge_ratio(
@@ -202,8 +112,8 @@ def judge_ratio(
     PASS when the whole interval is within the bounds, FAIL when all of it is outside, INCONCLUSIVE between.
 
     A side that did not complete has no bandwidth, and 0 Gb/s was not measured either: it FAILs what should be at least
-    something, and tells nothing of the rest. *changes* are those that were made, for what explains an unchanged ratio.
-    Of several matrix values that neither side names each is judged, and the worst is the verdict.
+    something, or alike, and tells nothing of the rest. *changes* are those that were made, for what explains an
+    unchanged ratio. Of several matrix values that no side names each is judged, and the worst is the verdict.
     """
     cases = each_combination(expected, phases)
     found = [(where, _judge_one(case, phases, samples, changes)) for where, case in cases]
@@ -214,10 +124,10 @@ def judge_ratio(
 
 def _margin(expected: ExpectedRatio, found: ExpectationVerdict) -> float:
     """How far the interval is inside the bounds, in logarithms; negative outside, least where nothing was found."""
-    if not found.low or not found.high:
+    if found.low is None or found.high is None:
         return -inf
-    low = log(found.low / expected.at_least) if expected.at_least else inf
-    high = log(expected.at_most / found.high) if expected.at_most else inf
+    low = log(max(found.low, TINY) / expected.at_least) if expected.at_least else inf
+    high = log(expected.at_most / max(found.high, TINY)) if expected.at_most else inf
     return min(low, high)
 
 
@@ -229,66 +139,112 @@ def _judge_one(
     ended = _did_not_complete(expected, sides)
     if ended is not None:
         return ExpectationVerdict(text, *ended)
-    if min(len(sides.of), len(sides.over)) < LEAST_SAMPLES:
-        return ExpectationVerdict(text, *_too_few(sides), n=len(sides.of) + len(sides.over))
-    interval, basis = _interval(sides)
+    few = _too_few(expected, sides)
+    if few is not None:
+        return ExpectationVerdict(text, *few, n=sum(len(side.passes) for side in sides.all))
+    interval, basis, n = _measured(expected, sides)
     outcome = _outcome(expected, interval)
     said = [basis, *_left_out(sides), *_unsteady(expected, sides)]
     if outcome is Outcome.INCONCLUSIVE:
-        said.append(_how_many_more(expected, interval, basis))
-    if interval.value >= UNCHANGED:
+        said.append(_how_many_more(expected, interval))
+    if expected.over is not None and expected.statistic in (MEAN, P5) and interval.value >= UNCHANGED:
         names = {phase.name for phase in selected(expected.of, phases)}
         said += dict.fromkeys(filter(None, (corrected(change) for change in changes if change.phase in names)))
-    n = sum(interval.counts) if len(interval.counts) > 1 else 2 * interval.counts[0]
     return ExpectationVerdict(text, outcome, "; ".join(said), interval.value, interval.low, interval.high, n)
 
 
 def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
-    for found, label in ((sides.over_gave_up, expected.over.label), (sides.of_gave_up, expected.of.label)):
-        if found:
-            alone = expected.at_most is None and found is sides.of_gave_up
-            first = found[0].result
+    good_way = expected.at_least if expected.statistic == CV else expected.at_most
+    for side, ref in reversed(list(zip(sides.all, expected.refs, strict=True))):
+        if side.gave_up:
+            alone = good_way is None and side is sides.of
+            first = side.gave_up[0].result
             why = (first.reason if first is not None else "") or "0 Gb/s"
-            reason = f"{label} did not complete: {len(found)} of its samples were given up, first: {why}"
+            reason = f"{ref.label} did not complete: {len(side.gave_up)} of its samples were given up, first: {why}"
             return (Outcome.FAIL if alone else Outcome.INCONCLUSIVE), reason
     return None
 
 
-def _too_few(sides: Sides) -> tuple[Outcome, str]:
+def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
+    """What is missing for an interval; None: nothing."""
+    few = min(len(side.passes) for side in sides.all) < LEAST_SAMPLES
+    if not few and (expected.statistic == MEAN or sides.of.keys > 1):
+        by_rounds = expected.statistic == MEAN and expected.over is not None
+        rounds = len(sides.rounds())
+        if by_rounds or rounds >= LEAST_ROUNDS:
+            return None
+        return Outcome.INCONCLUSIVE, f"{_counted(rounds, 'round')} only: 'rounds: {LEAST_ROUNDS}' is needed to tell"
     lost = [sample.result for sample in sides.lost]
     errors = [result.reason for result in lost if result is not None and result.outcome is Outcome.ERROR]
-    counted = f"{len(sides.of)} and {len(sides.over)} samples"
+    counted = f"{' and '.join(str(len(side.passes)) for side in sides.all)} samples"
     if errors:
         return Outcome.ERROR, f"{counted}, {len(errors)} could not be measured, first: {errors[0]}"
     if lost:
         return Outcome.INCONCLUSIVE, f"{counted}: {len(lost)} were not measured"
-    if not sides.keys:
+    if not sides.of.keys:
         return Outcome.INCONCLUSIVE, "the two have no probe in common to compare"
+    if not few:
+        return Outcome.INCONCLUSIVE, f"one measurement alone has no {expected.statistic}"
     return Outcome.INCONCLUSIVE, f"{counted} have no spread to judge by: repeat at least {LEAST_SAMPLES}"
 
 
-def _interval(sides: Sides) -> tuple[Interval, str]:
-    """The interval, and what it rests on in words."""
-    of, over = _by_round(sides.of), _by_round(sides.over)
-    rounds = sorted(set(of) & set(over))
-    keys = f" of {sides.keys} measurements" if sides.keys > 1 else ""
-    if len(rounds) >= ROUNDS_TO_PAIR:
-        return of_pairs([(of[number], over[number]) for number in rounds]), f"{len(rounds)} rounds{keys}, paired"
-    counts = (len(sides.of), len(sides.over))
-    each = f"{counts[0]} samples each" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} samples"
-    many = max(len(of), len(over))
-    return (
-        of_sides(list(sides.of.values()), list(sides.over.values())),
-        f"{each}{keys} in {many} round{'s' if many > 1 else ''}",
-    )
+def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int]:
+    """The interval, what it rests on in words, and how many samples those are."""
+    rounds, keys = sides.rounds(), sides.of.keys
+    of_each = f" of {keys} measurements" if keys > 1 else ""
+    if len(rounds) >= LEAST_ROUNDS:
+        paired = ", paired" if len(sides.all) > 1 and expected.statistic != CV else ""
+        basis = f"{len(rounds)} rounds{of_each}{paired}"
+        return _of_rounds(expected, sides, rounds), basis, len(rounds) * len(sides.all)
+    of, reference = (side.means() for side in sides.all)
+    interval = of_few_rounds(of, reference)
+    counts = [len(side.passes) for side in sides.all]
+    each = f"{counts[0]} samples each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} samples"
+    most = _counted(max(len(of), len(reference)), "round")
+    return interval, f"{each}{of_each} in {most} (rounds may differ by {100 * interval.between:.2g} %)", sum(counts)
 
 
-def _by_round(passes: Mapping[Pass, float]) -> dict[int, float]:
-    """The geometric mean of the passes of each round."""
-    logs: dict[int, list[float]] = {}
-    for (number, _, _), value in passes.items():
-        logs.setdefault(number, []).append(log(value))
-    return {number: exp(fsum(found) / len(found)) for number, found in logs.items()}
+def _of_rounds(expected: ExpectedRatio, sides: Sides, rounds: Sequence[int]) -> Interval:
+    """Of three rounds or more."""
+    if expected.statistic == CV:
+        found = [of_cv(side.levels(rounds)) for side in sides.all]
+        return found[0] if len(found) == 1 else over(*found)
+    least, most = zip(*(_logs(side, expected.statistic, rounds) for side in sides.all), strict=True)
+    if len(least) == 1:
+        return between(of_pairs(least[0]), of_pairs(most[0]))
+    return between(of_pairs(_less(least[0], most[1])), of_pairs(_less(most[0], least[1])))
+
+
+def _less(logs: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [one - other for one, other in zip(logs, others, strict=True)]
+
+
+def _logs(side: Side, statistic: str, rounds: Sequence[int]) -> tuple[list[float], list[float]]:
+    """The statistic of each round, as a logarithm: at the least, and at the most."""
+    if statistic == MEAN:
+        means = side.means()
+        each = [fmean(map(log, means[number])) for number in rounds]
+        return each, each
+    import numpy as np
+
+    levels = side.levels(rounds)
+    logs = np.log(levels)
+    together = np.broadcast_to(logs.sum(axis=0), logs.shape)
+    middle = 0.0 if statistic == P5 else np.log(_ranked(levels, together, 0.5))
+    share = 0.05 if statistic == P5 else 0.0
+    least, most = (np.log(_ranked(levels, by, share)) - middle for by in (together, together - logs))
+    return least.tolist(), most.tolist()
+
+
+def _ranked(levels: np.ndarray, by: np.ndarray, share: float) -> np.ndarray:
+    """In each round (row) the level of the members that *by* ranks at this share of them."""
+    import numpy as np
+
+    last = levels.shape[1] - 1
+    below = int(share * last)
+    ends = np.take_along_axis(levels, by.argsort(axis=1)[:, [below, min(below + 1, last)]], axis=1)
+    rest = share * last - below
+    return np.asarray(ends @ np.array([1 - rest, rest]))
 
 
 def _outcome(expected: ExpectedRatio, interval: Interval) -> Outcome:
@@ -301,21 +257,23 @@ def _outcome(expected: ExpectedRatio, interval: Interval) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def _how_many_more(expected: ExpectedRatio, interval: Interval, basis: str) -> str:
+def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
+    low, high = interval.low * (1 - ROUNDING), interval.high * (1 + ROUNDING)
     bounds = (expected.at_least, expected.at_most)
-    inside = [bound for bound in bounds if bound is not None and interval.low <= bound <= interval.high]
-    needed = interval.samples_to_settle(inside)
-    what = "rounds" if basis.endswith("paired") else "samples each"
+    inside = [bound for bound in bounds if bound is not None and low <= bound <= high]
+    needed = interval.rounds_to_settle(inside)
+    if interval.spread is None:
+        return f"too near the bound ({bounds_words(expected)}) for so few members"
     if needed is None:
         return f"too near the bound ({bounds_words(expected)}) to tell by repeating"
-    return f"about {needed} {what} would settle it ({needed - min(interval.counts)} more)"
+    return f"about {needed} rounds would settle it ({needed - interval.rounds} more)"
 
 
 def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
     """A side whose samples lie far apart: a change that came late into force shows like that, or a loose cable."""
     found = []
-    for ref, passes in ((expected.of, sides.of), (expected.over, sides.over)):
-        values = list(passes.values())
+    for ref, side in zip(expected.refs, sides.all, strict=True):
+        values = list(chain.from_iterable(side.means().values()))
         if stdev(map(log, values)) > UNSTEADY:
             found.append(f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s")
     return found
@@ -323,3 +281,7 @@ def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
 
 def _left_out(sides: Sides) -> list[str]:
     return [f"{len(sides.lost)} samples were not measured and are left out"] if sides.lost else []
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

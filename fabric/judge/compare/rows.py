@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import median
 
-from fabric.judge.compare.ratio import change_of, intervals
+from fabric.judge.compare.ratio import change_of, interval
 from fabric.judge.compare.shared import Culprit, Way, culprits
 from fabric.judge.normal.keys import floor_of
 from fabric.model.comparison import WHOLE, Compared, Difference
@@ -66,7 +66,7 @@ class _Tally:
 
 
 def rows_of(
-    group: Group, seen: Sequence[Both], spread: float | None, *, within: Within, seed: int
+    group: Group, seen: Sequence[Both], spread: float | None, *, within: Within
 ) -> tuple[list[Compared], list[Both]]:
     """
     One row a component, and the probes of which it is still to be seen whether they stand alone (``far_out``).
@@ -74,7 +74,7 @@ def rows_of(
     Of probes between hosts a part is WORSE or BETTER only when it is what the changed ones have in common; what it
     explains is no sign against other parts. *spread* is that of one logarithm, None when it is not known.
     """
-    rows = list(_rows(group, _tallies(seen), spread, seed))
+    rows = list(_rows(group, _tallies(seen), spread))
     whole = next(row.change for row in rows if row.component == WHOLE)
     ways = [one for one in seen if one.way is not None]
     if not ways or (whole in (Difference.WORSE, Difference.BETTER) and len({one.path for one in seen}) > 1):
@@ -85,13 +85,13 @@ def rows_of(
         for culprit in _culprits(change, ways, floor_of(group[0])):
             if change is Difference.BETTER and not culprit.certain:
                 continue
-            shared.append(_culprit_row(group, culprit, change, ways, within, spread, seed))
+            shared.append(_culprit_row(group, culprit, change, ways, within, spread))
             explained |= {id(ways[number]) for number in culprit.through}
     rest = [one for one in seen if id(one) not in explained]
     alone = list(far_out(group, rest, spread, set[str]().union(*within.changed.values()) - within.well))
     paths = {row.component for row in alone}
     rest = [one for one in rest if one.path not in paths]
-    rows = [_by_itself(row) for row in _rows(group, _tallies(rest), spread, seed)]
+    rows = [_by_itself(row) for row in _rows(group, _tallies(rest), spread)]
     return shared + alone + rows, []
 
 
@@ -103,12 +103,11 @@ def _tallies(seen: Iterable[Both]) -> dict[str, _Tally]:
     return found
 
 
-def _rows(group: Group, found: Mapping[str, _Tally], spread: float | None, seed: int) -> Iterator[Compared]:
+def _rows(group: Group, found: Mapping[str, _Tally], spread: float | None) -> Iterator[Compared]:
     """One row a component."""
     floor = floor_of(group[0])
-    bounds = intervals({part: tally.logs for part, tally in found.items() if tally.logs}, spread, seed=seed)
     for part, tally in found.items():
-        yield _row(part, group, tally, bounds.get(part), floor)
+        yield _row(part, group, tally, interval(tally.logs, spread) if tally.logs else None, floor)
 
 
 def _row(part: str, group: Group, tally: _Tally, bounds: tuple[float, float] | None, floor: float) -> Compared:
@@ -157,14 +156,13 @@ def _culprit_row(
     ways: Sequence[Both],
     within: Within,
     spread: float | None,
-    seed: int,
 ) -> Compared:
     changed = [ways[number] for number in sorted(culprit.changed)]
     name, note = _named(culprit, changed, within, change)
     tally = _Tally()
     for one in changed:
         tally.add(one)
-    row = next(_rows(group, {name: tally}, spread, seed))
+    row = next(_rows(group, {name: tally}, spread))
     said = [row.note] if tally.lost or tally.regained else []
     # What is certain for the decoder may be two dips: no part changed whose own interval does not leave the floor.
     if not said and row.low is not None and row.change is not change:

@@ -44,10 +44,9 @@ def compare_runs(
     second: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
     *,
     topology: Topology,
-    seed: int = 0,
 ) -> Comparison:
     """
-    The planned probes and results of both runs, by component; *seed* is the bootstrap's.
+    The planned probes and results of both runs, by component.
 
     *topology* says what lies between two hosts, as the second run knows it.
     """
@@ -69,7 +68,7 @@ def compare_runs(
         elif after == _MEASURED:
             counts.only_second.append(name)
     return Comparison(
-        rows=tuple(sorted(_all_rows(groups, seed), key=_worst_first)),
+        rows=tuple(sorted(_all_rows(groups), key=_worst_first)),
         common=counts.common,
         only_first=(*(f"{text}, {_NOT_AGAIN}" for text in _in_words(counts.unmeasured)), *_in_words(counts.only_first)),
         only_second=tuple(_in_words(counts.only_second)),
@@ -79,14 +78,14 @@ def compare_runs(
     )
 
 
-def _all_rows(groups: Mapping[Group, Sequence[Both]], seed: int) -> list[Compared]:
+def _all_rows(groups: Mapping[Group, Sequence[Both]]) -> list[Compared]:
     """The rows of every group; those within hosts first, then those of two, for they tell who of many is bad."""
     spreads = _spreads(groups)
     rows, left = list[Compared](), dict[Group, list[Both]]()
     for _, alike in groupby(sorted(groups.items(), key=_hosts), key=_hosts):
         within = _within(rows)
         for group, found in alike:
-            made, left[group] = rows_of(group, found, spreads[group], within=within, seed=seed)
+            made, left[group] = rows_of(group, found, spreads[group], within=within)
             rows += made
     told = {row.component for row in rows if row.change in (Difference.WORSE, Difference.BETTER)}
     return rows + [row for group, seen in left.items() for row in far_out(group, seen, spreads[group], told)]

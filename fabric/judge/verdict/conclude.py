@@ -24,7 +24,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import fold
+from fabric.model.text import fold, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
@@ -218,7 +218,7 @@ def _number(found: ExpectationVerdict) -> str:
     """A ratio with its interval; a time is in the reason."""
     if found.value is None or found.low is None or found.high is None:
         return ""
-    return f"{found.value:.3g} (95 % interval {found.low:.3g} to {found.high:.3g}), "
+    return f"{three_digits(found.value)} (95 % interval {three_digits(found.low)} to {three_digits(found.high)}), "
 
 
 def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:

@@ -45,6 +45,8 @@ MEANT = {
     "pre_fec": "raw",
     "post_fec": "effective",
     "trunk": "spine",
+    "spread": "cv",
+    "min": "slowest/median",
     "proxy_jump": "jump",
     "bastion": "jump",
 }

@@ -155,12 +155,10 @@ def draw(run: ShownRun) -> Markup | None:
     """Ratios only; None where there is none with a number."""
     asked = run.judged.scenario.expect
     found = run.judged.verdict.expectations
-    bounds = [
-        (one.at_least, one.at_most) if isinstance(one, ExpectedRatio) else (None, None)
-        for one in (asked if len(asked) == len(found) else ())
-    ] or [(None, None)] * len(found)
     rows = [
-        (one, bound) for one, bound in zip(found, bounds, strict=True) if one.value is not None and one.low is not None
+        (one, (wanted.at_least, wanted.at_most))
+        for one, wanted in zip(found, asked if len(asked) == len(found) else (), strict=False)
+        if isinstance(wanted, ExpectedRatio) and wanted.over is not None and one.low is not None
     ]
     if not rows:
         return None

@@ -54,7 +54,7 @@ def test_the_whole_interval_decides(degraded: list[float | str | None], outcome:
 
 def test_inconclusive_says_how_many_more() -> None:
     """A person knows what to do about it."""
-    assert "samples each would settle it" in judged(two_phases([88.0, 92.0, 91.0], [100.0, 100.5, 99.5])).reason
+    assert "rounds would settle it" in judged(two_phases([88.0, 92.0, 91.0], [100.0, 100.5, 99.5])).reason
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(50.0, Outcome.PASS), (70.0, Outcome.FAIL), (30.0, Outcome.FAIL)])
@@ -67,7 +67,10 @@ def test_both_bounds_count(value: float, outcome: Outcome) -> None:
 @pytest.mark.parametrize(("at_least", "at_most"), [(1.0, None), (None, 1.0), (1.0, 1.0)])
 def test_equal_sides_are_at_their_bound(at_least: float | None, at_most: float | None) -> None:
     """A fabric simulated without noise: 1 is at least 1, whatever the last digit of its logarithm is."""
-    script = two_phases([49.3, 49.3, 49.3], [49.3, 49.3])
+    script = Script()
+    for number in (1, 2, 3):
+        script.phase("healthy", [49.3, 49.3], round=number)
+        script.phase("degraded", [49.3], round=number)
     assert judged(script, expected(at_least=at_least, at_most=at_most)).outcome is Outcome.PASS
 
 
@@ -195,7 +198,10 @@ def test_a_good_value_of_the_matrix_does_not_hide_a_bad_one() -> None:
         verdict = judged(script)
         assert verdict.outcome is outcome
         assert verdict.value == pytest.approx(off / 100.0, rel=0.01)
-        assert verdict.reason == "the worst of 2, adaptive_routing=off: 2 samples each in 1 round"
+        assert (
+            verdict.reason
+            == "the worst of 2, adaptive_routing=off: 2 samples each in 1 round (rounds may differ by 1 %)"
+        )
         assert verdict.text == "degraded / healthy at least 0.9"
 
 
@@ -233,3 +239,82 @@ def test_an_unsteady_side_is_said() -> None:
     reason = judged(two_phases([97.0, 97.1, 97.2], [100.0, 50.0, 101.0])).reason
     assert "healthy is unsteady, 50 to 101 Gb/s" in reason
     assert "degraded is" not in reason
+
+
+def rings(levels: list[float], *, rounds: int = 3, label: str = "rings", script: Script | None = None) -> Script:
+    """So many rings at these levels, two samples each a round; no two rounds are quite equal."""
+    script = script or Script()
+    for number in range(1, rounds + 1):
+        for member, level in enumerate(levels):
+            drift = level * (1 + 0.001 * ((number * 7 + member * 3) % 5 - 2))
+            pair = (f"gpu{member:03d}", f"gpu{member + 100:03d}")
+            script.phase(label, [drift, drift * 1.001], round=number, pair=pair)
+    return script
+
+
+def asked(statistic: str, **bounds: float) -> ExpectedRatio:
+    """Of the rings alone."""
+    return ExpectedRatio(PhaseRef("rings"), None, statistic=statistic, **bounds)
+
+
+ALIKE, COLLIDED = [100.0, 101.0, 99.5, 100.5] * 3, [100.0, 50.0, 99.5, 33.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("what", "alike", "collided"),
+    [
+        (asked("cv", at_most=0.03), Outcome.PASS, Outcome.FAIL),
+        (asked("slowest/median", at_least=0.9), Outcome.PASS, Outcome.FAIL),
+        (asked("p5", at_least=95.0), Outcome.PASS, Outcome.FAIL),
+        (asked("mean", at_least=95.0), Outcome.PASS, Outcome.FAIL),
+        (asked("cv", at_most=0.007), Outcome.INCONCLUSIVE, Outcome.FAIL),
+    ],
+)
+def test_rings_that_are_alike_and_rings_that_are_not(what: ExpectedRatio, alike: Outcome, collided: Outcome) -> None:
+    """A statistic of one phase against a number."""
+    assert (judged(rings(ALIKE), what).outcome, judged(rings(COLLIDED), what).outcome) == (alike, collided)
+
+
+@pytest.mark.parametrize(("statistic", "bounds", "value"), [
+    ("cv", {"at_most": 0.5}, 0.015), ("slowest/median", {"at_least": 1.5}, 2.26), ("p5", {"at_least": 2.0}, 3.0),
+])  # fmt: skip
+def test_rings_become_alike(statistic: str, bounds: dict[str, float], value: float) -> None:
+    """A statistic of one phase over another's, both ways."""
+    script = rings(COLLIDED, label="off", script=rings(ALIKE, label="on"))
+    there = ExpectedRatio(PhaseRef("on"), PhaseRef("off"), statistic=statistic, **bounds)
+    found = judged(script, there)
+    assert found.outcome is Outcome.PASS
+    assert found.value == pytest.approx(value, rel=0.25)
+    assert (
+        judged(script, ExpectedRatio(PhaseRef("off"), PhaseRef("on"), statistic=statistic, **bounds)).outcome
+        is Outcome.FAIL
+    )
+
+
+@pytest.mark.parametrize("statistic", ["cv", "p5", "slowest/median"])
+def test_a_spread_needs_three_rounds_and_two_members(statistic: str) -> None:
+    """Else nothing tells it from what was bad luck in that round; the reason says what is needed."""
+    verdict = judged(rings(ALIKE, rounds=2), asked(statistic, at_least=0.0))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reason == "2 rounds only: 'rounds: 3' is needed to tell"
+    verdict = judged(rings([100.0]), asked(statistic, at_least=0.0))
+    assert (verdict.outcome, verdict.reason) == (Outcome.INCONCLUSIVE, f"one measurement alone has no {statistic}")
+
+
+def test_a_ring_that_gave_up_is_not_like_the_others() -> None:
+    """FAIL where they should be alike or not slow; nothing is known of how unlike it is."""
+    script = rings(ALIKE)
+    script.phase("rings", [RETRIES], round=4)
+    for what, outcome in (
+        (asked("cv", at_most=0.03), Outcome.FAIL),
+        (asked("slowest/median", at_least=0.9), Outcome.FAIL),
+        (asked("cv", at_least=0.03), Outcome.INCONCLUSIVE),
+    ):
+        assert judged(script, what).outcome is outcome
+
+
+def test_a_statistic_in_words() -> None:
+    """With its unit where it has one."""
+    assert judged(rings(ALIKE), asked("p5", at_least=95.0)).text == "p5 of rings at least 95 Gb/s"
+    found = judged(rings(ALIKE), asked("cv", at_most=0.03))
+    assert (found.text, found.reason, found.n) == ("cv of rings at most 0.03", "3 rounds of 12 measurements", 3)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.changes.effects import windows_report
-from fabric.judge.changes.recovery import judge_recovery
+from fabric.judge.changes.recovery import judge_time
 from fabric.judge.normal.samples import samples
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import ExpectedRecovery, PhaseRef
+from fabric.model.scenario import ExpectedFall, ExpectedRecovery, PhaseRef
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
 from tests.judge.changes.changed import RETRIES, Script
 
@@ -21,7 +21,7 @@ def judged(script: Script, *, within_s: float = 15.0, fraction: float = 0.95) ->
     """Back within 15 s?"""
     found = list(samples(script.probes, script.results))
     expected = ExpectedRecovery(PhaseRef("flap"), within_s, fraction)
-    return judge_recovery(expected, script.phases, found, script.changes)
+    return judge_time(expected, script.phases, found, script.changes)
 
 
 def effect(script: Script) -> ChangeEffect:
@@ -199,3 +199,59 @@ def test_corrected_errors_are_explained() -> None:
 def test_nothing_measured_is_nothing_said() -> None:
     """A change without samples has no effect to report."""
     assert effect(flap([None, None], (20.0, 40.0))).retained is None
+
+
+def held(values: list[float | str | None], within_s: float, *, falls: bool = False) -> ExpectationVerdict:
+    """Of a link that goes down at 22 s and stays so: is bandwidth back since, or below 60 %?"""
+    script = flap(values, (22.0, 10.0 * len(values)))
+    ref = PhaseRef("flap")
+    expected = ExpectedFall(ref, within_s, 0.6) if falls else ExpectedRecovery(ref, within_s, since="begin")
+    return judge_time(expected, script.phases, list(samples(script.probes, script.results)), script.changes)
+
+
+def test_bandwidth_that_is_back_while_the_change_holds() -> None:
+    """Rerouted: lost in 20-30, whole from 30 on, seen 18 s after the link went down."""
+    verdict = held([100.0, 100.0, 40.0, 100.0, 100.0], 20.0)
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.value == pytest.approx(18.0)
+    assert "back 18.0 s after its begin" in verdict.reason
+    assert verdict.text == "flap: back to 95% of its bandwidth within 20 s of each change's begin"
+
+
+def test_bandwidth_that_is_lost_again_while_the_change_holds_was_not_back() -> None:
+    """One good sample between bad ones."""
+    verdict = held([100.0, 100.0, 40.0, 100.0, 40.0, 40.0], 20.0)
+    assert verdict.outcome is Outcome.FAIL
+    assert "still not back 28.0 s after its begin" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("values", "within_s", "outcome", "said"),
+    [
+        ([100.0, 100.0, 80.0, 50.0, 50.0], 20.0, Outcome.PASS, "below it 18.0 s after its begin"),
+        ([100.0, 100.0, 80.0, 80.0, 80.0, 50.0], 20.0, Outcome.INCONCLUSIVE, "below it 38.0 s after its begin"),
+        ([100.0, 100.0, 80.0, 80.0, 80.0, 80.0, 50.0], 20.0, Outcome.FAIL, "below it 48.0 s after its begin"),
+        ([100.0, 100.0, 80.0, 80.0, 80.0, 80.0], 20.0, Outcome.FAIL, "not below it 28.0 s after its begin"),
+        ([100.0, 100.0, RETRIES], 20.0, Outcome.PASS, "below it 8.0 s after its begin"),
+    ],
+)
+def test_how_soon_a_change_is_felt(
+    values: list[float | str | None], within_s: float, outcome: Outcome, said: str
+) -> None:
+    """Known to the spacing of the samples."""
+    verdict = held(values, within_s, falls=True)
+    assert verdict.outcome is outcome
+    assert said in verdict.reason
+    assert verdict.text == "flap: less than 60% of its bandwidth within 20 s of each change's begin"
+
+
+def test_routing_that_holds_all_the_while_is_no_change_to_recover_from() -> None:
+    """What was measured under it is what was before the fault; it has no effect of its own."""
+    script = flap([100.0, 100.0, 40.0, 100.0, 100.0], (22.0, 50.0))
+    script.change(script.phases[0], (-5.0, 55.0), kind="shield")
+    found = list(samples(script.probes, script.results))
+    expected = ExpectedRecovery(PhaseRef("flap"), 20.0, since="begin")
+    verdict = judge_time(expected, script.phases, found, script.changes)
+    assert (verdict.outcome, verdict.value) == (Outcome.PASS, pytest.approx(18.0))
+    down, routing = windows_report(script.phases, script.probes, script.results, script.changes)
+    assert (down.reference, routing.samples) == ("before it", 0)

@@ -1,0 +1,188 @@
+"""
+Intervals of ratios and spreads: what their samples are, and how wide they must be to be right as often as said.
+
+Rounds are the samples of a ratio where both sides share three or more: a round measures both sides one soon after the
+other, so each gives one pair, drift cancels out, and a change that turns out differently each time it is made widens
+the interval as it should (t of paired differences of logarithms).
+
+With fewer rounds the values themselves are the samples (Welch's t), and what rounds differ by comes on top, since all
+values of a round share one application of the change and one hour of the day: ``BETWEEN_ROUNDS``, or what the two
+rounds of the sides differed by where that is more. ``benchmarks/expectations.py`` counts how often they are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import exp, fsum, hypot, log, sqrt
+from statistics import fmean, variance
+from typing import TYPE_CHECKING
+
+from fabric.model.scenario import LEAST_ROUNDS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+CONFIDENCE = 0.95
+"""Of the intervals of what is expected and of records; a choice, the usual one."""
+
+BETWEEN_ROUNDS = 0.01
+"""
+What one side differs by from round to round, where fewer than three say it (a choice, standard deviation).
+
+Twice the 0.5 % by which good pairs of two real clusters scatter within one run.
+"""
+
+MOST_ROUNDS = 1000
+"""More rounds than this are not suggested to anybody (a choice)."""
+
+LEAST_CV = 1e-4
+"""A smaller sigma / mean is compared as this one (a choice): tools round it away, and nothing has no logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """
+    A number with its interval.
+
+    *rounds* are those that it rests on, *spread* how much one of them may differ from another (standard deviation of
+    its logarithm); None where more rounds would not narrow it. *between* is what few rounds were taken to differ by.
+    """
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+    spread: float | None = None
+    between: float = 0.0
+
+    def rounds_to_settle(self, bounds: Sequence[float]) -> int | None:
+        """
+        How many rounds would about leave every one of *bounds* outside the interval.
+
+        Supposes that value and spread stay as they are; None when more than 1,000 would be needed.
+        """
+        if self.spread is None:
+            return None
+        distance = min(abs(log(bound / self.value)) for bound in bounds)
+        more = range(max(self.rounds + 1, LEAST_ROUNDS), MOST_ROUNDS + 1)
+        return next((rounds for rounds in more if half_width([self.spread**2], [rounds]) < distance), None)
+
+
+Rounds = Mapping[int, Sequence[float]]
+"""Positive values by round."""
+
+
+def of_few_rounds(of: Rounds, over: Rounds) -> Interval:
+    """The ratio of two geometric means; at least two values a side."""
+    sides = [[log(value) for values in side.values() for value in values] for side in (of, over)]
+    variances, counts = [variance(side) for side in sides], [len(side) for side in sides]
+    between = max(BETWEEN_ROUNDS, _seen_between(of, over))
+    known = between**2 * (1 / len(of) + 1 / len(over))
+    rounds = min(len(of), len(over))
+    squared = fsum(spread / count for spread, count in zip(variances, counts, strict=True)) + known
+    found = _around(fmean(sides[0]) - fmean(sides[1]), half_width(variances, counts, known=known), rounds)
+    return replace(found, spread=sqrt(squared * rounds), between=between)
+
+
+def of_pairs(logs: Sequence[float]) -> Interval:
+    """One logarithm a round, at least two: Student's t."""
+    found = _around(fmean(logs), half_width([variance(logs)], [len(logs)]), len(logs))
+    return replace(found, spread=sqrt(variance(logs)))
+
+
+def between(least: Interval, most: Interval) -> Interval:
+    """From the lower end of what is too little to the upper end of what is too much; the number is in the middle."""
+    return replace(most, value=sqrt(least.value * most.value), low=least.low)
+
+
+def of_cv(values: np.ndarray) -> Interval:
+    """
+    Sigma / mean of the members of a phase, measured in several rounds (a row each), without the rounds' own noise.
+
+    Other members of the same kind would have another, so that is in the interval, too: Tukey (1951) and Williams (1962)
+    for the variance between groups, here members, in an analysis of variance with rounds.
+    """
+    from scipy.special import chdtri, fdtri
+
+    relative = values / values.mean(axis=1, keepdims=True)  # what a round is slower by as a whole is no spread
+    rounds, members = relative.shape
+    levels = relative.mean(axis=0)
+    most, rest = members - 1, (members - 1) * (rounds - 1)
+    between = float(rounds * levels.var(ddof=1))
+    within = float(((relative - levels) ** 2).sum() / rest)
+    tail = (1 - CONFIDENCE) / 2
+
+    def root(scale: float, noise: float) -> float:
+        return sqrt(max(scale * (between - noise * within), 0.0) / rounds)
+
+    return Interval(
+        value=root(1.0, 1.0),
+        low=root(most / float(chdtri(most, tail)), float(fdtri(most, rest, 1 - tail))),
+        high=root(most / float(chdtri(most, 1 - tail)), float(fdtri(most, rest, tail))),
+        rounds=rounds,
+    )
+
+
+def over(of: Interval, reference: Interval) -> Interval:
+    """The ratio of two spreads that know nothing of each other (Donner and Zou 2012), in logarithms."""
+    (low, value, high), (least, middle, most) = (
+        [log(max(number, LEAST_CV)) for number in (one.low, one.value, one.high)] for one in (of, reference)
+    )
+    ratio = value - middle
+    down, up = hypot(value - low, most - middle), hypot(high - value, middle - least)
+    return Interval(exp(ratio), exp(ratio - down), exp(ratio + up), min(of.rounds, reference.rounds))
+
+
+def of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
+    """Between two of the sorted values: right for any distribution (signs are binomial); None for too few values."""
+    rank = _rank(len(values), confidence)
+    if rank < 0:
+        return None
+    ordered = sorted(values)
+    return ordered[rank], ordered[-1 - rank]
+
+
+def half_width(variances: Sequence[float], counts: Sequence[int], *, known: float = 0.0) -> float:
+    """
+    Half of the interval, in logarithms: t times the standard error.
+
+    Degrees of freedom by Welch (1947) and Satterthwaite (1946); of one variance alone they are n - 1. *known* is added
+    to the squared error as a variance that is not estimated.
+    """
+    parts = [spread / count for spread, count in zip(variances, counts, strict=True)]
+    squared = fsum(parts) + known
+    if squared <= 0.0:
+        return 0.0
+    # Shares, not squares of variances: those of nearly equal samples are too small for a float.
+    share = fsum((part / squared) ** 2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    return _quantile(1.0 / max(share, 1e-6)) * sqrt(squared)
+
+
+def _around(mean: float, half: float, rounds: int) -> Interval:
+    return Interval(exp(mean), exp(mean - half), exp(mean + half), rounds)
+
+
+def _seen_between(*sides: Rounds) -> float:
+    """What the rounds of a side differ by, over the sides that have several."""
+    seen = [variance(fmean(map(log, values)) for values in side.values()) for side in sides if len(side) > 1]
+    return sqrt(fmean(seen)) if seen else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _rank(count: int, confidence: float) -> int:
+    """How many values may be left out at either end; -1: not even all are enough."""
+    import numpy as np
+    from scipy.special import bdtr
+
+    below = bdtr(np.arange(count // 2), count, 0.5)
+    return int(np.searchsorted(below, (1 - confidence) / 2, side="right")) - 1
+
+
+@lru_cache(maxsize=4096)
+def _quantile(degrees: float) -> float:
+    """Student's t for a two-sided interval. Imported here: most runs judge no expectation."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))
