@@ -117,8 +117,7 @@ class Suspect:
 
     *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
     ``path``, ``link``, ``leaf``, ``pair``, ``group`` (of more than two hosts).
-    *confidence*, 0 to 1: with k of n probes that could show the fault showing it, (k + 1) / (n + 2) (Laplace's rule of
-    succession: one bad sample is no proof), divided by the number of equally good explanations. *outcome* FAIL: replace
+    *confidence*, 0 to 1: its share of the likelihood among its rivals and nobody, at most 0.99. *outcome* FAIL: replace
     or repair; ERROR: could not be measured, and why. *probes*: the ids of the bad probes, the worst first, at most 20;
     *hosts*: whose parts are meant.
     """

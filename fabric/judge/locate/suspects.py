@@ -14,6 +14,7 @@ from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, Samples, Written
 from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -24,9 +25,6 @@ from fabric.probes.all_to_all import AllToAllSpec
 
 SURE = 0.99
 """Confidence is never more: the model is not the world."""
-
-NORMAL = "the normal of its class"
-"""Against what a number is low that met its limit."""
 
 _EQUAL = 0.5  # nats by which equal explanations differ
 _SAME = 0.03  # losses so near are one

@@ -249,6 +249,7 @@ class _Groups:
 
 RETEST = "seen once: measure it again"
 CONFIRMED = "confirmed by others"
+NORMAL = "the normal of its class"
 
 
 def slower(

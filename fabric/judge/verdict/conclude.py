@@ -17,7 +17,6 @@ from fabric.judge.course.partners import not_cleared_by_older
 from fabric.judge.course.unseen import unseen_uplinks
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.locate.suspects import locate
 from fabric.judge.verdict.confirm import confirmed
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeResult
@@ -163,6 +162,8 @@ def _suspects(
     Pairs are decoded plane by plane. Those that missed their limit and that nothing explains (few hosts, or all of them
     slow) come last.
     """
+    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     measured = [
         p for p in probes if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome

@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from fabric.judge.locate.matrix import Written
-from fabric.judge.locate.suspects import NORMAL, Located, locate
-from fabric.judge.normal.series import CONFIRMED, RETEST
+from fabric.judge.normal.series import CONFIRMED, NORMAL, RETEST
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes import pairwise
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.matrix import Written
+    from fabric.judge.locate.suspects import Located
 
 _GOOD = (Outcome.PASS, Outcome.MARGINAL)
 
@@ -33,6 +36,8 @@ def confirmed(
     known: AbstractSet[str] = frozenset(),
 ) -> tuple[dict[str, ProbeVerdict], Located]:
     """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
+    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
     anew = dict(verdicts)
     for probe in probes:
