@@ -18,6 +18,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,7 @@ from planted import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
 
 from fabric.config import load_inventory
 from fabric.config.faults import network_problem
+from fabric.errors import Interrupted
 from fabric.model.inventory import PARTIAL
 from fabric.model.topology import Host, Topology
 
@@ -88,23 +90,23 @@ def _joined(names: str, tier: str, to: str, count: int = 1, rate: int = 400) -> 
 _TWO = "su[0-1]-leaf[0-3]"
 SHAPES = {
     "24x4 two cables": Shape(24, 8, _up("su[0-2]-leaf[0-3]", "spine[0-3]", 2)),
-    "2:1 tapered": Shape(16, 8, _up(_TWO, "spine[0-3]")),
-    "parallel cables": Shape(16, 8, _up(_TWO, "spine[0-1]", 4)),
-    "HDR": Shape(16, 8, _up(_TWO, "spine[0-7]", rate=200), baseline="a100-hdr", rate_gbps=200),
-    "A100": Shape(16, 8, _up(_TWO, "spine[0-3]", 2, 200), baseline="a100-hdr", rate_gbps=200, pcie=False),
+    "2:1 tapered": Shape(12, 6, _up(_TWO, "spine[0-2]")),
+    "parallel cables": Shape(12, 6, _up(_TWO, "spine[0-1]", 3)),
+    "HDR": Shape(12, 6, _up(_TWO, "spine[0-5]", rate=200), baseline="a100-hdr", rate_gbps=200),
+    "A100": Shape(12, 6, _up(_TWO, "spine[0-2]", 2, 200), baseline="a100-hdr", rate_gbps=200, pcie=False),
     "one leaf": Shape(12, 12, ("{names: leaf0, tier: leaf}",), leaves="leaf0"),
-    "mixed generations": Shape(16, 8, _up(_TWO, "spine[0-7]"), others="b200-ndr", other=6),
-    "dual plane": Shape(16, 8, (*_up("su[0-1]-leaf[0-1]", "a-spine[0-7]"), *_up("su[0-1]-leaf[2-3]", "b-spine[0-7]"))),
-    "missing rail": Shape(16, 8, _up(_TWO, "spine[0-7]"), other=1),
-    "RoCE": Shape(16, 8, _up(_TWO, "spine[0-7]"), layer="ethernet", routing="ecmp", paths="unknown"),
+    "mixed generations": Shape(12, 6, _up(_TWO, "spine[0-5]"), others="b200-ndr", other=6),
+    "dual plane": Shape(12, 6, (*_up("su[0-1]-leaf[0-1]", "a-spine[0-5]"), *_up("su[0-1]-leaf[2-3]", "b-spine[0-5]"))),
+    "missing rail": Shape(12, 6, _up(_TWO, "spine[0-5]"), other=1),
+    "RoCE": Shape(12, 6, _up(_TWO, "spine[0-5]"), layer="ethernet", routing="ecmp", paths="unknown"),
     "three levels": Shape(
-        16,
-        4,
+        12,
+        3,
         (
-            *_up("su[0-1]-leaf[0-3]", "pod0-spine[0-3]")[:1],
-            *_up("su[2-3]-leaf[0-3]", "pod1-spine[0-3]")[:1],
-            *(_joined(f"pod[0-1]-spine{n}", "spine", f"core{n}-[0-7]") for n in range(4)),
-            '{names: "core[0-3]-[0-7]", tier: core}',
+            *_up("su[0-1]-leaf[0-3]", "pod0-spine[0-2]")[:1],
+            *_up("su[2-3]-leaf[0-3]", "pod1-spine[0-2]")[:1],
+            *(_joined(f"pod[0-1]-spine{n}", "spine", f"core{n}-[0-5]") for n in range(3)),
+            '{names: "core[0-2]-[0-5]", tier: core}',
         ),
     ),
 }
@@ -281,8 +283,9 @@ def runs(
             scenario.write_text(SCENARIO.format(inventory=path.name, paths=shape.paths), encoding="utf-8")
             for seed in seeds:
                 random = np.random.default_rng((seed, list(SHAPES).index(name)))
-                for faults in cases(topology, random, several=several):
-                    judged, _ = played(scenario, path, faults, seed=seed, results=folder / "results")
+                for number, faults in enumerate(cases(topology, random, several=several)):
+                    play = (seed * 100 + list(SHAPES).index(name)) * 100 + number  # other noise for each
+                    judged, _ = played(scenario, path, faults, seed=play, results=folder / "results")
                     shutil.rmtree(folder / "results")
                     yield name, seed, faults, scored(judged.verdict, faults, topology)
 
@@ -319,7 +322,7 @@ def main() -> None:
     rows: dict[str, Row] = {}
     printed: list[tuple[str, float, bool]] = []
     began = time.process_time()
-    try:
+    with suppress(KeyboardInterrupt, Interrupted):  # the table of what was played until then
         for name, seed, faults, score in runs(
             asked.shapes.split(","), range(first, last), asked.noise, several=asked.several
         ):
@@ -328,8 +331,6 @@ def main() -> None:
             said = ", ".join(f"{fault.text} {found}" for fault, found in zip(faults, score.found, strict=True))
             more = f"; healthy: {', '.join(score.healthy[:4])} ({len(score.healthy)})" if score.healthy else ""
             print(f"{name}, seed {seed}: {said or 'clean'}{more}", flush=True)
-    except KeyboardInterrupt:
-        pass  # the table of what was played until then
     print("\n".join(lines(rows)))
     print(f"{(time.process_time() - began) / sum(row.runs + row.clean for row in rows.values()):.1f} s CPU a run")
     if asked.save:
