@@ -6,7 +6,7 @@ Does the judge name what is bad on fabrics of every shape, and on every layer of
 Eleven simulated fabrics of 12 to 24 hosts. Each seed plants one fault of each layer that the shape has, one a run; with
 ``--several`` also two and three at once, in different hosts; and nothing, once. Hosts measure inside and then in pairs,
 as `scenarios/localise.yaml`. Every kind of fault takes its turn that shows within minutes. A cell of the table counts
-right/offered/unsure/wrong/silent (`benchmarks/planted.py`). ``--save`` writes every printed confidence for
+right/offered/unsure/wrong/silent (`benchmarks/scoring.py`). ``--save`` writes every printed confidence for
 `benchmarks/calibration.py`. Goals: 95 % right or offered, and healthy parts that FAIL in 1 % of the runs.
 """
 
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import numpy as np
-from planted import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
+from scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
 
 from fabric.config import load_inventory
 from fabric.config.faults import network_problem
@@ -49,7 +49,7 @@ phases:
       - all_to_all: {{sizes: [4G], halves: true}}
   - name: pairs
     needs: [intra-host]
-    localise: {{rounds: 8, budget: 20m, paths: {paths}}}
+    localise: {{rounds: 5, budget: 20m, paths: {paths}}}
     probes:
       - pairwise: {{size: 64K, duration: 3s, queue_pairs: 2}}
 """

@@ -41,7 +41,7 @@ class Planted:
     @property
     def component(self) -> str:
         """What is bad."""
-        return next(name for name in sorted(self.names, key=len) if self.text.startswith(name))
+        return self.text.rpartition(":")[0]
 
 
 @dataclass(frozen=True)
