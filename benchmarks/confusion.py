@@ -1,12 +1,12 @@
 """
 Which part a whole run names, beside the part that is bad: the confusion table of `fabric run scenarios/localise.yaml`.
 
-    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1] [--one-way]
+    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1] [--one-way] [--noise real|clean]
 
 128 simulated hosts, 1,024 RNICs, 64 leaves, 16 spines, static routes. Each seed draws faults: an RNIC, a cable, a GPU,
 a PCIe switch, a leaf, an uplink or a spine that is 3 to 50 % slow; with ``--one-way`` always an uplink, in one
 direction. Scenario, planner, engine, text of tools, parsers, judge and decoder are the product; only the wire is
-missing. Goals: no healthy part blamed, no pair of hosts blamed.
+missing. Goals with clean noise: every part named, no healthy part blamed, no pair of hosts blamed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 from scoring import Planted, named, played
 
 from fabric.errors import Interrupted
+from fabric.model.inventory import NOISES
 from fabric.model.verdict import Suspect, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,10 +118,11 @@ def _one(kind: str, random: np.random.Generator) -> Planted:
     return Planted(kind, f"{component}:slow={1 - loss:.3f}", frozenset(names))
 
 
-def inventory(folder: Path) -> Path:
+def inventory(folder: Path, noise: str) -> Path:
     """The pod of 64 hosts, doubled."""
     text = TEMPLATE.read_text(encoding="utf-8")
     text = text.replace("gpu[001-064]", "gpu[001-128]").replace("su[0-3]-leaf", "su[0-7]-leaf")
+    text = text.replace("mock: {noise_cv: 0.003}", f"mock: {{noise: {noise}}}")
     shutil.copytree(TEMPLATE.parent / "baselines", folder / "baselines")
     path = folder / "pod-128.yaml"
     path.write_text(text, encoding="utf-8")
@@ -154,12 +156,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--faults", type=int, default=1)
     parser.add_argument("--one-way", action="store_true")
+    parser.add_argument("--noise", choices=NOISES[::-1], default="real")
     asked = parser.parse_args()
     draw = drawn_one_way if asked.one_way else drawn
     table = Table()
     with TemporaryDirectory() as name:
         folder = Path(name)
-        pod = inventory(folder)
+        pod = inventory(folder, asked.noise)
         with suppress(KeyboardInterrupt, Interrupted):  # the table of what was run until then
             for seed in range(asked.first, asked.first + asked.seeds):
                 faults, began = draw(seed, asked.faults), time.perf_counter()

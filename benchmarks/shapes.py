@@ -30,7 +30,7 @@ from scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
 from fabric.config import load_inventory
 from fabric.config.faults import network_problem
 from fabric.errors import Interrupted
-from fabric.model.inventory import PARTIAL
+from fabric.model.inventory import NOISES, PARTIAL
 from fabric.model.topology import Host, Topology
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -314,7 +314,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="101:104", help="FIRST:LAST, the last one left out")
     parser.add_argument("--shapes", default=",".join(SHAPES))
-    parser.add_argument("--noise", choices=("real", "clean"), default="real")
+    parser.add_argument("--noise", choices=NOISES[::-1], default="real")
     parser.add_argument("--several", action="store_true")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
