@@ -72,7 +72,7 @@ def played(
 
 def scored(verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> Scored:
     """The score of one verdict."""
-    suspects = verdict.suspects
+    suspects = parts_of(verdict, topology)
     failing = [one for one in suspects if one.outcome is Outcome.FAIL]
     healthy = tuple(one.component for one in failing if not any(_touches(one, f, topology) for f in faults))
     confidences = tuple(
@@ -81,13 +81,19 @@ def scored(verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> S
     return Scored(tuple(_found(fault, verdict, faults, topology) for fault in faults), healthy, confidences)
 
 
+def parts_of(verdict: Verdict, topology: Topology) -> list[Suspect]:
+    """The suspects without classes: that a fifth of all hosts or more are slow alike says of no part that it is bad."""
+    many = len(topology.hosts) / 5
+    return [one for one in verdict.suspects if one.kind != "group" or len(one.hosts) < many]
+
+
 def named(suspect: Suspect) -> frozenset[str]:
     """All that it says it may be."""
     return frozenset((suspect.component, *suspect.ambiguous_with))
 
 
 def _found(fault: Planted, verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> str:
-    suspects = verdict.suspects
+    suspects = parts_of(verdict, topology)
     if any(fault.names & named(one) for one in suspects[: len(faults)]):
         return RIGHT
     if any(_touches(one, fault, topology) for one in suspects):
@@ -114,6 +120,8 @@ def _holds(whole: str, part: str, topology: Topology) -> bool:
         return whole in ends or _leaf_of(other, topology) == whole
     if one.aspect == "uplinks":
         return one.host in ends
+    if whole == "spines":  # all that is between leaves, where paths are not known
+        return bool(ends) or (part in topology.switches and topology.switches[part].tier != "leaf")
     if one.host != other.host or one.aspect:
         return False
     if one.item == "gpus":  # all of a host: tools number the ones that are left without a gap
