@@ -214,8 +214,10 @@ def _names(layer: str, component: str, kind: str) -> Iterator[str]:
     if "->" in component and "/" not in component:
         yield "--".join(component.split("->"))
         yield "--".join(reversed(component.split("->")))
-    more = {"GPU NVLink": ":pcie", "path PCIe": ":uplink"}.get(layer, ":port" if kind == "hot" else "")
-    if more:  # the link of a GPU or a PCIe switch; what a hot RNIC shows is its link that errs
+    more = {"GPU NVLink": ":pcie", "path PCIe": ":uplink"}.get(layer, "")
+    if kind in ("hot", "broken") and layer == "host RNIC":
+        more = ":port"  # of a hot RNIC the link errs, of a broken one it is down: tools tell of its port
+    if more:  # the link of a GPU or of a PCIe switch
         yield component + more
 
 
