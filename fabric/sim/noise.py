@@ -82,10 +82,10 @@ def real_noise(hosts: Collection[str], *, seed: int) -> RealNoise:
     """
     One cluster's noise: 0.1 to 0.5 % inside a level, 5 to 25 % dips; with two seeds of three a lower level.
 
-    That level is 4 to 6 % lower, and a fifth to a half of the hosts have it: neighbours in the order of the inventory.
+    That level is 4 to 6 % lower, and a third to a half of the hosts have it: neighbours in the order of the inventory.
     """
     draw = mix64(seed ^ text_hash("noise"))
-    share = between(0.2, 0.5, word(draw, 4)) if word(draw, 5) % 3 else 0.0
+    share = between(1 / 3, 0.5, word(draw, 4)) if word(draw, 5) % 3 else 0.0
     names = list(hosts)
     first = word(draw, 6) % max(1, len(names))
     return RealNoise(

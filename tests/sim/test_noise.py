@@ -36,7 +36,7 @@ def test_each_seed_is_another_cluster_and_always_the_same() -> None:
     assert drawn == [real_noise(HOSTS, seed=seed) for seed in range(100)]
     assert all(0.001 <= one.spread <= 0.005 and 0.04 <= one.drop <= 0.06 for one in drawn)
     assert all(0.05 <= one.crowd <= 0.2 and 0.05 <= one.dips <= 0.25 for one in drawn)
-    assert {len(one.lower) for one in drawn} == {0, *range(4, 12)}
+    assert {len(one.lower) for one in drawn} == {0, *range(8, 12)}
 
 
 def test_hosts_that_are_placed_otherwise_have_a_level_of_their_own() -> None:
