@@ -105,8 +105,8 @@ SHAPES = {
         (
             *_up("su[0-1]-leaf[0-3]", "pod0-spine[0-2]")[:1],
             *_up("su[2-3]-leaf[0-3]", "pod1-spine[0-2]")[:1],
-            *(_joined(f"pod[0-1]-spine{n}", "spine", f"core{n}-[0-5]") for n in range(3)),
-            '{names: "core[0-2]-[0-5]", tier: core}',
+            *(_joined(f"pod[0-1]-spine{n}", "spine", f"core{n}-[0-7]") for n in range(3)),
+            '{names: "core[0-2]-[0-7]", tier: core}',
         ),
     ),
 }
