@@ -18,8 +18,8 @@ from fabric.wiring import BACKENDS
 RIGHT, OFFERED, UNSURE, WRONG, SILENT = FOUND = ("right", "offered", "unsure", "wrong", "silent")
 """
 What became of a part that is bad. Right: with n planted, it is among the first n suspects or one of their rivals.
-Offered: a later suspect, or one that it is a part of, or that is a part of it. Else wrong: only healthy parts FAIL;
-unsure: the verdict is INCONCLUSIVE, ERROR or a FAIL that names nobody; silent: PASS.
+Offered: a later suspect, or one that it is a part of, or that is a part of it. Else wrong: a healthy part FAILs instead;
+unsure: none does, and the verdict is no PASS; silent: PASS.
 """
 
 
@@ -78,7 +78,9 @@ def scored(verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> S
     confidences = tuple(
         (one.component, one.confidence, any(one.component in f.names for f in faults)) for one in failing
     )
-    return Scored(tuple(_found(fault, verdict, faults, topology) for fault in faults), healthy, confidences)
+    missed = WRONG if healthy else SILENT if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL) else UNSURE
+    found = tuple(_found(fault, suspects, len(faults), topology) or missed for fault in faults)
+    return Scored(found, healthy, confidences)
 
 
 def parts_of(verdict: Verdict, topology: Topology) -> list[Suspect]:
@@ -92,15 +94,10 @@ def named(suspect: Suspect) -> frozenset[str]:
     return frozenset((suspect.component, *suspect.ambiguous_with))
 
 
-def _found(fault: Planted, verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> str:
-    suspects = parts_of(verdict, topology)
-    if any(fault.names & named(one) for one in suspects[: len(faults)]):
+def _found(fault: Planted, suspects: Sequence[Suspect], planted: int, topology: Topology) -> str | None:
+    if any(fault.names & named(one) for one in suspects[:planted]):
         return RIGHT
-    if any(_touches(one, fault, topology) for one in suspects):
-        return OFFERED
-    if any(one.outcome is Outcome.FAIL for one in suspects):
-        return WRONG
-    return SILENT if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL) else UNSURE
+    return OFFERED if any(_touches(one, fault, topology) for one in suspects) else None
 
 
 def _touches(suspect: Suspect, fault: Planted, topology: Topology) -> bool:
