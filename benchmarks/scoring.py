@@ -18,7 +18,7 @@ from fabric.wiring import BACKENDS
 RIGHT, OFFERED, UNSURE, WRONG, SILENT = FOUND = ("right", "offered", "unsure", "wrong", "silent")
 """
 What became of a part that is bad. Right: with n planted, it is among the first n suspects or one of their rivals.
-Offered: a later suspect, or one that it is a part of, or that is a part of it. Else wrong: a healthy part FAILs instead;
+Offered: a later suspect, or one that it is a part of, or that is a part of it. Else wrong: a healthy part FAILs;
 unsure: none does, and the verdict is no PASS; silent: PASS.
 """
 
