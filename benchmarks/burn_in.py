@@ -38,6 +38,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from burn_in_faults import HOUR_S, UNIT, Planted, planted, score
+from scoring import Silent
 from self_check import inventory as hall
 
 from fabric.app.prepare import Asked, Given, prepare
@@ -65,14 +66,6 @@ phases:
       - tor_all_reduce: {{sizes: [{size}G], iterations: {ring}}}
       - pairwise: {{rounds: {pairs}, duration: 10s}}
 """
-
-
-class Silent:
-    """Watches nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        """Whatever it is told."""
-        return lambda *_: None
 
 
 def inventory_of(hosts: int, folder: Path) -> Path:

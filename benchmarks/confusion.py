@@ -1,12 +1,12 @@
 """
 Which part a whole run names, beside the part that is bad: the confusion table of `fabric run scenarios/localise.yaml`.
 
-    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1] [--one-way]
+    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1] [--one-way] [--noise real|clean]
 
 128 simulated hosts, 1,024 RNICs, 64 leaves, 16 spines, static routes. Each seed draws faults: an RNIC, a cable, a GPU,
 a PCIe switch, a leaf, an uplink or a spine that is 3 to 50 % slow; with ``--one-way`` always an uplink, in one
 direction. Scenario, planner, engine, text of tools, parsers, judge and decoder are the product; only the wire is
-missing. Goals: no healthy part blamed, no pair of hosts blamed.
+missing. Goals with clean noise: every part named, no healthy part blamed, no pair of hosts blamed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
+from scoring import Planted, named, played
 
-from fabric.app.prepare import Given, prepare
-from fabric.app.run import run
 from fabric.errors import Interrupted
+from fabric.model.inventory import NOISES
 from fabric.model.verdict import Suspect, Verdict
-from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = ROOT / "scenarios" / "localise.yaml"
@@ -38,28 +36,6 @@ UNITS, HOSTS_A_UNIT, RAILS, SPINES = 8, 16, 8, 16
 KINDS = ("rnic", "cable", "gpu", "pcie", "leaf", "uplink", "spine")
 LOSS = (0.03, 0.50)
 MISSED, AMBIGUOUS, UNSURE = "not named", "one of several", "not localised"
-
-
-class Silent:
-    """Watches a run and says nothing."""
-
-    def __getattr__(self, _: str) -> Any:
-        return lambda *_args: None
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A fault: its kind, the component as ``--fault`` takes it, the names that a verdict may give it, its loss."""
-
-    kind: str
-    component: str
-    names: frozenset[str]
-    loss: float
-
-    @property
-    def text(self) -> str:
-        """As ``--fault`` takes it."""
-        return f"{self.component}:slow={1 - self.loss:.3f}"
 
 
 @dataclass
@@ -71,30 +47,30 @@ class Table:
     pairs: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
-    def add(self, seed: int, faults: list[Drawn], verdict: Verdict) -> str:
+    def add(self, seed: int, faults: list[Planted], verdict: Verdict) -> str:
         """One run; returns it in a few words."""
         said = []
         for fault in faults:
             found = _named_for(fault, verdict)
-            self.cells[fault.kind, found] += 1
+            self.cells[fault.layer, found] += 1
             said.append(f"{fault.text} -> {found}")
             if found in (MISSED, UNSURE):
                 self.missed.append(f"seed {seed}: {fault.text}")
         right = frozenset[str]().union(*(fault.names for fault in faults))
         for suspect in verdict.suspects:
-            if not right & {suspect.component, *suspect.ambiguous_with}:
+            if not right & named(suspect):
                 self.wrong.append(f"seed {seed}: {suspect.component} ({suspect.confidence:.0%}); bad: {faults[0].text}")
             if suspect.kind in ("pair", "path", "group") and len(suspect.hosts) > 1:
                 self.pairs.append(f"seed {seed}: {suspect.component}")
         return "; ".join(said)
 
 
-def _named_for(fault: Drawn, verdict: Verdict) -> str:
+def _named_for(fault: Planted, verdict: Verdict) -> str:
     for suspect in verdict.suspects:
         if suspect.component in fault.names and not suspect.ambiguous_with:
-            return fault.kind
+            return fault.layer
     for suspect in verdict.suspects:
-        if fault.names & {suspect.component, *suspect.ambiguous_with}:
+        if fault.names & named(suspect):
             return AMBIGUOUS
     if verdict.suspects:
         return _kind(verdict.suspects[0])
@@ -106,25 +82,26 @@ def _kind(suspect: Suspect) -> str:
     return known.get(suspect.kind, suspect.kind)
 
 
-def drawn(seed: int, count: int) -> list[Drawn]:
+def drawn(seed: int, count: int) -> list[Planted]:
     """The faults of a seed; kinds take turns, so that each is drawn equally often."""
     random = np.random.default_rng(seed)
     return [_one(KINDS[(seed + number) % len(KINDS)], random) for number in range(count)]
 
 
-def drawn_one_way(seed: int, count: int) -> list[Drawn]:
+def drawn_one_way(seed: int, count: int) -> list[Planted]:
     """Uplinks that are slow in one direction; even seeds begin with one from the leaf to the spine."""
     random = np.random.default_rng(seed)
     faults = [_one("uplink", random) for _ in range(count)]
     return [_in_one_direction(fault, up=(seed + number) % 2 == 0) for number, fault in enumerate(faults)]
 
 
-def _in_one_direction(fault: Drawn, *, up: bool) -> Drawn:
+def _in_one_direction(fault: Planted, *, up: bool) -> Planted:
     leaf, spine = fault.component.split("--")
-    return replace(fault, component=f"{leaf}->{spine}" if up else f"{spine}->{leaf}")
+    component = f"{leaf}->{spine}" if up else f"{spine}->{leaf}"
+    return replace(fault, text=f"{component}{fault.text.removeprefix(fault.component)}")
 
 
-def _one(kind: str, random: np.random.Generator) -> Drawn:
+def _one(kind: str, random: np.random.Generator) -> Planted:
     host = f"gpu{int(random.integers(UNITS * HOSTS_A_UNIT)) + 1:03d}"
     unit, rail, spine = (int(random.integers(most)) for most in (UNITS, RAILS, SPINES))
     loss = round(float(random.uniform(*LOSS)), 3)
@@ -138,32 +115,18 @@ def _one(kind: str, random: np.random.Generator) -> Drawn:
         "uplink": (f"{leaf}--{top}", {f"{leaf}--{top}"}),
         "spine": (top, {top}),
     }[kind]
-    return Drawn(kind, component, frozenset(names), loss)
+    return Planted(kind, f"{component}:slow={1 - loss:.3f}", frozenset(names))
 
 
-def inventory(folder: Path) -> Path:
+def inventory(folder: Path, noise: str) -> Path:
     """The pod of 64 hosts, doubled."""
     text = TEMPLATE.read_text(encoding="utf-8")
     text = text.replace("gpu[001-064]", "gpu[001-128]").replace("su[0-3]-leaf", "su[0-7]-leaf")
+    text = text.replace("mock: {noise_cv: 0.003}", f"mock: {{noise: {noise}}}")
     shutil.copytree(TEMPLATE.parent / "baselines", folder / "baselines")
     path = folder / "pod-128.yaml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def verdict_of(seed: int, faults: list[Drawn], pod: Path, results: Path) -> tuple[Verdict, float]:
-    """One run through the product, and how long its probes took in simulated time (seconds)."""
-    asked = prepare(Given(SCENARIO, inventory=pod, faults=tuple(fault.text for fault in faults)))
-    judged = run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=results,
-        seed=seed,
-        observer=Silent(),  # type: ignore[arg-type]
-        reports=False,
-    )
-    return judged.verdict, judged.elapsed_s
 
 
 def lines(table: Table) -> Iterator[str]:
@@ -193,19 +156,20 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--faults", type=int, default=1)
     parser.add_argument("--one-way", action="store_true")
+    parser.add_argument("--noise", choices=NOISES[::-1], default="real")
     asked = parser.parse_args()
     draw = drawn_one_way if asked.one_way else drawn
     table = Table()
     with TemporaryDirectory() as name:
         folder = Path(name)
-        pod = inventory(folder)
+        pod = inventory(folder, asked.noise)
         with suppress(KeyboardInterrupt, Interrupted):  # the table of what was run until then
             for seed in range(asked.first, asked.first + asked.seeds):
                 faults, began = draw(seed, asked.faults), time.perf_counter()
-                verdict, elapsed_s = verdict_of(seed, faults, pod, folder / "results")
+                judged, _ = played(SCENARIO, pod, faults, seed=seed, results=folder / "results")
                 shutil.rmtree(folder / "results")
-                said = table.add(seed, faults, verdict)
-                took = f"{time.perf_counter() - began:.1f} s, {elapsed_s / 60:.1f} min on hardware"
+                said = table.add(seed, faults, judged.verdict)
+                took = f"{time.perf_counter() - began:.1f} s, {judged.elapsed_s / 60:.1f} min on hardware"
                 print(f"seed {seed}: {said}  ({took}; healthy parts blamed until now: {len(table.wrong)})", flush=True)
     if not table.cells:
         return 1

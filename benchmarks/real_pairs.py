@@ -15,11 +15,14 @@ import argparse
 import csv
 import time
 from collections import Counter
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.diagnosis import Diagnosis
 from fabric.model.outcome import Outcome
 from fabric.tools.pairs.rows import PairRow
 
@@ -36,50 +39,60 @@ def read(path: Path) -> Pairs:
         return [(row["a"], row["b"], float(row["value_gbps"])) for row in csv.DictReader(lines)]
 
 
+def judged(pairs: Pairs) -> Diagnosis:
+    """What ``fabric diagnose`` makes of them."""
+    return diagnose([PairRow(a, b, gbps, line) for line, (a, b, gbps) in enumerate(pairs, 1)])
+
+
 def failed(pairs: Pairs) -> set[str]:
     """The hosts that FAIL."""
-    found = diagnose([PairRow(a, b, gbps, line) for line, (a, b, gbps) in enumerate(pairs, 1)])
-    return {s.component for s in found.suspects if s.outcome is Outcome.FAIL and s.kind == "host"}
+    return {s.component for s in judged(pairs).suspects if s.outcome is Outcome.FAIL and s.kind == "host"}
 
 
-def healthy(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> tuple[int, int]:
-    """How many healthy parts FAIL somebody, and of how many."""
-    wrong = 0
+def parts(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> Iterator[tuple[str, Pairs]]:
+    """So many healthy parts of each set."""
     for name, pairs in sets.items():
         hosts = sorted({host for a, b, _ in pairs for host in (a, b)})
         for _ in range(count):
             kept = set(random.choice(hosts, int(random.integers(6, len(hosts) + 1)), replace=False).tolist())
             share = random.uniform(0.6, 1)
-            some = [one for one in pairs if one[0] in kept and one[1] in kept and random.random() < share]
-            named = failed(some)
-            wrong += bool(named)
-            if named:
-                print(
-                    f"  healthy part of {name}, {len(kept)} hosts, {len(some)} pairs: {', '.join(sorted(named))} FAIL"
-                )
-    return wrong, count * len(sets)
+            yield name, [one for one in pairs if one[0] in kept and one[1] in kept and random.random() < share]
+
+
+def cases(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> Iterator[tuple[set[str], float, Pairs]]:
+    """Who is bad, what they keep, and the pairs; *count* of each number of bad hosts and each loss."""
+    for pairs in sets.values():
+        hosts = sorted({host for a, b, _ in pairs for host in (a, b)})
+        for bad, kept, _ in product(_BAD, _KEPT, range(count)):
+            who = set(random.choice(hosts, bad, replace=False).tolist())
+            missing = random.choice([0, 0.2, 0.4])
+            some = [
+                (a, b, gbps * kept if a in who or b in who else gbps)
+                for a, b, gbps in pairs
+                if random.random() >= missing
+            ]
+            if min(sum(host in one[:2] for one in some) for host in who) >= _LEAST:
+                yield who, kept, some
+
+
+def healthy(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> int:
+    """How many healthy parts FAIL somebody."""
+    wrong = 0
+    for name, some in parts(sets, random, count):
+        named = failed(some)
+        wrong += bool(named)
+        if named:
+            print(f"  healthy part of {name}, {len(some)} pairs: {', '.join(sorted(named))} FAIL")
+    return wrong
 
 
 def planted(sets: dict[str, Pairs], random: np.random.Generator, count: int) -> dict[tuple[int, float], Counter[str]]:
     """By number of bad hosts and what is kept: cases, exact ones, ones with a healthy host named."""
     found: dict[tuple[int, float], Counter[str]] = {}
-    for pairs in sets.values():
-        hosts = sorted({host for a, b, _ in pairs for host in (a, b)})
-        for bad in _BAD:
-            for kept in _KEPT:
-                for _ in range(count):
-                    who = set(random.choice(hosts, bad, replace=False).tolist())
-                    missing = random.choice([0, 0.2, 0.4])
-                    some = [
-                        (a, b, gbps * kept if a in who or b in who else gbps)
-                        for a, b, gbps in pairs
-                        if random.random() >= missing
-                    ]
-                    if min(sum(host in one[:2] for one in some) for host in who) < _LEAST:
-                        continue
-                    named = failed(some)
-                    tally = found.setdefault((bad, kept), Counter())
-                    tally.update(cases=1, exact=named == who, wrong=bool(named - who))
+    for who, kept, some in cases(sets, random, count):
+        named = failed(some)
+        tally = found.setdefault((len(who), kept), Counter())
+        tally.update(cases=1, exact=named == who, wrong=bool(named - who))
     return found
 
 
@@ -92,15 +105,15 @@ def main() -> None:
     asked = options.parse_args()
     sets = {path.stem: read(path) for path in sorted(asked.folder.glob("*.csv"))}
     first, last = (int(seed) for seed in asked.seeds.split(":"))
-    began, wrong, parts = time.process_time(), 0, 0
+    began, wrong = time.process_time(), 0
+    every = asked.sets * len(sets) * (last - first)
     rows: dict[tuple[int, float], Counter[str]] = {}
     for seed in range(first, last):
         random = np.random.default_rng(seed)
-        some, of = healthy(sets, random, asked.sets)
-        wrong, parts = wrong + some, parts + of
+        wrong += healthy(sets, random, asked.sets)
         for key, tally in planted(sets, random, max(asked.sets // 12, 1)).items():
             rows.setdefault(key, Counter()).update(tally)
-    print(f"healthy parts that FAIL: {wrong} of {parts} ({wrong / parts:.1%}; goal 1 %)")
+    print(f"healthy parts that FAIL: {wrong} of {every} ({wrong / every:.1%}; goal 1 %)")
     for (bad, kept), tally in sorted(rows.items()):
         print(
             f"  {bad} bad at {kept:.0%}: {tally['exact']} of {tally['cases']} exact, {tally['wrong']} with a good host"
@@ -108,7 +121,7 @@ def main() -> None:
     total = sum(rows.values(), Counter[str]())
     share = total["exact"] / total["cases"]
     print(f"planted: {total['exact']} of {total['cases']} exact ({share:.1%}; goal 97 %), {total['wrong']} wrong")
-    print(f"{(time.process_time() - began) / (parts + total['cases']):.3f} s CPU a case")
+    print(f"{(time.process_time() - began) / (every + total['cases']):.3f} s CPU a case")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Li
 from fabric.model.topology import Topology
 
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
-PARTIAL = ("slow", "dipping", "fading", "heat_sick")
+NOISES = ("clean", "real")
+PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
-FAULT_KIND = Choice((*_KINDS, "dipping", "fading", "heat_sick"))
+FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:]))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
 
@@ -77,8 +78,10 @@ def _whole() -> float:
 
 
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
-_KIND_TEXT = "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; dipping, fading or heat_sick."
-_FACTOR_TEXT = "With slow, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
+_KIND_TEXT = (
+    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; erratic, dipping, fading or heat_sick."
+)
+_FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 
 
 @with_config(STRICT)
@@ -94,7 +97,8 @@ class Fault:
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
-    the link's own retries); ``dipping``, ``fading``, ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
+    the link's own retries); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``, ``heat_sick`` (an RNIC
+    or its cable: sim/life/passing.py).
     """
 
     component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
@@ -140,6 +144,11 @@ class MockSettings:
     noise_cv: Annotated[
         float, Decimal(0, 0.5), Field(description="Spread of a healthy measurement (sigma / mean).")
     ] = 0.003
+    noise: Annotated[
+        str,
+        Choice(NOISES),
+        Field(description="clean, or real: as real clusters are; noise_cv then counts for nothing."),
+    ] = "clean"
     routing: Annotated[
         Annotated[str, Choice(ROUTING)] | None,
         Field(description="How paths between leaves are chosen; ftree when left out."),

@@ -32,3 +32,13 @@ def noise_factor(bits: int, cv: float) -> float:
     """A factor around 1 with coefficient of variation *cv*; log-scale noise cut at 3.5 sigma, so never absurd."""
     total = (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48 & 0xFFFF)
     return exp(cv * (total - 131070.0) * _SPREAD)
+
+
+def uniform(bits: int) -> float:
+    """64 bits as a number above 0 and below 1."""
+    return ((bits >> 12) + 0.5) / (1 << 52)
+
+
+def between(low: float, high: float, bits: int) -> float:
+    """64 bits as a number between two others."""
+    return low + (high - low) * uniform(bits)

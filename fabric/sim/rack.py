@@ -14,6 +14,7 @@ from fabric.sim.faults import from_start
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life.passing import Passing, Whims
+from fabric.sim.noise import CleanNoise, Noise, real_noise
 from fabric.sim.phy.ports import Ports
 from fabric.sim.routing import Routing
 from fabric.sim.subnet.managers import SubnetManagers
@@ -116,7 +117,7 @@ class Rack:
     ufm: Ufm
     whims: Whims
     passing: Passing
-    noise_cv: float
+    noise: Noise
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
 
@@ -148,5 +149,5 @@ def rack(
         ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
-        noise_cv=mock.noise_cv,
+        noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import Fault
+from fabric.sim.hashing import mix64
 from fabric.sim.hosts.heat import SWING_S
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.site import Site
@@ -31,6 +32,19 @@ def test_one_transfer_in_fifty_dips(site: Site) -> None:
     left = [whims.left([PART], bits, 0.0) for bits in range(50_000)]
     assert set(left) == {0.5, 1.0}
     assert left.count(0.5) / len(left) == pytest.approx(1 / ONE_IN, rel=0.1)
+
+
+def test_an_erratic_part_is_slow_in_half_to_three_quarters_of_its_transfers(site: Site) -> None:
+    """How often is its own: another part has another number. A host's is felt by all of its RNICs, inside it, too."""
+    rates = []
+    for component in ("gpu001/mlx5_0", "gpu001/mlx5_0:port", "gpu001"):
+        whims = having(site, "erratic", 0.8, component)
+        inside = not component.endswith(":port")
+        left = [whims.left([PART], mix64(number), 0.0, inside=inside) for number in range(5_000)]
+        assert set(left) == {0.8, 1.0}
+        rates.append(left.count(0.8) / len(left))
+    assert all(0.48 < rate < 0.77 for rate in rates)
+    assert len({round(rate, 1) for rate in rates}) > 1
 
 
 def test_a_fading_part_has_lost_its_share_after_a_day(site: Site) -> None:

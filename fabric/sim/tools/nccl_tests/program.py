@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf, log2
 
 from fabric.model.topology import Gpu, Platform, Rnic
-from fabric.sim.hashing import noise_factor, text_hash, word
+from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
 from fabric.sim.hosts.site import Flow, Share, Site
@@ -480,12 +480,13 @@ class RunningCollective(Flow):
         gpus = plan.ranks.gpus
         average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)
+        hosts = {site.host.name for site, _, _ in self.shares}
         rows = []
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []
             for place in (0, 1):
-                noise = noise_factor(word(self.bits, 2 * number + place), self.rack.noise_cv)
+                noise = self.rack.noise.factor(self.bits, 2 * number + place, hosts)
                 time_us = job.time_us(plan, size, average_gbps) / noise
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))

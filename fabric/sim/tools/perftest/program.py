@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fabric.model.topology import Gpu
-from fabric.sim.hashing import noise_factor, text_hash, word
+from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Flow, Share, Site
@@ -172,7 +172,8 @@ class Transfer(Flow):
         """The last byte is there: both sides print the same row and end."""
         self.gone = True
         client, server, timeline = self.client, self.server, self.rack.timeline
-        row = self.row(noise_factor(word(client.bits, 0), self.rack.noise_cv))
+        hosts = [end.process.site.host.name for end in (client, server)]
+        row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
         queue_pairs = client.options.queue_pairs
         at_client = _addresses(client, queue_pairs)
         at_server = _addresses(server, queue_pairs)
@@ -297,15 +298,20 @@ class WriteBw:
         target = rack.hosts.reached(process.site, options.peer)
         server = None if target is None else target.servers.get(options.port)
         if target is None or not isinstance(server, Server) or not server.ready:
-            stderr = text.NO_SERVER % (options.peer, options.port)
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
+            self._refused(rack, process, side, at_s)
+            return
+        bits = rack.hosts.chance(process.site, self.hash)
+        if rack.noise.is_lost(bits):
+            self._refused(rack, process, side, at_s)
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
-        transfer = self.transfer(
-            rack, PairEnd(self.options, process, side, rack.hosts.chance(process.site, self.hash)), server.end()
-        )
+        transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server.end())
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
+
+    def _refused(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
+        stderr = text.NO_SERVER % (self.options.peer, self.options.port)
+        rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
 
 
 class Server:
