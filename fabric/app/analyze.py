@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from fabric.app.measured import tables_of
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -34,7 +35,7 @@ from fabric.runs.progress import not_begun, read_readmissions
 from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
-from fabric.runs.tables import write_measurements, write_samples
+from fabric.runs.tables import write_table
 
 
 def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
@@ -142,13 +143,13 @@ def concluded(past: PastRun) -> Verdict:
     return with_repairs(verdict, probes, old, back.times, back.began_s)
 
 
+@_without_collector()
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        measured = (m for result in run.results.values() for m in result.measurements)
-        write_measurements(path, measured)
-        write_samples(path)
+        for name, groups in tables_of(run).items():
+            write_table(path, name, groups)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
