@@ -224,13 +224,13 @@ def parts(run: ShownRun) -> pa.Table:
     columns = {
         "probe": (rows, [row.probe.probe_id for row in run.rows]),
         "part": (part, told),
-        "direction": (ways[at], _WAYS[:-1]),
+        "direction": (ways[at], _WAYS),
     }
     return table_of("parts", {name: _coded(*column) for name, column in columns.items()})
 
 
 _OWN = "\0"  # stands for the host of a probe; in no name
-_WAYS = ["tx", "rx", None]
+_WAYS = ("tx", "rx", None)
 
 
 def _patterns(run: ShownRun) -> tuple[list[int], list[list[tuple[str, str | None]]]]:
@@ -255,13 +255,14 @@ def _without(part: str, host: str | None) -> str:
     return f"{_OWN}{part[len(host) :]}" if host is not None and Part.of(part).host == host else part
 
 
-def _coded(codes: Numbers, texts: Sequence[str]) -> pa.DictionaryArray:
-    """A column of texts from where each stands among them; one that is beyond them is missing."""
+def _coded(codes: Numbers, texts: Sequence[str | None]) -> pa.DictionaryArray:
+    """A column of texts from where each stands among them; one text may stand in several places, None is missing."""
     import numpy as np
     import pyarrow as pa
 
-    where = codes.astype(np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(where, mask=where >= len(texts)), pa.array(texts, pa.string()))
+    known = {text: number for number, text in enumerate(one for one in dict.fromkeys(texts) if one is not None)}
+    where = np.array([-1 if text is None else known[text] for text in texts], np.int32)[codes]
+    return pa.DictionaryArray.from_arrays(pa.array(where, mask=where < 0), pa.array(list(known), pa.string()))
 
 
 def suspects(run: ShownRun, measured: pa.Table, incidence: pa.Table) -> pa.Table:

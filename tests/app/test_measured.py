@@ -37,9 +37,14 @@ def measured(run: ShownRun, values: Values, kind: str = "loopback") -> ShownRun:
         probe.probe_id: ProbeResult(probe.probe_id, 1, (number(probe, value),), None, "", float(at), at + 1.0)
         for at, (probe, (_, value)) in enumerate(zip(probes, values, strict=True))
     }
+    return replace(measured_as(run, probes), results=results)
+
+
+def measured_as(run: ShownRun, probes: Sequence[Probe]) -> ShownRun:
+    """With these probes instead, and no results."""
     verdicts = tuple(ProbeVerdict(probe.probe_id, Outcome.PASS, "") for probe in probes)
     verdict = replace(run.judged.verdict, probes=verdicts, suspects=())
-    return ShownRun(replace(run.judged, verdict=verdict), run.inventory, probes, results, run.document)
+    return ShownRun(replace(run.judged, verdict=verdict), run.inventory, probes, {}, run.document)
 
 
 def number(probe: Probe, value: float) -> Measurement:
@@ -120,6 +125,16 @@ def test_every_probe_passes_through_what_the_judge_looks_at(run: ShownRun) -> No
     topology = run.inventory.topology
     expected = [(row.probe.probe_id, *found) for row in run.rows for found in passes_through(row.probe, topology)]
     assert [tuple(row.values()) for row in parts(run).to_pylist()] == expected
+
+
+def test_a_part_has_one_name_whatever_passes_through_it(run: ShownRun) -> None:
+    """Inside its host or from another one."""
+    inside = next(row.probe for row in run.rows if row.probe.kind == "rnic_to_rnic")
+    between = replace(inside, probe_id="one/gpu001+gpu002/pair", kind="pairwise", hosts=("gpu001", "gpu002"))
+    table = parts(measured_as(run, [inside, between]))
+    names = table["part"].combine_chunks().dictionary.to_pylist()
+    assert len(set(names)) == len(names)
+    assert table["part"].to_pylist().count(f"{inside.hosts[0]}/{inside.params['rnic']}:port") == 2
 
 
 def test_a_pair_sends_through_one_port_and_receives_through_the_other(run: ShownRun) -> None:
