@@ -1,10 +1,10 @@
 """
 What a judged run measured, as tables (``runs.columns``): samples, the parts that each passed through, and suspects.
 
-What is normal for a sample is the median of all hosts for the same measurement in this run: repetitions and rounds
-count by their median and each host once, or a bad host that is measured again and again would be normal. What was
-measured while a fault was made on purpose is no part of it. Where several have something in common (a collective over
-all of them) nothing is normal.
+What is normal for a sample is the median of all hosts for the same measurement in this run (with the same values of a
+matrix): repetitions and rounds count by their median and each host once, or a bad host that is measured again and again
+would be normal. What was measured while a fault was made on purpose is no part of it. Where several have something in
+common (a collective over all of them) nothing is normal.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from fabric.model.probe import Measurement, Probe
 from fabric.model.repair import HostIdentity
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ONE_LINE, Suspect
+from fabric.model.verdict import ONE_LINE
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
+from fabric.runs.columns import TABLES
 from fabric.runs.run_document import read_identity
 from fabric.runs.tables import WallClock, changes, counters, table_of
 
@@ -78,7 +79,7 @@ def samples(run: ShownRun, clock: WallClock) -> pa.Table:
         "required_gbps": [row.verdict.limit_gbps if _is_largest(row, one) else None for row, one in pairs],
         "change": _in_force(changed, began_s, ended_s),
     }
-    columns["link_class"], likes = _alike(pairs, run.inventory.topology)
+    columns["link_class"], likes = _alike(pairs, run)
     on_purpose = _in_force([one for one in changed if one.change.is_fault], began_s, ended_s)
     normal = _normal(likes, columns["hosts"], np.where([one is None for one in on_purpose], gbps, np.nan))
     return table_of("samples", {**columns, "normal_gbps": normal, "share": gbps / normal})
@@ -132,10 +133,10 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _alike(
-    pairs: Sequence[tuple[Row, Measurement | None]], topology: Topology
-) -> tuple[list[str | None], list[int | None]]:
+def _alike(pairs: Sequence[tuple[Row, Measurement | None]], run: ShownRun) -> tuple[list[str | None], list[int | None]]:
     """Of each number the class of its path, and a code that like numbers share; None where they have no peers."""
+    topology = run.inventory.topology
+    wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
     codes: dict[Hashable, int] = {}
     layouts: dict[Hashable, tuple[str | None, Hashable]] = {}
     classes: list[str | None] = []
@@ -146,7 +147,7 @@ def _alike(
             layouts[layout] = link_class(row.probe, topology), _like(row.probe, topology)
         of_path, like = layouts[layout]
         classes.append(of_path)
-        key = like, one and one.metric, one and one.size_bytes
+        key = like, wheres.get(row.probe.phase), one and one.metric, one and one.size_bytes
         likes.append(None if like is None else codes.setdefault(key, len(codes)))
     return classes, likes
 
@@ -273,24 +274,25 @@ def suspects(run: ShownRun, measured: pa.Table, incidence: pa.Table) -> pa.Table
     frame = measured.select(["probe", "outcome", "gbps", "share", "normal_gbps", "began_s"]).to_pandas()
     frame = frame[frame["outcome"] != Outcome.SKIPPED.value]
     through = incidence.select(["probe", "part"]).to_pandas() if found else pd.DataFrame()
-    told = []
-    for one in found:
-        probes = {*one.probes, *through["probe"][through["part"] == one.component]}
-        told.append({**_loss(frame[frame["probe"].isin(probes)]), **_place(one, run.inventory.topology)})
     known: Mapping[str, HostIdentity] = {}
     with suppress(StoreError):  # without it no serial is known, and the rest stands
         known = (read_identity(Path(run.judged.path)) if found else None) or {}
-    columns = {
-        "part": [one.component for one in found],
-        "kind": [one.kind for one in found],
-        "outcome": [one.outcome.value for one in found],
-        "confidence": [one.confidence for one in found],
-        "rivals": [", ".join(one.ambiguous_with) or None for one in found],
-        "serial": [_serial(one, known) for one in found],
-        "next_step": [one.next_step or None for one in found],
-    }
-    more = ("loss", "worst_gbps", "normal_gbps", "rate", "since_s", "rack", "leaf_port")
-    return table_of("suspects", {**columns, **{name: [one.get(name) for one in told] for name in more}})
+    told: list[dict[str, Any]] = []
+    for one in found:
+        probes = {*one.probes, *through["probe"][through["part"] == one.component]}
+        told.append(
+            {
+                "part": one.component,
+                "kind": one.kind,
+                "outcome": one.outcome.value,
+                "confidence": one.confidence,
+                "rivals": ", ".join(one.ambiguous_with) or None,
+                "next_step": one.next_step or None,
+                **_loss(frame[frame["probe"].isin(probes)]),
+                **_place(Part.of(one.component), run.inventory.topology, known),
+            }
+        )
+    return table_of("suspects", {name: [one.get(name) for one in told] for name in TABLES["suspects"].names})
 
 
 def _loss(mine: pd.DataFrame) -> dict[str, float]:
@@ -308,19 +310,12 @@ def _loss(mine: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _place(suspect: Suspect, topology: Topology) -> dict[str, str | None]:
-    """The rack of its host, and the leaf at the other end of its RNIC's cable."""
-    part = Part.of(suspect.component)
+def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) -> dict[str, str | None]:
+    """The rack of its host, the leaf at the other end of its RNIC's cable, its serial number where that is known."""
     host = topology.hosts.get(part.host)
     if host is None:
         return {}
     rnic = host.platform.rnic_by_device.get(part.device)
     leaf = host.leaves[rnic.rail] if rnic is not None and rnic.rail < len(host.leaves) else None
-    return {"rack": host.rack, "leaf_port": leaf}
-
-
-def _serial(suspect: Suspect, known: Mapping[str, HostIdentity]) -> str | None:
-    """Of the part itself, where the run asked what was in its host."""
-    part = Part.of(suspect.component)
-    parts = known[part.host].by_part if part.host in known else {}
-    return parts[part.inside].serial if part.inside in parts else None
+    own = known[host.name].by_part.get(part.inside) if host.name in known else None
+    return {"rack": host.rack, "leaf_port": leaf, "serial": None if own is None else own.serial}

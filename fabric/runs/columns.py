@@ -12,88 +12,54 @@ from dataclasses import dataclass
 
 TEXT, NUMBER, WHOLE, TIME = "category", "float64", "Int64", "datetime64[us, UTC]"
 
-Columns = Mapping[str, tuple[str, str]]
-"""By name: the type, and the unit ("" where it has none)."""
+_MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us"}
+"""The unit of a number by the last word of its column's name, as everywhere."""
 
-_S, _GBPS, _WORD, _AT = (NUMBER, "s"), (NUMBER, "Gb/s"), (TEXT, ""), (TIME, "UTC")
+_OTHERS = {
+    "at": (TIME, "UTC"),
+    "round": (WHOLE, ""),
+    "repeat": (WHOLE, ""),
+    "size_bytes": (WHOLE, "bytes"),
+    "share": (NUMBER, "gbps / normal_gbps"),
+    "value": (NUMBER, "as unit says"),
+    "delta": (NUMBER, "as unit says"),
+    **dict.fromkeys(("confidence", "loss", "rate"), (NUMBER, "0 to 1")),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TableKind:
-    """One table: the *file* that it is written to, in a run's directory, and its columns in order."""
+    """One table: the *file* that it is written to, in a run's directory, and the *names* of its columns in order."""
 
     file: str
-    columns: Columns
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, str]]:
+        """By name: the type, and the unit ("" where it has none)."""
+        return {name: _column(name) for name in self.names}
+
+
+def _column(name: str) -> tuple[str, str]:
+    unit = _MEASURED.get(name.rpartition("_")[2])
+    return _OTHERS.get(name, (TEXT, "")) if unit is None else (NUMBER, unit)
+
+
+def _table(file: str, *names: str) -> TableKind:
+    return TableKind(file, tuple(name for words in names for name in words.split()))
 
 
 TABLES: Mapping[str, TableKind] = {
-    "samples": TableKind(
+    "samples": _table(
         "measurements.parquet",
-        {
-            "probe": _WORD,
-            "phase": _WORD,
-            "round": (WHOLE, ""),
-            "repeat": (WHOLE, ""),
-            "kind": _WORD,
-            "series": _WORD,
-            "link_class": _WORD,
-            "host": _WORD,
-            "peer_host": _WORD,
-            "hosts": _WORD,
-            "rnic": _WORD,
-            "peer_rnic": _WORD,
-            "endpoint": _WORD,
-            "op": _WORD,
-            "size_bytes": (WHOLE, "bytes"),
-            "began_s": _S,
-            "ended_s": _S,
-            "at": _AT,
-            "gbps": _GBPS,
-            "us": (NUMBER, "us"),
-            "required_gbps": _GBPS,
-            "normal_gbps": _GBPS,
-            "share": (NUMBER, "gbps / normal_gbps"),
-            "outcome": _WORD,
-            "reason": _WORD,
-            "failure": _WORD,
-            "change": _WORD,
-        },
+        "probe phase round repeat kind series link_class host peer_host hosts rnic peer_rnic endpoint op size_bytes",
+        "began_s ended_s at gbps us required_gbps normal_gbps share outcome reason failure change",
     ),
-    "parts": TableKind("parts.parquet", {"probe": _WORD, "part": _WORD, "direction": _WORD}),
-    "counters": TableKind(
-        "counters.parquet",
-        {
-            "at_s": _S,
-            "at": _AT,
-            "host": _WORD,
-            "part": _WORD,
-            "name": _WORD,
-            "value": (NUMBER, "as unit says"),
-            "unit": _WORD,
-            "delta": (NUMBER, "as unit says"),
-        },
-    ),
-    "changes": TableKind(
-        "changes.parquet",
-        {"change": _WORD, "phase": _WORD, "kind": _WORD, "part": _WORD, "state": _WORD, "at_s": _S, "at": _AT},
-    ),
-    "suspects": TableKind(
+    "parts": _table("parts.parquet", "probe part direction"),
+    "counters": _table("counters.parquet", "at_s at host part name value unit delta"),
+    "changes": _table("changes.parquet", "change phase kind part state at_s at"),
+    "suspects": _table(
         "suspects.parquet",
-        {
-            "part": _WORD,
-            "kind": _WORD,
-            "outcome": _WORD,
-            "confidence": (NUMBER, "0 to 1"),
-            "loss": (NUMBER, "0 to 1"),
-            "worst_gbps": _GBPS,
-            "normal_gbps": _GBPS,
-            "rate": (NUMBER, "0 to 1"),
-            "since_s": _S,
-            "rivals": _WORD,
-            "serial": _WORD,
-            "rack": _WORD,
-            "leaf_port": _WORD,
-            "next_step": _WORD,
-        },
+        "part kind outcome confidence loss worst_gbps normal_gbps rate since_s rivals serial rack leaf_port next_step",
     ),
 }
