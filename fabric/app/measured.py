@@ -10,7 +10,9 @@ common (a collective over all of them) nothing is normal.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,7 @@ from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
 from fabric.runs.columns import TABLES
 from fabric.runs.run_document import read_identity
-from fabric.runs.tables import WallClock, changes, counters, table_of
+from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,48 +43,61 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, Any]
 
 
-def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
-    """Every table of a judged run, by name, in groups of rows; what its counters tell is read as it is asked for."""
-    path = Path(run.judged.path)
-    clock = WallClock(path, run.judged.run_id)
-    measured, incidence = samples(run, clock), parts(run)
-    return {
-        "samples": [measured],
-        "parts": [incidence],
-        "counters": counters(path, clock),
-        "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
-        "suspects": [suspects(run, measured, incidence)],
-    }
-
+AT_ONCE = 5_000
+"""So many probes are made into rows at once: a bound on memory."""
 
 _REPETITION = re.compile(r"\.r([0-9]+)$")
 
 
-def samples(run: ShownRun, clock: WallClock) -> pa.Table:
+def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
+    """Every table of a judged run, by name, in groups of rows; those of parts and counters are made as asked for."""
+    path = Path(run.judged.path)
+    clock = WallClock(path, run.judged.run_id)
+    measured = list(samples(run, clock))
+    return {
+        "samples": measured,
+        "parts": parts(run),
+        "counters": counters(path, clock),
+        "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
+        "suspects": [suspects(run, measured)],
+    }
+
+
+def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
     """A row each number of each probe, in planned order; of a probe without any, one row that says why."""
+    likes, at = _Likes(run), 0
+    normal = _normal(run, likes)
+    for first in range(0, len(run.rows), AT_ONCE):
+        pairs = [(row, one) for row in run.rows[first : first + AT_ONCE] for one in _numbers(row)]
+        rows, numbers = [row for row, _ in pairs], [one for _, one in pairs]
+        began_s, ended_s = _times(rows)
+        gbps, usual = _values(numbers, BANDWIDTH_UNIT), normal[at : at + len(pairs)]
+        at += len(pairs)
+        columns = {
+            **_probe_columns(run, rows),
+            "link_class": [likes.path(row.probe) for row in rows],
+            "op": [one and one.metric for one in numbers],
+            "size_bytes": [one and one.size_bytes for one in numbers],
+            "began_s": began_s,
+            "ended_s": ended_s,
+            "at": clock.at(began_s),
+            "gbps": gbps,
+            "us": _values(numbers, LATENCY_UNIT),
+            "required_gbps": [row.verdict.limit_gbps if _is_largest(row, one) else None for row, one in pairs],
+            "normal_gbps": usual,
+            "share": gbps / usual,
+            "change": _in_force(run.judged.verdict.changes, began_s, ended_s),
+        }
+        yield table_of("samples", columns)
+
+
+def _times(rows: Sequence[Row]) -> Numbers:
+    """When each began, and ended; NaN where it did not run. As the history has them."""
     import numpy as np
 
-    pairs = [(row, one) for row in run.rows for one in _numbers(row)]
-    rows, numbers = [row for row, _ in pairs], [one for _, one in pairs]
-    times = [(np.nan, np.nan) if row.result is None else (row.result.started_s, row.result.ended_s) for row in rows]
-    began_s, ended_s = np.array(times, float).reshape(-1, 2).T.round(6)  # as its history has them
-    changed, gbps = run.judged.verdict.changes, _values(numbers, BANDWIDTH_UNIT)
-    columns = {
-        **_probe_columns(run, rows),
-        "op": [one and one.metric for one in numbers],
-        "size_bytes": [one and one.size_bytes for one in numbers],
-        "began_s": began_s,
-        "ended_s": ended_s,
-        "at": clock.at(began_s),
-        "gbps": gbps,
-        "us": _values(numbers, LATENCY_UNIT),
-        "required_gbps": [row.verdict.limit_gbps if _is_largest(row, one) else None for row, one in pairs],
-        "change": _in_force(changed, began_s, ended_s),
-    }
-    columns["link_class"], likes = _alike(pairs, run)
-    on_purpose = _in_force([one for one in changed if one.change.is_fault], began_s, ended_s)
-    normal = _normal(likes, columns["hosts"], np.where([one is None for one in on_purpose], gbps, np.nan))
-    return table_of("samples", {**columns, "normal_gbps": normal, "share": gbps / normal})
+    nothing = (np.nan, np.nan)
+    times = [nothing if row.result is None else (row.result.started_s, row.result.ended_s) for row in rows]
+    return np.array(times, float).reshape(-1, 2).T.round(6)
 
 
 def _numbers(row: Row) -> Sequence[Measurement | None]:
@@ -133,23 +148,41 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _alike(pairs: Sequence[tuple[Row, Measurement | None]], run: ShownRun) -> tuple[list[str | None], list[int | None]]:
-    """Of each number the class of its path, and a code that like numbers share; None where they have no peers."""
-    topology = run.inventory.topology
-    wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
-    codes: dict[Hashable, int] = {}
-    layouts: dict[Hashable, tuple[str | None, Hashable]] = {}
-    classes: list[str | None] = []
-    likes: list[int | None] = []
-    for row, one in pairs:
-        layout = _layout(row.probe, topology)
-        if layout not in layouts:
-            layouts[layout] = link_class(row.probe, topology), _like(row.probe, topology)
-        of_path, like = layouts[layout]
-        classes.append(of_path)
-        key = like, wheres.get(row.probe.phase), one and one.metric, one and one.size_bytes
-        likes.append(None if like is None else codes.setdefault(key, len(codes)))
-    return classes, likes
+class _Likes:
+    """Which numbers of a run are like each other: worked out once for all hosts of a make."""
+
+    def __init__(self, run: ShownRun) -> None:
+        self._topology = run.inventory.topology
+        self._wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
+        self._known: dict[Hashable, tuple[str | None, Hashable]] = {}
+        self._codes: dict[Hashable, int] = {}
+
+    def path(self, probe: Probe) -> str | None:
+        """The class of its path."""
+        return self._of(probe)[0]
+
+    def code(self, probe: Probe, one: Measurement | None) -> int:
+        """The same for numbers that are alike; below 0 for one that has no peers."""
+        like = self._of(probe)[1]
+        if one is None or like is None:
+            return -1
+        key = like, self._wheres.get(probe.phase), one.metric, one.size_bytes
+        return self._codes.setdefault(key, len(self._codes))
+
+    def _of(self, probe: Probe) -> tuple[str | None, Hashable]:
+        layout = _layout(probe, self._topology)
+        if layout not in self._known:
+            path, like = link_class(probe, self._topology), None
+            if probe.kind in PEER_KINDS | ONE_LINE:
+                make = self._topology.hosts[probe.hosts[0]].platform.name
+                like = (_what(probe), make, path, line_rate_gbps(probe, self._topology))
+            self._known[layout] = path, like
+        return self._known[layout]
+
+
+def _what(probe: Probe) -> str:
+    """What it measures: the last part of its id, without the repetition."""
+    return _REPETITION.sub("", probe.probe_id.rpartition("/")[2])
 
 
 def _layout(probe: Probe, topology: Topology) -> Hashable:
@@ -158,23 +191,25 @@ def _layout(probe: Probe, topology: Topology) -> Hashable:
     return id(probe.params), host.leaves, probe.hosts if len(probe.hosts) > 1 else host.platform.name
 
 
-def _like(probe: Probe, topology: Topology) -> Hashable:
-    """What peers share, but for the quantity; None where there are none."""
-    if probe.kind not in PEER_KINDS | ONE_LINE:
-        return None
-    what = _REPETITION.sub("", probe.probe_id.rpartition("/")[2])
-    make = topology.hosts[probe.hosts[0]].platform.name
-    return what, make, link_class(probe, topology), line_rate_gbps(probe, topology)
-
-
-def _normal(likes: Sequence[int | None], hosts: Sequence[str], gbps: Numbers) -> Numbers:
-    """The median over the hosts of the hosts' medians, for each number; NaN where it has no peers."""
+def _normal(run: ShownRun, likes: _Likes) -> Numbers:
+    """The median over the hosts of the hosts' medians, for each number in order; NaN where it has no peers."""
+    import numpy as np
     import pandas as pd
 
-    found = pd.DataFrame({"like": pd.array(likes, "Int64"), "hosts": hosts, "gbps": gbps})
-    of_host = found[found["gbps"] > 0].groupby(["like", "hosts"])["gbps"].median()
-    of_like: Numbers = found["like"].map(of_host.groupby("like").median()).to_numpy(float, na_value=float("nan"))
-    return of_like
+    faults = [one for one in run.judged.verdict.changes if one.change.is_fault]
+    quiet = np.array([one is None for one in _in_force(faults, *_times(run.rows))], bool)
+    hosts: dict[tuple[str, ...], int] = {}
+    like, host, gbps = array("i"), array("i"), array("d")
+    for row, undisturbed in zip(run.rows, quiet.tolist(), strict=True):
+        for one in _numbers(row):
+            like.append(likes.code(row.probe, one))
+            host.append(hosts.setdefault(row.probe.hosts, len(hosts)))
+            gbps.append(one.value if undisturbed and one is not None else np.nan)
+    found = pd.DataFrame({"like": like, "host": host, "gbps": gbps})
+    usable = found[(found["like"] >= 0) & (found["gbps"] > 0)]
+    of_like = usable.groupby(["like", "host"])["gbps"].median().groupby("like").median()
+    normal: Numbers = found["like"].map(of_like).to_numpy(float)
+    return normal
 
 
 def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Numbers) -> list[str | None]:
@@ -201,85 +236,54 @@ def passes_through(probe: Probe, topology: Topology) -> Iterator[tuple[str, str 
         yield part.name, ways.get(part.name.removesuffix(":port"))
 
 
-def parts(run: ShownRun) -> pa.Table:
+def parts(run: ShownRun) -> Iterator[pa.Table]:
     """A row each part that a probe passes through, in the order of the probes."""
-    import numpy as np
-
-    names = [row.probe.hosts[0] for row in run.rows]
-    which, patterns = _patterns(run)
-    texts = list(dict.fromkeys(text for pattern in patterns for text, _ in pattern))
-    place = {text: number for number, text in enumerate(texts)}
-    flat = np.array([place[text] for pattern in patterns for text, _ in pattern], int)
-    ways = np.array([_WAYS.index(way) for pattern in patterns for _, way in pattern], int)
-    lengths = np.array([len(pattern) for pattern in patterns], int)
-    counts = lengths[which]
-    rows = np.repeat(np.arange(len(which)), counts)
-    step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = np.repeat((np.cumsum(lengths) - lengths)[which], counts) + step
-    hosts = list(dict.fromkeys(names))
-    code = {name: number for number, name in enumerate(hosts)}
-    own = np.array([_OWN in text for text in texts], bool)[flat[at]]
-    host = np.where(own, np.array([code[name] for name in names], int)[rows], 0)
-    pairs, part = np.unique(host * len(texts) + flat[at], return_inverse=True)
-    told = [texts[pair % len(texts)].replace(_OWN, hosts[pair // len(texts)]) for pair in pairs.tolist()]
-    columns = {
-        "probe": (rows, [row.probe.probe_id for row in run.rows]),
-        "part": (part, told),
-        "direction": (ways[at], _WAYS),
-    }
-    return table_of("parts", {name: _coded(*column) for name, column in columns.items()})
+    topology = run.inventory.topology
+    layouts: dict[Hashable, list[tuple[str, str | None]]] = {}
+    for first in range(0, len(run.rows), AT_ONCE):
+        found = [
+            (row.probe.probe_id, part, way)
+            for row in run.rows[first : first + AT_ONCE]
+            for part, way in _passed(row.probe, topology, layouts)
+        ]
+        columns = zip(*found, strict=True) if found else ((), (), ())
+        yield table_of("parts", dict(zip(TABLES["parts"].names, columns, strict=True)))
 
 
 _OWN = "\0"  # stands for the host of a probe; in no name
-_WAYS = ("tx", "rx", None)
 
 
-def _patterns(run: ShownRun) -> tuple[list[int], list[list[tuple[str, str | None]]]]:
-    """Which pattern each probe has, and of each what it passes through: worked out once for all hosts of a make."""
-    topology = run.inventory.topology
-    places: dict[Hashable, int] = {}
-    which: list[int] = []
-    patterns: list[list[tuple[str, str | None]]] = []
-    for row in run.rows:
-        layout = _layout(row.probe, topology)
-        if layout not in places:
-            places[layout] = len(patterns)
-            host = row.probe.hosts[0] if len(row.probe.hosts) == 1 else None
-            found = passes_through(row.probe, topology)
-            patterns.append([(_without(name, host), way) for name, way in found])
-        which.append(places[layout])
-    return which, patterns
+def _passed(
+    probe: Probe, topology: Topology, layouts: dict[Hashable, list[tuple[str, str | None]]]
+) -> Iterable[tuple[str, str | None]]:
+    """As ``passes_through``, worked out once for all hosts of a make."""
+    name, *others = probe.hosts
+    if others:
+        return passes_through(probe, topology)
+    layout = _layout(probe, topology)
+    if layout not in layouts:
+        found = passes_through(probe, topology)
+        layouts[layout] = [
+            (_OWN + part[len(name) :] if Part.of(part).host == name else part, way) for part, way in found
+        ]
+    return [(part.replace(_OWN, name), way) for part, way in layouts[layout]]
 
 
-def _without(part: str, host: str | None) -> str:
-    """A part of any host of the make."""
-    return f"{_OWN}{part[len(host) :]}" if host is not None and Part.of(part).host == host else part
-
-
-def _coded(codes: Numbers, texts: Sequence[str | None]) -> pa.DictionaryArray:
-    """A column of texts from where each stands among them; one text may stand in several places, None is missing."""
-    import numpy as np
-    import pyarrow as pa
-
-    known = {text: number for number, text in enumerate(one for one in dict.fromkeys(texts) if one is not None)}
-    where = np.array([-1 if text is None else known[text] for text in texts], np.int32)[codes]
-    return pa.DictionaryArray.from_arrays(pa.array(where, mask=where < 0), pa.array(list(known), pa.string()))
-
-
-def suspects(run: ShownRun, measured: pa.Table, incidence: pa.Table) -> pa.Table:
+def suspects(run: ShownRun, measured: Sequence[pa.Table]) -> pa.Table:
     """A row each suspect, with what its samples say: those through the part, and those that accuse it."""
-    import pandas as pd
-
-    found = run.judged.verdict.suspects
-    frame = measured.select(["probe", "outcome", "gbps", "share", "normal_gbps", "began_s"]).to_pandas()
-    frame = frame[frame["outcome"] != Outcome.SKIPPED.value]
-    through = incidence.select(["probe", "part"]).to_pandas() if found else pd.DataFrame()
+    found, topology = run.judged.verdict.suspects, run.inventory.topology
+    probes = {one.component: set(one.probes) for one in found}
+    layouts: dict[Hashable, list[tuple[str, str | None]]] = {}
+    for row in run.rows if found else ():
+        for part, _ in _passed(row.probe, topology, layouts):
+            if part in probes:
+                probes[part].add(row.probe.probe_id)
+    frame = _only(measured, set().union(*probes.values()))
     known: Mapping[str, HostIdentity] = {}
     with suppress(StoreError):  # without it no serial is known, and the rest stands
         known = (read_identity(Path(run.judged.path)) if found else None) or {}
     told: list[dict[str, Any]] = []
     for one in found:
-        probes = {*one.probes, *through["probe"][through["part"] == one.component]}
         told.append(
             {
                 "part": one.component,
@@ -288,11 +292,22 @@ def suspects(run: ShownRun, measured: pa.Table, incidence: pa.Table) -> pa.Table
                 "confidence": one.confidence,
                 "rivals": ", ".join(one.ambiguous_with) or None,
                 "next_step": one.next_step or None,
-                **_loss(frame[frame["probe"].isin(probes)]),
-                **_place(Part.of(one.component), run.inventory.topology, known),
+                **_loss(frame[frame["probe"].isin(probes[one.component])]),
+                **_place(Part.of(one.component), topology, known),
             }
         )
     return table_of("suspects", {name: [one.get(name) for one in told] for name in TABLES["suspects"].names})
+
+
+def _only(measured: Sequence[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
+    """The samples of these probes that were not skipped."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(sorted(probes), pa.string())
+    kept = [one.filter(pc.is_in(one["probe"].cast(pa.string()), wanted)) for one in measured]
+    frame = pa.concat_tables(kept or [schema_of("samples").empty_table()]).to_pandas()
+    return frame[frame["outcome"] != Outcome.SKIPPED.value]
 
 
 def _loss(mine: pd.DataFrame) -> dict[str, float]:

@@ -80,6 +80,17 @@ def test_tables_that_are_not_there_are_made_again_and_kept(path: Path, copy: Pat
     assert (copy / "verdict.json").read_bytes() == verdict
 
 
+def test_rows_made_and_written_in_groups_are_one_table(path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group has texts of its own."""
+    (copy / TABLES["parts"].file).unlink()
+    monkeypatch.setattr("fabric.app.measured.AT_ONCE", 7)
+    made, kept, before = fabric.load(copy), fabric.load(copy), fabric.load(path)
+    for name in TABLES:
+        expected = getattr(before, name).astype(object)
+        for run in (made, kept):
+            pd.testing.assert_frame_equal(getattr(run, name).astype(object), expected)
+
+
 def test_a_run_whose_verdict_is_old_is_read_as_far_as_it_came(copy: Path) -> None:
     """It goes on, or was killed: nothing is written beside it."""
     lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)

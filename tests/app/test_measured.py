@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from fabric.app.analyze import reopened
@@ -55,9 +56,17 @@ def clock(run: ShownRun) -> WallClock:
     return WallClock(Path(run.judged.path), run.judged.run_id)
 
 
+def whole(groups: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables(groups)
+
+
+def table_of(run: ShownRun) -> pa.Table:
+    return whole(samples(run, clock(run)))
+
+
 def shares(run: ShownRun) -> Mapping[str, float | None]:
     """By probe."""
-    table = samples(run, clock(run))
+    table = table_of(run)
     return dict(zip(table["probe"].to_pylist(), table["share"].to_pylist(), strict=True))
 
 
@@ -89,12 +98,12 @@ def test_repetitions_count_by_their_median_and_each_host_once(run: ShownRun) -> 
 
 def test_a_pair_is_of_both_of_its_hosts(run: ShownRun) -> None:
     values = [("gpu001+gpu002/pair", 100.0), ("gpu003+gpu004/pair", 100.0), ("gpu002+gpu003/pair", 60.0)]
-    table = samples(measured(run, values, kind="pairwise"), clock(run)).to_pylist()
+    table = table_of(measured(run, values, kind="pairwise")).to_pylist()
     assert [(row["host"], row["peer_host"], row["share"]) for row in table][2] == ("gpu002", "gpu003", 0.6)
 
 
 def test_a_collective_of_many_is_of_no_host_alone(run: ShownRun) -> None:
-    (row,) = samples(measured(run, [("gpu001+gpu002+gpu003/all", 9.0)], "group_all_reduce"), clock(run)).to_pylist()
+    (row,) = table_of(measured(run, [("gpu001+gpu002+gpu003/all", 9.0)], "group_all_reduce")).to_pylist()
     assert (row["host"], row["peer_host"], row["hosts"]) == (None, None, "gpu[001-003]")
 
 
@@ -105,7 +114,7 @@ def test_what_was_measured_during_a_fault_is_no_part_of_what_is_normal(tmp_path:
     made = measured(run, [("gpu001/probe", 100.0), ("gpu002/probe", 50.0), ("gpu003/probe", 50.0)])
     during = (ChangeResult(fault, "reverted", windows=(Window(1.0, 3.0),)),)
     made = replace(made, judged=replace(made.judged, verdict=replace(made.judged.verdict, changes=during)))
-    table = samples(made, clock(run)).to_pylist()
+    table = table_of(made).to_pylist()
     assert [row["change"] for row in table] == [None, fault.change_id, fault.change_id]
     assert [row["normal_gbps"] for row in table] == [100.0, 100.0, 100.0]
 
@@ -116,7 +125,7 @@ def test_a_probe_without_a_number_has_a_row_that_says_why(run: ShownRun) -> None
     verdicts = (*made.judged.verdict.probes[:2], named)
     judged = replace(made.judged, verdict=replace(made.judged.verdict, probes=verdicts))
     results = {name: one for name, one in made.results.items() if name != named.probe_id}
-    row = samples(replace(made, judged=judged, results=results), clock(run)).to_pylist()[-1]
+    row = table_of(replace(made, judged=judged, results=results)).to_pylist()[-1]
     assert (row["outcome"], row["reason"], row["gbps"], row["at"]) == ("error", "no answer", None, None)
 
 
@@ -124,15 +133,15 @@ def test_every_probe_passes_through_what_the_judge_looks_at(run: ShownRun) -> No
     """Worked out once for all hosts of a make, and the same as for each of them."""
     topology = run.inventory.topology
     expected = [(row.probe.probe_id, *found) for row in run.rows for found in passes_through(row.probe, topology)]
-    assert [tuple(row.values()) for row in parts(run).to_pylist()] == expected
+    assert [tuple(row.values()) for row in whole(parts(run)).to_pylist()] == expected
 
 
 def test_a_part_has_one_name_whatever_passes_through_it(run: ShownRun) -> None:
     """Inside its host or from another one."""
     inside = next(row.probe for row in run.rows if row.probe.kind == "rnic_to_rnic")
     between = replace(inside, probe_id="one/gpu001+gpu002/pair", kind="pairwise", hosts=("gpu001", "gpu002"))
-    table = parts(measured_as(run, [inside, between]))
-    names = table["part"].combine_chunks().dictionary.to_pylist()
+    table = whole(parts(measured_as(run, [inside, between])))
+    names = table["part"].unify_dictionaries().combine_chunks().dictionary.to_pylist()
     assert len(set(names)) == len(names)
     assert table["part"].to_pylist().count(f"{inside.hosts[0]}/{inside.params['rnic']}:port") == 2
 
@@ -162,7 +171,7 @@ def test_no_more_is_asked_of_the_judge_than_there_are_kinds_of_host(run: ShownRu
         asked.clear()
         topology = replace(run.inventory.topology, hosts=Counted(run.inventory.topology.hosts))
         shown = ShownRun(run.judged, replace(run.inventory, topology=topology), probes, run.results, run.document)
-        parts(shown)
+        list(parts(shown))
         return len(asked)
 
     few, many = of(one), of([row.probe for row in inside])
@@ -170,8 +179,8 @@ def test_no_more_is_asked_of_the_judge_than_there_are_kinds_of_host(run: ShownRu
 
 
 def test_a_suspect_says_how_much_it_loses_and_since_when(run: ShownRun) -> None:
-    table, incidence = samples(run, clock(run)), parts(run)
-    row = suspects(run, table, incidence).to_pylist()[0]
+    table = table_of(run)
+    row = suspects(run, [table]).to_pylist()[0]
     assert (row["part"], row["kind"], row["outcome"], row["leaf_port"]) == (
         "gpu002/mlx5_3",
         "rnic",
