@@ -238,46 +238,43 @@ def passes_through(probe: Probe, topology: Topology) -> Iterator[tuple[str, str 
 
 def parts(run: ShownRun) -> Iterator[pa.Table]:
     """A row each part that a probe passes through, in the order of the probes."""
-    topology = run.inventory.topology
-    layouts: dict[Hashable, list[tuple[str, str | None]]] = {}
+    layouts: dict[Hashable, _Passed] = {}
     for first in range(0, len(run.rows), AT_ONCE):
-        found = [
-            (row.probe.probe_id, part, way)
-            for row in run.rows[first : first + AT_ONCE]
-            for part, way in _passed(row.probe, topology, layouts)
-        ]
-        columns = zip(*found, strict=True) if found else ((), (), ())
-        yield table_of("parts", dict(zip(TABLES["parts"].names, columns, strict=True)))
+        columns: dict[str, list[str | None]] = {name: [] for name in TABLES["parts"].names}
+        for row in run.rows[first : first + AT_ONCE]:
+            names, ways = _passed(row.probe, run.inventory.topology, layouts)
+            columns["probe"] += [row.probe.probe_id] * len(names)
+            columns["part"] += names
+            columns["direction"] += ways
+        yield table_of("parts", columns)
 
 
+_Passed = tuple[Sequence[str], Sequence[str | None]]  # parts, and the way through each
 _OWN = "\0"  # stands for the host of a probe; in no name
 
 
-def _passed(
-    probe: Probe, topology: Topology, layouts: dict[Hashable, list[tuple[str, str | None]]]
-) -> Iterable[tuple[str, str | None]]:
+def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) -> _Passed:
     """As ``passes_through``, worked out once for all hosts of a make."""
     name, *others = probe.hosts
-    if others:
-        return passes_through(probe, topology)
     layout = _layout(probe, topology)
-    if layout not in layouts:
-        found = passes_through(probe, topology)
-        layouts[layout] = [
-            (_OWN + part[len(name) :] if Part.of(part).host == name else part, way) for part, way in found
-        ]
-    return [(part.replace(_OWN, name), way) for part, way in layouts[layout]]
+    found = layouts.get(layout)
+    if found is None:
+        told = dict(passes_through(probe, topology))
+        parts = [_OWN + part[len(name) :] if Part.of(part).host == name else part for part in told]
+        found = parts, tuple(told.values())
+        if not others:
+            layouts[layout] = found
+    return [part.replace(_OWN, name) for part in found[0]], found[1]
 
 
 def suspects(run: ShownRun, measured: Sequence[pa.Table]) -> pa.Table:
     """A row each suspect, with what its samples say: those through the part, and those that accuse it."""
     found, topology = run.judged.verdict.suspects, run.inventory.topology
     probes = {one.component: set(one.probes) for one in found}
-    layouts: dict[Hashable, list[tuple[str, str | None]]] = {}
+    layouts: dict[Hashable, _Passed] = {}
     for row in run.rows if found else ():
-        for part, _ in _passed(row.probe, topology, layouts):
-            if part in probes:
-                probes[part].add(row.probe.probe_id)
+        for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
+            probes[part].add(row.probe.probe_id)
     frame = _only(measured, set().union(*probes.values()))
     known: Mapping[str, HostIdentity] = {}
     with suppress(StoreError):  # without it no serial is known, and the rest stands
