@@ -21,6 +21,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.derived import write_reports
+from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
@@ -148,8 +149,18 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        for name, groups in tables_of(run).items():
-            write_table(path, name, groups)
+        _write_tables(run, path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
+
+
+def _write_tables(run: ShownRun, path: Path) -> None:
+    """A defect in one is said on standard error, as of a report: a table must not cost a verdict."""
+    try:
+        for name, groups in tables_of(run).items():
+            write_table(path, name, groups)
+    except (OSError, MemoryError, StoreError):
+        raise
+    except Exception as exc:  # noqa: BLE001 - see above
+        warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))

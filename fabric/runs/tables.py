@@ -173,9 +173,9 @@ def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
             "host": [one.host for one in readings],
             "part": [f"{one.host}/{one.part}" for one in readings],
             "name": [one.name for one in readings],
-            "value": values,
+            "value": [None if value is None else float(value) for value in values],  # a counter may be beyond 2^53
             "unit": [unit_of(one.name) for one in readings],
-            "delta": deltas,
+            "delta": [None if delta is None else float(delta) for delta in deltas],
         }
         yield table_of("counters", columns)
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import fabric
+from fabric.app.analyze import analyze
 from fabric.app.frames import Run
 from fabric.errors import ConfigError
 from fabric.runs.columns import TABLES
@@ -99,6 +100,28 @@ def test_a_run_whose_verdict_is_old_is_read_as_far_as_it_came(copy: Path) -> Non
     samples = fabric.load(copy).samples
     assert samples.gbps.isna().any()
     assert {file.name: file.stat().st_mtime_ns for file in copy.iterdir()} == files
+
+
+def test_a_defect_in_a_table_does_not_cost_the_verdict(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("no such column")
+
+    (copy / "verdict.json").unlink()
+    monkeypatch.setattr("fabric.app.analyze.tables_of", broken)
+    analyze(copy, rewrite=True)
+    assert (copy / "verdict.json").is_file()
+    assert "tables could not be made: ValueError: no such column" in capsys.readouterr().err
+
+
+def test_a_run_that_was_killed_at_once_has_rows_without_numbers(copy: Path) -> None:
+    (copy / "events.jsonl").write_bytes(b"")
+    (copy / "verdict.json").unlink()
+    samples = fabric.load(copy).samples
+    assert samples.gbps.isna().all()
+    assert samples["at"].isna().all()
+    assert set(samples.outcome) == {"inconclusive"}
 
 
 def test_importing_fabric_is_light() -> None:

@@ -76,6 +76,15 @@ def test_counters_have_a_row_a_change_with_what_it_grew_by(tmp_path: Path) -> No
     assert table.to_pylist()[0]["at"] == datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def test_a_counter_beyond_what_a_number_holds_exactly_is_read_all_the_same(tmp_path: Path) -> None:
+    history(tmp_path, ("run_started", 0.0, {}))
+    log = SampleLog(tmp_path / FILE, 10.0)
+    log.add("gpu001", 0.0, KEYS[:1], [2**53 + 1])
+    log.close()
+    (table,) = counters(tmp_path, WallClock(tmp_path, "20260101-000000"))
+    assert table["value"].to_pylist() == [2.0**53]
+
+
 def test_nothing_sampled_is_no_row(tmp_path: Path) -> None:
     assert list(counters(tmp_path, WallClock(tmp_path, "20260101-000000"))) == []
 
