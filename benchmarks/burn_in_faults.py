@@ -6,12 +6,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from math import comb
-from pathlib import Path
 from random import Random
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
+from fabric import load
 from fabric.judge.course.over_time import ALPHA
 from fabric.judge.course.shapes import LEAST_DIPS
 from fabric.model.inventory import Fault, Inventory, TimedFault
@@ -106,11 +103,11 @@ def missed(judged: JudgedRun, one: Planted, faults: list[Planted], inventory: In
     followed = [line for line in judged.verdict.reasons if line.startswith(f"note: {one.components[0]}: ")]
     if any(AGAIN.search(line) for line in followed):
         return f"measured again, and not named: {followed[0].partition(': ')[2]}"
-    table = pq.read_table(Path(judged.path) / "measurements.parquet", columns=["probe_id", "value"])
-    table = table.filter(pc.match_substring(table["probe_id"], "/pairwise."))
+    samples = load(judged.path).samples
+    pairs = samples[samples.kind == "pairwise"]
     host, _, device = one.components[0].partition("/")
-    mine = pc.match_substring_regex(table["probe_id"], rf"[/+]{host}[/+].*\.{device}\.")
-    least = DIPPED * pc.approximate_median(table["value"]).as_py()
+    mine = pairs[((pairs.host == host) | (pairs.peer_host == host)) & (pairs.rnic == device)]
+    least = DIPPED * pairs.gbps.median()
     rail = inventory.topology.hosts[host].platform.rnic_by_device[device].rail
     others = {name for other in faults if other is not one for name in other.components}
     doubtful = {
@@ -118,8 +115,8 @@ def missed(judged: JudgedRun, one: Planted, faults: list[Planted], inventory: In
         for name, known in inventory.topology.hosts.items()
         if name != host and (any(is_of(part, (name,)) for part in others) or is_leaf(others, known.leaves[rail]))
     }
-    own = [row for row in table.filter(mine).to_pylist() if doubtful.isdisjoint(ends_of(row["probe_id"]))]
-    dips = sum(row["value"] < least for row in own)
+    own = mine[~mine.host.isin(doubtful) & ~mine.peer_host.isin(doubtful)]
+    dips = sum(own.gbps < least)
     return "MISSED" if dips >= LEAST_DIPS else f"too few dips: {dips} in {len(own)} probes, {LEAST_DIPS} needed"
 
 
@@ -127,9 +124,9 @@ def otherwise(judged: JudgedRun, one: Planted, lines: list[str], inventory: Inve
     """Named as something else, or named as dips because too little was measured for the rule to see a step."""
     if STEP not in one.words or not any(word in line for line in lines for word in DIPS):
         return "named as something else"
-    table = pq.read_table(Path(judged.path) / "measurements.parquet", columns=["probe_id"])
-    ids = pc.unique(table.filter(pc.match_substring(table["probe_id"], one.components[0]))["probe_id"]).to_pylist()
-    kinds = Counter(name.rpartition("/")[2] for name in ids if "/pairwise." not in name)
+    samples = load(judged.path).samples
+    probes = {name for name in samples.probe[samples.kind != "pairwise"] if one.components[0] in name}
+    kinds = Counter(name.rpartition("/")[2] for name in probes)
     most, least = max(kinds.values()), least_for_step(len(inventory.topology.hosts))
     return "named as something else" if most >= least else f"named as dips: {most} probes a kind, a step needs {least}"
 
@@ -142,11 +139,6 @@ def least_for_step(tracks: int) -> int:
 def is_leaf(components: set[str], leaf: str) -> bool:
     """Whether one of the components is this leaf's uplinks, or a cable of it."""
     return any(part.startswith((f"{leaf}:", f"{leaf}--")) for part in components)
-
-
-def ends_of(probe_id: str) -> list[str]:
-    """The hosts of a pair test, by its id: ``soak-r1/gpu001+gpu002/pairwise.mlx5_0.t1``."""
-    return probe_id.split("/")[1].split("+")
 
 
 def score(judged: JudgedRun, faults: list[Planted], inventory: Inventory) -> dict[str, tuple[str, list[str]]]:

@@ -30,6 +30,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from fabric.runs.columns import TABLES
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 20.0
 MOST_RSS = 300 * 10**6
@@ -55,8 +57,7 @@ PROBE = "before/2-hosts/tor_all_reduce.r1"
 
 _DERIVED = (
     "verdict.json",
-    "measurements.parquet",
-    "samples.parquet",
+    *(table.file for table in TABLES.values()),
     "report.html",
     "junit.xml",
     "metrics.prom",
@@ -69,7 +70,7 @@ _DERIVED = (
     "certificate.json.sig",
 )
 _SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.jsonl", "identity.json", "STOP", "READMIT")
-_WRITTEN = ("verdict.json", "report.html", "measurements.parquet", "samples.parquet")
+_WRITTEN = ("verdict.json", "report.html", *(table.file for table in TABLES.values()))
 _TEMPORARY = tuple(f".{name}.tmp" for name in _WRITTEN)
 _RAW = ("raw", "raw/before", "raw/before/2-hosts.out", "raw/during/2-hosts.out")
 _SHARED = (
@@ -234,6 +235,7 @@ def _burden(case: Case, often: dict[tuple[str, str], int]) -> float:
 COMMAND = """\
 import atexit
 from pathlib import Path
+from fabric.runs.columns import TABLES
 from fabric.cli.main import run
 atexit.register(lambda: Path("peak").write_text(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]))
 run()

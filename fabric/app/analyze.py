@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from fabric.app.measured import tables_of
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -20,6 +21,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.derived import write_reports
+from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
@@ -34,7 +36,7 @@ from fabric.runs.progress import not_begun, read_readmissions
 from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
-from fabric.runs.tables import write_measurements, write_samples
+from fabric.runs.tables import write_table
 
 
 def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
@@ -142,13 +144,23 @@ def concluded(past: PastRun) -> Verdict:
     return with_repairs(verdict, probes, old, back.times, back.began_s)
 
 
+@_without_collector()
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        measured = (m for result in run.results.values() for m in result.measurements)
-        write_measurements(path, measured)
-        write_samples(path)
+        _write_tables(run, path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
+
+
+def _write_tables(run: ShownRun, path: Path) -> None:
+    """A defect in one is said on standard error, as of a report: a table must not cost a verdict."""
+    try:
+        for name, groups in tables_of(run).items():
+            write_table(path, name, groups)
+    except (OSError, MemoryError, StoreError):
+        raise
+    except Exception as exc:  # noqa: BLE001 - see above
+        warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))

@@ -12,20 +12,22 @@ from typing import Any
 
 import orjson
 
+from fabric.app.frames import Shares, shares_of
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
-from fabric.probes.kinds import PEER_KINDS
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
-from fabric.runs import run_document, tables
+from fabric.runs import run_document
+from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import read_plain, why_not_plain
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
+from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
 
-_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, tables.MEASUREMENTS: tables.MOST_BYTES}
+_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
@@ -56,7 +58,7 @@ class _Suspected:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A run as its verdict tells it; *apart*: what of it has no peers."""
+    """A run as its verdict tells it."""
 
     path: Path
     run_id: str
@@ -64,7 +66,6 @@ class _Judged:
     backend: str
     outcome: str
     hosts: tuple[str, ...]
-    apart: tables.Apart
     bad: tuple[_Bad, ...]
     suspects: tuple[_Suspected, ...]
 
@@ -118,7 +119,7 @@ def _judged(path: Path) -> _Judged | None:
         name = "run.json"
         asked = orjson.loads(read_plain(path / name, run_document.MOST_BYTES)).get("asked", {}).get("scenario", {})
         words = told["run_id"], told["scenario"], told["backend"], told["outcome"]
-        return _Judged(path, *words, tuple(asked.get("hosts", ())), _apart(asked), bad, suspects)
+        return _Judged(path, *words, tuple(asked.get("hosts", ())), bad, suspects)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
@@ -135,16 +136,6 @@ def _bad(entry: dict[str, Any]) -> _Bad:
 
 def _suspected(entry: dict[str, Any]) -> _Suspected:
     return _Suspected(entry["component"], entry["kind"], entry["outcome"], tuple(entry["hosts"]))
-
-
-def _apart(asked: dict[str, Any]) -> tables.Apart:
-    """What of a scenario has no peers; evidence (``again``) is of any kind, and repeated one by one."""
-    return frozenset(
-        (phase["name"], probe["name"])
-        for phase in asked.get("phases", ())
-        for kind, probe in phase["probes"]
-        if kind not in PEER_KINDS and kind != "again"
-    )
 
 
 def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
@@ -176,9 +167,8 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
         return [_line(run, None, {}) for run in judged]
     part = Part.of(component)
     with_host = [run for run in judged if part.host in run.hosts]
-    found = tables.shares_of(part.host, [(run.path, run.apart) for run in with_host])
-    _refuse_unknown(judged, component, hosts, {name for one in found for name in one}, results)
-    measured = {run.path: one for run, one in zip(with_host, found, strict=True)}
+    measured = {run.path: shares_of(part.host, run.path) for run in with_host}
+    _refuse_unknown(judged, component, hosts, {name for one in measured.values() for name in one}, results)
     return [
         _line(run, part, measured.get(run.path, {}))
         for run in judged
@@ -186,7 +176,7 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
     ]
 
 
-def _line(run: _Judged, part: Part | None, measured: tables.Shares) -> RunLine:
+def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
     failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -127,7 +128,8 @@ def resume(
             fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
             for change_id in _not_told(path):
                 directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
-            directory.events.append("resumed", at_s, {**fields, "cut_bytes": directory.events.cut_bytes})
+            fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
+            directory.events.append("resumed", at_s, fields)
             directory.flush()
         except FabricError:
             directory.events.abandon()

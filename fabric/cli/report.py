@@ -63,8 +63,10 @@ def report_command(
 
         print_lines(line.expandtabs() for line in raw_output(runs[0], probe).splitlines())
         return 0
-    if as_csv or push is not None or html or open_it:
-        return _made(runs[0], as_csv=as_csv, push=push, open_it=open_it)
+    if as_csv:
+        return _print_csv(runs[0])
+    if push is not None or html or open_it:
+        return _made(runs[0], push=push, open_it=open_it)
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(runs[0])
@@ -124,19 +126,23 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     return code
 
 
-def _made(path: Path, *, as_csv: bool, push: str | None, open_it: bool) -> int:
-    """What is made of a run that is judged again: CSV, metrics for a push gateway, or its reports."""
+def _print_csv(path: Path) -> int:
+    from fabric.app.frames import load
+    from fabric.report.exports import csv_lines
+
+    for lines in csv_lines(load(path).samples):
+        say(lines)
+    return 0
+
+
+def _made(path: Path, *, push: str | None, open_it: bool) -> int:
+    """What is made of a run that is judged again: metrics for a push gateway, or its reports."""
     from fabric.app import report
     from fabric.app.analyze import reopened
     from fabric.app.repair import decided, is_post_repair
     from fabric.report.decision import acceptance_document
-    from fabric.report.exports import csv_lines
 
     run = reopened(path)
-    if as_csv:
-        for lines in csv_lines(run):
-            say(lines)
-        return 0
     if push is not None:
         report.push(run, push)
         say(f"pushed to {push}")

@@ -75,6 +75,17 @@ class Meaning:
     scale: float = 1.0
 
 
+LEVELS = ("C", "MHz", "dBm")
+"""Units of what goes up and down; everything else only grows, until somebody clears it."""
+
+_UNITS = {"c": "C", "mhz": "MHz", "dbm": "dBm", "us": "us"}
+
+
+def unit_of(name: str) -> str:
+    """The unit of a reading: its last word says it (``module_c``); ``count`` where that is no unit."""
+    return _UNITS.get(name.rpartition("_")[2], "count")
+
+
 def darkest_lanes(device: str, text: str) -> str:
     """What ``OPTICS`` prints where mlxlink printed *text*."""
     lowest = [

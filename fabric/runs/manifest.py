@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import StoreError
+from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import plain_stream, storing
 
 JUDGED = (
@@ -24,8 +25,8 @@ JUDGED = (
     "summary.md",
     "acceptance.json",
     "compare.html",
-    "measurements.parquet",
-    "samples.parquet",
+    "samples.parquet",  # of older versions
+    *(table.file for table in TABLES.values()),
 )
 """Files that tell what a run has measured until now: no longer true once it measures more. A certificate stays: it says
 which files it is about, and somebody may have signed it."""

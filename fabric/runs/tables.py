@@ -1,200 +1,211 @@
 """
-measurements.parquet and samples.parquet: what was measured as tables, for whoever reads Parquet; derived.
+A run's tables as Parquet files (``columns.TABLES``): written whole, read with care; and those of its counters and
+changes, made in one pass from what was written down while the run went on.
 
-Read back are the shares of a host in many runs: what it measured over what is normal in each, the median of all hosts
-there. Repetitions count by their median, as they are judged, and each host once in what is normal, or a bad host that
-is measured again and again would be normal. Where several have something in common nothing is normal: it is known that
-they measured it, and no share.
+All are derived: they may be deleted, and are made again. Samples, parts and suspects rest on the verdict, too
+(``fabric.app.measured``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from io import BytesIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabric.errors import StoreError
-from fabric.model.probe import Measurement
+from fabric.model.change import Change
+from fabric.model.sampling import CounterReading, Value, growth
+from fabric.probes.sources import LEVELS, unit_of
 from fabric.runs import samples
+from fabric.runs.columns import NUMBER, TABLES, TEXT, TIME, WHOLE
+from fabric.runs.events import EVENTS, Event, read_events
 from fabric.runs.plain_file import GIB, is_there, read_plain, writing
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
-
-ROWS = 500_000
-"""Rows of one group of samples: a bound on memory."""
-
-MEASUREMENTS, SAMPLES = "measurements.parquet", "samples.parquet"
-
-
-def write_measurements(run: Path, measurements: Iterable[Measurement]) -> None:
-    """Columns probe_id, metric, size_bytes, value, unit; sorted, without times: equal runs give equal bytes."""
-    import pyarrow as pa
-
-    rows = sorted(measurements, key=lambda m: (m.probe_id, m.metric, m.size_bytes or 0))
-    table = pa.table(
-        {
-            "probe_id": pa.array([row.probe_id for row in rows], pa.string()),
-            "metric": pa.array([row.metric for row in rows], pa.string()).dictionary_encode(),
-            "size_bytes": pa.array([row.size_bytes for row in rows], pa.int64()),
-            "value": pa.array([row.value for row in rows], pa.float64()),
-            "unit": pa.array([row.unit for row in rows], pa.string()).dictionary_encode(),
-        }
-    )
-    _write(run / MEASUREMENTS, table.schema, [table])
-
-
-def write_samples(run: Path) -> None:
-    """Columns host, part, name, at_s, value (null: not readable from then on), a row a change; none without samples."""
-    if not is_there(run / samples.FILE):
-        return
-    import pyarrow as pa
-
-    text = pa.dictionary(pa.int32(), pa.string())
-    kinds = (("host", text), ("part", text), ("name", text), ("at_s", pa.float64()), ("value", pa.float64()))
-    schema = pa.schema(list(kinds))
-    rows = ((r.host, r.part, r.name, at_s, value) for r, at_s, value in samples.sample_changes(run))
-
-    def groups() -> Iterable[pa.Table]:
-        while group := list(islice(rows, ROWS)):
-            columns = zip(*group, strict=True)
-            yield pa.table(
-                [pa.array(column, kind) for column, (_, kind) in zip(columns, kinds, strict=True)], schema=schema
-            )
-
-    _write(run / SAMPLES, schema, groups())
-
-
-def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
-    """Whole or not at all."""
     import pyarrow.parquet as pq
 
+MOST_BYTES = 4 * GIB
+"""Of one file, and of what is in it (a choice: 300,000 samples are 10 MB)."""
+
+MOST_ROWS = 100_000_000
+"""Of one table (a choice: what two days of 2,048 hosts pass through)."""
+
+GROUP_ROWS = 500_000
+"""Counters are made and written so many rows at a time: a bound on memory."""
+
+
+def schema_of(name: str) -> pa.Schema:
+    """The columns of a table as Arrow has them."""
+    import pyarrow as pa
+
+    kinds = {
+        TEXT: pa.dictionary(pa.int32(), pa.string()),
+        NUMBER: pa.float64(),
+        WHOLE: pa.int64(),
+        TIME: pa.timestamp("us", tz="UTC"),
+    }
+    return pa.schema([(column, kinds[kind]) for column, (kind, _) in TABLES[name].columns.items()])
+
+
+def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
+    """A table of lists, numpy or Arrow arrays, one for each of its columns; None and NaN are what is missing."""
+    import pyarrow as pa
+
+    schema = schema_of(name)
+    found = [
+        columns[one.name]
+        if isinstance(columns[one.name], pa.Array)
+        else pa.array(columns[one.name], one.type, from_pandas=True)
+        for one in schema
+    ]
+    return pa.table(found, schema=schema)
+
+
+def write_table(run: Path, name: str, groups: Iterable[pa.Table]) -> None:
+    """Whole or not at all; raises OSError when the disk says no."""
+    import pyarrow.parquet as pq
+
+    path = run / TABLES[name].file
     temporary = path.with_name(f".{path.name}.tmp")
-    with writing(temporary) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for table in tables:
+    with writing(temporary) as sink, pq.ParquetWriter(sink, schema_of(name), compression="zstd") as writer:
+        for table in groups:
             writer.write_table(table)
     temporary.rename(path)
 
 
-MOST_BYTES = 4 * GIB
-"""Of measurements.parquet."""
-
-Apart = frozenset[tuple[str, str]]
-"""Phase and name of what several hosts measure of one thing that they share: they are no peers."""
-
-Shares = dict[str, float | None]
-"""The least share of each measurement by its name (a probe's id without phase, host and repetition); None: no peers."""
-
-_AT_ONCE = 200  # runs: a bound on memory
-_REPETITION = re.compile(r"\.r[0-9]+$")
+def read_columns(run: Path, name: str) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Each column of a table of a run, one by one: as little memory as it goes. Raises as ``read_table``."""
+    for column in TABLES[name].columns:
+        yield column, read_table(run, name, [column])[column]
 
 
-def shares_of(host: str, runs: Sequence[tuple[Path, Apart]]) -> list[Shares]:
-    """Of each of the runs (directories) in that order; StoreError for a table that cannot be read."""
-    found: list[Shares] = []
-    for start in range(0, len(runs), _AT_ONCE):
-        found.extend(_shares(host, runs[start : start + _AT_ONCE]))
-    return found
+def read_table(run: Path, name: str, only: Sequence[str] | None = None) -> pa.Table:
+    """
+    A table of a run, with *only* these columns.
 
-
-def _shares(host: str, runs: Sequence[tuple[Path, Apart]]) -> list[Shares]:
-    import numpy as np
-
-    table = _table([path for path, _ in runs])
-    found: list[Shares] = [{} for _ in runs]
-    if not table.num_rows:
-        return found
-    ids, numbers = _numbered(table, "probe_id")
-    series = list(dict.fromkeys(_REPETITION.sub("", one) for one in ids))
-    place = {one: number for number, one in enumerate(series)}
-    phases, who, names = zip(*([*one.split("/", 2), "", ""][:3] for one in series), strict=True)
-    has_host = np.array([host in one.split("+") for one in who])
-    which = np.array([place[_REPETITION.sub("", one)] for one in ids])[numbers]
-    run = table["run"].to_numpy()
-    sizes = np.unique(table["size_bytes"].to_numpy(), return_inverse=True)[1]
-    quantity = _code(_numbered(table, "metric")[1], sizes)
-    first, value = _medians(_code(run, which, quantity), table["value"].to_numpy())
-    run, which, quantity = run[first], which[first], quantity[first]
-    for one, number in zip(run[has_host[which]], which[has_host[which]], strict=True):
-        found[one][names[number]] = None
-    kinds = {apart for _, apart in runs}
-    alone = {apart: [_is_of(*one, apart) for one in zip(phases, names, strict=True)] for apart in kinds}
-    is_peer = ~np.array([alone[apart] for _, apart in runs])[run, which]
-    run, which, quantity, value = run[is_peer], which[is_peer], quantity[is_peer], value[is_peer]
-    host_of, name_of = np.unique(who, return_inverse=True)[1][which], np.unique(names, return_inverse=True)[1][which]
-    key = _code(run, name_of, quantity)
-    first, of_host = _medians(_code(key, host_of), value)
-    of_key, normal = _medians(key[first], of_host)
-    normal = normal[np.searchsorted(key[first][of_key], key)]
-    mine = has_host[which] & (normal > 0)
-    for one, number, share in zip(run[mine], which[mine], value[mine] / normal[mine], strict=True):
-        least = found[one][names[number]]
-        found[one][names[number]] = float(share) if least is None else min(least, float(share))
-    return found
-
-
-def _is_of(phase: str, name: str, apart: Apart) -> bool:
-    return any(phase == of and (name == its or name.startswith(f"{its}.")) for of, its in apart)
-
-
-def _table(runs: Sequence[Path]) -> pa.Table:
-    """Every bandwidth of these runs, with the number of its run."""
+    Raises StoreError where there is none, or one that is not as this version writes it.
+    """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    text = pa.dictionary(pa.int32(), pa.string())
-    kinds = {"probe_id": text, "metric": text, "size_bytes": pa.int64(), "value": pa.float64(), "unit": text}
-    schema = pa.schema(kinds)
-    found = [schema.empty_table(), *(_read(run, schema) for run in runs)]
-    numbers = pa.concat_arrays([pa.array([n] * len(table), pa.int64()) for n, table in enumerate(found, start=-1)])
-    table = pa.concat_tables(found).unify_dictionaries().append_column("run", numbers)
-    table = table.set_column(2, "size_bytes", pc.fill_null(table["size_bytes"], -1)).drop_null()
-    return table.filter(pc.equal(table["unit"], "Gb/s")).combine_chunks()
+    path = run / TABLES[name].file
+    try:
+        file = _opened(path, name)
+        if file is not None:
+            return file.read(only, use_threads=False)
+    except (OSError, pa.ArrowException, ValueError) as exc:
+        raise StoreError(f"{path}: not as this version writes it") from exc
+    raise StoreError(f"{path}: not as this version writes it")
 
 
-def _read(run: Path, schema: pa.Schema) -> pa.Table:
-    """The table of a run; an empty one where there is none."""
+def have_tables(run: Path) -> bool:
+    """Whether all tables of a run are there, as this version writes them."""
+    import pyarrow as pa
+
+    try:
+        return all(_opened(run / kind.file, name) is not None for name, kind in TABLES.items())
+    except (OSError, pa.ArrowException, ValueError):
+        return False
+
+
+def _opened(path: Path, name: str) -> pq.ParquetFile | None:
+    """None where its columns are others, or it holds more than any run writes: what a file tells is not believed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    file = pq.ParquetFile(pa.BufferReader(read_plain(path, MOST_BYTES)))
+    told = file.metadata
+    size = sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
+    fits = told.num_rows <= MOST_ROWS and size <= MOST_BYTES
+    return file if fits and file.schema_arrow == schema_of(name) else None
+
+
+class WallClock:
+    """Seconds of a run's clock as UTC: it ran from when its id says, and anew from each time that it went on."""
+
+    def __init__(self, run: Path, run_id: str) -> None:
+        self._since_s, self._utc_s = [0.0], [float("nan")]
+        found = read_events(run / EVENTS, "run_started", "resumed") if is_there(run / EVENTS) else ()
+        for event in found:
+            told = event.get("utc_s") if event["event"] == "resumed" else _began(run_id)
+            self._since_s.append(event["at_s"])
+            self._utc_s.append(float(told) if isinstance(told, int | float) else float("nan"))
+
+    def at(self, seconds: Any) -> npt.NDArray[np.datetime64]:
+        """When that was (numbers or NaN); NaT where it is not known."""
+        import numpy as np
+
+        asked = np.asarray(seconds, float)
+        place = np.maximum(np.searchsorted(self._since_s, np.nan_to_num(asked), side="right") - 1, 0)
+        utc_s = np.array(self._utc_s)[place] + asked - np.array(self._since_s)[place]
+        known = np.abs(utc_s) < _MOST_UTC_S
+        found = np.full(len(asked), np.datetime64("NaT"), "datetime64[us]")
+        found[known] = (utc_s[known] * 1e6).astype("int64").astype("datetime64[us]")
+        return found
+
+
+_MOST_UTC_S = 1e11  # the year 5138: a number that was damaged must not overflow
+_STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
+
+
+def _began(run_id: str) -> float | None:
+    """The time that a run's id says, seconds since 1970; None where it says none."""
+    found = _STAMP.match(run_id)
     try:
-        data = BytesIO(read_plain(run / MEASUREMENTS, MOST_BYTES))
-        table = pq.ParquetFile(data, read_dictionary=["probe_id", "metric", "unit"]).read(schema.names)
-        return table if table.schema.equals(schema) else table.cast(schema)
-    except FileNotFoundError:
-        return schema.empty_table()
-    except (OSError, pa.ArrowException, ValueError, KeyError) as exc:
-        raise StoreError(f"{run / MEASUREMENTS}: not as this version writes it") from exc
+        return datetime.strptime(found[0], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() if found else None
+    except ValueError:
+        return None
 
 
-def _numbered(table: pa.Table, column: str) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The different texts of a column, and which of them each row has."""
-    found = table[column].combine_chunks()
-    return found.dictionary.to_pylist(), found.indices.to_numpy()
+def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
+    """Every reading that was another than the one before of the same counter or sensor, and by how much it was more."""
+    rows = _readings(run) if is_there(run / samples.FILE) else iter(())
+    while group := list(islice(rows, GROUP_ROWS)):
+        readings, at_s, values, deltas = zip(*group, strict=True)
+        columns = {
+            "at_s": at_s,
+            "at": clock.at(at_s),
+            "host": [one.host for one in readings],
+            "part": [f"{one.host}/{one.part}" for one in readings],
+            "name": [one.name for one in readings],
+            "value": [None if value is None else float(value) for value in values],  # a counter may be beyond 2^53
+            "unit": [unit_of(one.name) for one in readings],
+            "delta": [None if delta is None else float(delta) for delta in deltas],
+        }
+        yield table_of("counters", columns)
 
 
-def _code(*columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """One number for each combination of theirs."""
-    import numpy as np
-
-    found = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        found = found * (int(column.max(initial=0)) + 1) + column
-    return found
+def _readings(run: Path) -> Iterator[tuple[CounterReading, float, Value, Value]]:
+    last: dict[CounterReading, Value] = {}
+    for reading, at_s, value in samples.sample_changes(run):
+        before = last.get(reading)
+        last[reading] = value
+        yield reading, at_s, value, None if value is None or before is None else _more(reading.name, before, value)
 
 
-def _medians(
-    code: np.ndarray[Any, Any], values: np.ndarray[Any, Any]
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The median of the values of each code, in order of code, and the place of one of its rows."""
-    import numpy as np
+def _more(name: str, before: int | float, value: int | float) -> int | float:
+    """By how much; a counter that wrapped around or was reset has grown all the same."""
+    return value - before if unit_of(name) in LEVELS else growth(name, int(before), int(value)).by
 
-    order = np.lexsort((values, code))
-    starts = np.flatnonzero(np.r_[True, np.diff(code[order]) != 0]) if len(order) else order
-    counts = np.diff(np.r_[starts, len(order)])
-    ordered = values[order]
-    return order[starts], (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
+
+def changes(run: Path, planned: Sequence[Change], clock: WallClock) -> pa.Table:
+    """Every state that a planned change came to, in order of time."""
+    known = {one.change_id: one for one in planned}
+    told: Iterable[Event] = read_events(run / EVENTS, "change") if known else ()
+    rows = [(known[event["change"]], event["state"], event["at_s"]) for event in told if event["change"] in known]
+    at_s = [at for _, _, at in rows]
+    columns = {
+        "change": [one.change_id for one, _, _ in rows],
+        "phase": [one.phase for one, _, _ in rows],
+        "kind": [one.kind for one, _, _ in rows],
+        "part": [one.component for one, _, _ in rows],
+        "state": [state for _, state, _ in rows],
+        "at_s": at_s,
+        "at": clock.at(at_s),
+    }
+    return table_of("changes", columns)

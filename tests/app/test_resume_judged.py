@@ -37,7 +37,7 @@ def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = judged_early(tmp_path)
-    assert {name for name in JUDGED if (run / name).exists()} == {*JUDGED}
+    assert {name for name in JUDGED if (run / name).exists()} == {*JUDGED} - {"samples.parquet"}  # of older versions
     told = status(run)
     assert (told.judged, told.outcome) == (True, "error")
 

@@ -63,7 +63,7 @@ def test_the_folder_of_a_scenario_stands_for_its_newest_run(run: Path) -> None:
 
 def test_csv_goes_to_standard_output(run: Path) -> None:
     lines = fabric("report", run, "--csv").output.splitlines()
-    assert lines[0].startswith("phase,probe_id,kind")
+    assert lines[0].startswith("probe,phase,round")
     assert len(lines) > 286
 
 

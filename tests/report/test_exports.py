@@ -9,19 +9,22 @@ from pathlib import Path
 
 import jsonschema
 import orjson
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
+from fabric.app.frames import load
 from fabric.model.outcome import Outcome
-from fabric.report.exports import HEAD, cell, csv_lines, metrics_text
+from fabric.report.exports import cell, csv_lines, metrics_text
 from fabric.report.junit import junit_xml
 from fabric.report.shown_run import ShownRun
 from fabric.report.summary import plain, summary
 from fabric.report.verdict_json import verdict_document, verdict_schema
-from tests.report.shown import hostile
+from fabric.runs.columns import TABLES
+from tests.report.shown import HOSTILE, hostile
 
 
 def cases(run: ShownRun) -> dict[str, object]:
@@ -98,11 +101,11 @@ def test_changes_are_counted_by_how_they_ended(changed_run: ShownRun) -> None:
     assert states == {"open": 0.0, "reverted": float(len(changed_run.judged.verdict.changes))}
 
 
-def test_csv_has_a_line_for_each_measurement(bad_run: ShownRun) -> None:
-    rows = list(csv.DictReader(io.StringIO("".join(csv_lines(bad_run)))))
-    measured = [m for row in bad_run.rows if row.result is not None for m in row.result.measurements]
-    assert tuple(rows[0]) == HEAD
-    assert [float(row["value"]) for row in rows if row["value"]] == [m.value for m in measured]
+def test_csv_has_the_columns_and_rows_of_the_samples(bad_rack: Path) -> None:
+    samples = load(bad_rack).samples
+    rows = list(csv.DictReader(io.StringIO("".join(csv_lines(samples)))))
+    assert tuple(rows[0]) == tuple(TABLES["samples"].columns)
+    assert [float(row["gbps"] or "nan") for row in rows] == pytest.approx(list(samples.gbps), nan_ok=True)
 
 
 @given(st.text())
@@ -112,9 +115,12 @@ def test_no_cell_is_a_formula(text: str) -> None:
     assert "\n" not in shown
 
 
-def test_hostile_csv_has_its_columns(bad_run: ShownRun) -> None:
-    rows = list(csv.reader(io.StringIO("".join(csv_lines(hostile(bad_run))))))
-    assert {len(row) for row in rows} == {len(HEAD)}
+def test_hostile_csv_has_its_columns_and_no_formula() -> None:
+    frame = pd.DataFrame({"reason": pd.Categorical([*HOSTILE, None]), "gbps": 1.0})
+    rows = list(csv.reader(io.StringIO("".join(csv_lines(frame)))))
+    assert {len(row) for row in rows} == {2}
+    assert len(rows) == len(HOSTILE) + 2
+    assert not any(row[0].startswith(("=", "+", "-", "@")) for row in rows)
 
 
 def test_summary_says_where_how_sure_and_what_to_do(bad_run: ShownRun) -> None:
@@ -158,17 +164,3 @@ def test_schema_notices_a_missing_key(bad_run: ShownRun) -> None:
 
 def test_schema_knows_every_key_of_the_verdict(changed_run: ShownRun) -> None:
     assert set(verdict_document(changed_run.judged)) == set(verdict_schema()["properties"])
-
-
-def test_measurements_are_read_by_pandas(bad_rack: Path, bad_run: ShownRun) -> None:
-    import pandas  # heavy, and only here
-
-    frame = pandas.read_parquet(bad_rack / "measurements.parquet")
-    measured = {
-        (m.probe_id, m.metric, m.size_bytes or 0, m.value, m.unit)
-        for row in bad_run.rows
-        if row.result is not None
-        for m in row.result.measurements
-    }
-    assert len(frame) == len(measured)
-    assert set(frame.fillna({"size_bytes": 0}).itertuples(index=False, name=None)) == measured

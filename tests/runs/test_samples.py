@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from fabric.errors import StoreError
 from fabric.model.sampling import CounterReading
 from fabric.runs.line_log import LineLog
-from fabric.runs.plain_file import NotPlain
 from fabric.runs.samples import FILE, LIMITS, WAIT_S, SampleLog, close_samples, read_samples
-from fabric.runs.tables import SAMPLES, write_samples
 
 KEYS = [("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"), ("gpu0", "gpu_c")]
 Rows = list[list[int | None]]
@@ -81,21 +79,7 @@ def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) ->
 
 
 def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
-    """No file, no courses, no table."""
-    write_samples(tmp_path)
     assert not read_samples(tmp_path).courses
-    assert not (tmp_path / SAMPLES).exists()
-
-
-def test_the_table_holds_every_change(tmp_path: Path) -> None:
-    """For whoever reads Parquet."""
-    import pyarrow.parquet as pq
-
-    written(tmp_path, [[0, 0, 40], [0, None, 40], [7, None, 41]])
-    write_samples(tmp_path)
-    rows = pq.read_table(tmp_path / SAMPLES).to_pylist()
-    assert len(rows) == 6
-    assert {"host": "gpu001", "part": "mlx5_0", "name": "link_downed", "at_s": 20.0, "value": 7.0} in rows
 
 
 def test_a_full_disk_leaves_no_torn_line_before_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +122,3 @@ def test_samples_behind_a_link_are_neither_read_nor_written(tmp_path: Path) -> N
         with pytest.raises(StoreError, match=r"not a plain file \(a link\)"):
             use(tmp_path)
     assert there.read_bytes() == before
-
-
-def test_the_table_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """Nor into a FIFO: a file of the temporary name that is no plain one is an error."""
-    written(tmp_path, [[1, 2, 3]])
-    (tmp_path / "elsewhere").write_bytes(b"x")
-    (tmp_path / f".{SAMPLES}.tmp").symlink_to("elsewhere")
-    with pytest.raises(NotPlain):
-        write_samples(tmp_path)
-    assert (tmp_path / "elsewhere").read_bytes() == b"x"

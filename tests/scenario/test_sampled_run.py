@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fabric import load
 from fabric.app.analyze import analyze
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
 from fabric.runs.samples import FILE
-from fabric.runs.tables import SAMPLES
 from tests import builders
 from tests.places import INVENTORY
 
@@ -59,7 +59,7 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     assert any("bit errors: INCONCLUSIVE for 16 of 16 ports" in reason for reason in judged.verdict.reasons)
     folder = Path(judged.path)
     assert (folder / FILE).exists()
-    assert (folder / SAMPLES).exists()
+    assert len(load(folder).counters) > 0
     assert "counters and temperatures" in (folder / "report.html").read_text("utf-8")
 
 

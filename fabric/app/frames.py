@@ -1,0 +1,216 @@
+"""The tables of a run as pandas frames (``fabric.load``): from its Parquet files, or made again from its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabric.app.analyze import reopened
+from fabric.app.measured import tables_of
+from fabric.errors import StoreError
+from fabric.probes.kinds import PEER_KINDS
+from fabric.report.told_verdict import is_told
+from fabric.runs.plain_file import storing
+from fabric.runs.run_document import read_run
+from fabric.runs.run_folders import run_path
+from fabric.runs.tables import have_tables, read_columns, read_table, schema_of, write_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """
+    What one run measured and found, *path* its directory; each frame is read when it is first asked for.
+
+    Column, type and unit; what each means is in docs/data.md. What is missing is NA.
+
+    *samples* (measurements.parquet): a number of a probe, or why there is none.
+
+    =============  ====================  ==================
+    probe          category
+    phase          category
+    round          Int64
+    repeat         Int64
+    kind           category
+    series         category
+    link_class     category
+    host           category
+    peer_host      category
+    hosts          category
+    rnic           category
+    peer_rnic      category
+    endpoint       category
+    op             category
+    size_bytes     Int64                 bytes
+    began_s        float64               s
+    ended_s        float64               s
+    at             datetime64[us, UTC]   UTC
+    gbps           float64               Gb/s
+    us             float64               us
+    required_gbps  float64               Gb/s
+    normal_gbps    float64               Gb/s
+    share          float64               gbps / normal_gbps
+    outcome        category
+    reason         category
+    failure        category
+    change         category
+    =============  ====================  ==================
+
+    *parts* (parts.parquet): a part that a probe passes through.
+
+    =============  ====================  ==================
+    probe          category
+    part           category
+    direction      category
+    =============  ====================  ==================
+
+    *counters* (counters.parquet): a reading of a counter or sensor that was another than the one before.
+
+    =============  ====================  ==================
+    at_s           float64               s
+    at             datetime64[us, UTC]   UTC
+    host           category
+    part           category
+    name           category
+    value          float64               as unit says
+    unit           category
+    delta          float64               as unit says
+    =============  ====================  ==================
+
+    *changes* (changes.parquet): a state that a change came to.
+
+    =============  ====================  ==================
+    change         category
+    phase          category
+    kind           category
+    part           category
+    state          category
+    at_s           float64               s
+    at             datetime64[us, UTC]   UTC
+    =============  ====================  ==================
+
+    *suspects* (suspects.parquet): a suspect of the verdict.
+
+    =============  ====================  ==================
+    part           category
+    kind           category
+    outcome        category
+    confidence     float64               0 to 1
+    loss           float64               0 to 1
+    worst_gbps     float64               Gb/s
+    normal_gbps    float64               Gb/s
+    rate           float64               0 to 1
+    since_s        float64               s
+    rivals         category
+    serial         category
+    rack           category
+    leaf_port      category
+    next_step      category
+    =============  ====================  ==================
+    """
+
+    path: Path
+    _tables: Mapping[str, pa.Table] = field(repr=False)
+
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """A row a number of a probe, or why there is none."""
+        return self._frame("samples")
+
+    @cached_property
+    def parts(self) -> pd.DataFrame:
+        """A row a part that a probe passes through."""
+        return self._frame("parts")
+
+    @cached_property
+    def counters(self) -> pd.DataFrame:
+        """A row a reading of a counter or sensor that was another than the one before."""
+        return self._frame("counters")
+
+    @cached_property
+    def changes(self) -> pd.DataFrame:
+        """A row a state that a change came to."""
+        return self._frame("changes")
+
+    @cached_property
+    def suspects(self) -> pd.DataFrame:
+        """A row a suspect of the verdict."""
+        return self._frame("suspects")
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+        import pyarrow as pa
+
+        made = self._tables.get(name)
+        columns = read_columns(self.path, name) if made is None else zip(made.column_names, made.columns, strict=True)
+        whole = {pa.int64(): pd.Int64Dtype()}.get
+        return pd.DataFrame({column: found.to_pandas(types_mapper=whole) for column, found in columns}, copy=False)
+
+
+def load(run_directory: Path | str) -> Run:
+    """
+    The run in a directory, or the newest of a scenario's folder.
+
+    Raises ConfigError where there is none, StoreError for a history that is not as it was written. What goes on is read
+    as far as it came. Tables that another version wrote, or nobody, are made again, and kept where that may be written.
+    """
+    path = run_path(Path(run_directory))
+    read_run(path)
+    return Run(path, {} if is_told(path) and have_tables(path) else _made(path))
+
+
+Shares = dict[str, float | None]
+"""The least share that each series reached; None: it has no peers."""
+
+
+def shares_of(host: str, run: Path) -> Shares:
+    """
+    What a host measured in a judged run (its directory), alone or with one other, over what is normal there.
+
+    Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
+    """
+    import numpy as np
+
+    try:
+        table = read_table(run, "samples", ["kind", "host", "peer_host", "series", "share"])
+    except StoreError:
+        table = _made(run)["samples"]
+    (kinds, kind), (names, series) = _coded(table["kind"]), _coded(table["series"])
+    has_it = np.zeros(len(table), bool)
+    for hosts, end in (_coded(table["host"]), _coded(table["peer_host"])):
+        has_it |= end == (hosts.index(host) if host in hosts else len(hosts))
+    share = table["share"].to_numpy()
+    counted = has_it & np.isin(kind, [n for n, one in enumerate(kinds) if one in PEER_KINDS]) & ~np.isnan(share)
+    least = np.full(len(names), np.inf)
+    np.minimum.at(least, series[counted], share[counted])
+    return {names[n]: float(least[n]) if np.isfinite(least[n]) else None for n in np.unique(series[has_it])}
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The different texts of a column, and which of them each row has; -1 where it has none."""
+    found = column.unify_dictionaries().combine_chunks()
+    return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy()
+
+
+def _made(path: Path) -> dict[str, pa.Table]:
+    """From the history, judged with today's code."""
+    import pyarrow as pa
+
+    shown = reopened(path)
+    found = {
+        name: pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
+        for name, groups in tables_of(shown).items()
+    }
+    if is_told(path):
+        with suppress(StoreError), storing(path):  # an archive may be read-only
+            for name, table in found.items():
+                write_table(path, name, [table])
+    return found

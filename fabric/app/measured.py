@@ -1,0 +1,333 @@
+"""
+What a judged run measured, as tables (``runs.columns``): samples, the parts that each passed through, and suspects.
+
+What is normal for a sample is the median of all hosts for the same measurement in this run (with the same values of a
+matrix): repetitions and rounds count by their median and each host once, or a bad host that is measured again and again
+would be normal. What was measured while a fault was made on purpose is no part of it. Where several have something in
+common (a collective over all of them) nothing is normal.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabric.errors import StoreError
+from fabric.judge.locate.candidates import components_of
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
+from fabric.model.change import ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Measurement, Probe
+from fabric.model.repair import HostIdentity
+from fabric.model.text import fold
+from fabric.model.topology import Topology
+from fabric.model.verdict import ONE_LINE
+from fabric.probes.kinds import PEER_KINDS
+from fabric.probes.latency import UNIT as LATENCY_UNIT
+from fabric.report.shown_run import Row, ShownRun
+from fabric.runs.columns import TABLES
+from fabric.runs.run_document import read_identity
+from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    Numbers = np.ndarray[Any, Any]
+
+
+AT_ONCE = 5_000
+"""So many probes are made into rows at once: a bound on memory."""
+
+_REPETITION = re.compile(r"\.r([0-9]+)$")
+
+
+def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
+    """Every table of a judged run, by name, in groups of rows; those of parts and counters are made as asked for."""
+    path = Path(run.judged.path)
+    clock = WallClock(path, run.judged.run_id)
+    measured = list(samples(run, clock))
+    return {
+        "samples": measured,
+        "parts": parts(run),
+        "counters": counters(path, clock),
+        "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
+        "suspects": [suspects(run, measured)],
+    }
+
+
+def samples(run: ShownRun, clock: WallClock) -> Iterator[pa.Table]:
+    """A row each number of each probe, in planned order; of a probe without any, one row that says why."""
+    likes, at = _Likes(run), 0
+    normal = _normal(run, likes)
+    for first in range(0, len(run.rows), AT_ONCE):
+        pairs = [(row, one) for row in run.rows[first : first + AT_ONCE] for one in _numbers(row)]
+        rows, numbers = [row for row, _ in pairs], [one for _, one in pairs]
+        began_s, ended_s = _times(rows)
+        gbps, usual = _values(numbers, BANDWIDTH_UNIT), normal[at : at + len(pairs)]
+        at += len(pairs)
+        columns = {
+            **_probe_columns(run, rows),
+            "link_class": [likes.path(row.probe) for row in rows],
+            "op": [one and one.metric for one in numbers],
+            "size_bytes": [one and one.size_bytes for one in numbers],
+            "began_s": began_s,
+            "ended_s": ended_s,
+            "at": clock.at(began_s),
+            "gbps": gbps,
+            "us": _values(numbers, LATENCY_UNIT),
+            "required_gbps": [row.verdict.limit_gbps if _is_largest(row, one) else None for row, one in pairs],
+            "normal_gbps": usual,
+            "share": gbps / usual,
+            "change": _in_force(run.judged.verdict.changes, began_s, ended_s),
+        }
+        yield table_of("samples", columns)
+
+
+def _times(rows: Sequence[Row]) -> Numbers:
+    """When each began, and ended; NaN where it did not run. As the history has them."""
+    import numpy as np
+
+    nothing = (np.nan, np.nan)
+    times = [nothing if row.result is None else (row.result.started_s, row.result.ended_s) for row in rows]
+    return np.array(times, float).reshape(-1, 2).T.round(6)
+
+
+def _numbers(row: Row) -> Sequence[Measurement | None]:
+    """Those of bandwidth and latency; what else was read of a probe is no sample."""
+    measured = () if row.result is None else row.result.measurements
+    if len(measured) == 1 and measured[0].unit == BANDWIDTH_UNIT:  # nearly all
+        return measured
+    return [one for one in measured if one.unit in (BANDWIDTH_UNIT, LATENCY_UNIT)] or (None,)
+
+
+def _values(numbers: Sequence[Measurement | None], unit: str) -> Numbers:
+    import numpy as np
+
+    return np.array([one.value if one and one.unit == unit else np.nan for one in numbers], float)
+
+
+def _is_largest(row: Row, one: Measurement | None) -> bool:
+    """Whether the limit of a probe is about this number of it: limits are for the largest message."""
+    if one is None or row.result is None or len(row.result.measurements) == 1:
+        return True
+    return one.size_bytes == max((other.size_bytes or 0 for other in row.result.measurements), default=0)
+
+
+def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
+    """What is the same for every number of a probe."""
+    rounds = {phase.name: phase.round for phase in run.judged.scenario.phases}
+    probes, verdicts = [row.probe for row in rows], [row.verdict for row in rows]
+    repeats = [_REPETITION.search(probe.probe_id) for probe in probes]
+    who: dict[tuple[str, ...], tuple[str | None, str | None, str]] = {}
+    for probe in probes:
+        if probe.hosts not in who:
+            first, second = (*probe.hosts, None)[:2] if len(probe.hosts) < 3 else (None, None)
+            who[probe.hosts] = first, second, fold(probe.hosts)
+    return {
+        "probe": [probe.probe_id for probe in probes],
+        "phase": [probe.phase for probe in probes],
+        "round": [rounds.get(probe.phase) for probe in probes],
+        "repeat": [1 if found is None else int(found[1]) for found in repeats],
+        "kind": [probe.kind for probe in probes],
+        "series": [row.series.rpartition("/")[2] for row in rows],
+        "host": [who[probe.hosts][0] for probe in probes],
+        "peer_host": [who[probe.hosts][1] for probe in probes],
+        "hosts": [who[probe.hosts][2] for probe in probes],
+        **{name: [probe.params.get(name) for probe in probes] for name in ("rnic", "peer_rnic", "endpoint")},
+        "outcome": [one.outcome.value for one in verdicts],
+        "reason": [one.reason or None for one in verdicts],
+        "failure": [one.failure and one.failure.value for one in verdicts],
+    }
+
+
+class _Likes:
+    """Which numbers of a run are like each other: worked out once for all hosts of a make."""
+
+    def __init__(self, run: ShownRun) -> None:
+        self._topology = run.inventory.topology
+        self._wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
+        self._known: dict[Hashable, tuple[str | None, Hashable]] = {}
+        self._codes: dict[Hashable, int] = {}
+
+    def path(self, probe: Probe) -> str | None:
+        """The class of its path."""
+        return self._of(probe)[0]
+
+    def code(self, probe: Probe, one: Measurement | None) -> int:
+        """The same for numbers that are alike; below 0 for one that has no peers."""
+        like = self._of(probe)[1]
+        if one is None or like is None:
+            return -1
+        key = like, self._wheres.get(probe.phase), one.metric, one.size_bytes
+        return self._codes.setdefault(key, len(self._codes))
+
+    def _of(self, probe: Probe) -> tuple[str | None, Hashable]:
+        layout = _layout(probe, self._topology)
+        if layout not in self._known:
+            path, like = link_class(probe, self._topology), None
+            if probe.kind in PEER_KINDS | ONE_LINE:
+                make = self._topology.hosts[probe.hosts[0]].platform.name
+                like = (_what(probe), make, path, line_rate_gbps(probe, self._topology))
+            self._known[layout] = path, like
+        return self._known[layout]
+
+
+def _what(probe: Probe) -> str:
+    """What it measures: the last part of its id, without the repetition."""
+    return _REPETITION.sub("", probe.probe_id.rpartition("/")[2])
+
+
+def _layout(probe: Probe, topology: Topology) -> Hashable:
+    """Equal for probes that differ in their host alone: the hosts of a make share parameters, which live as long."""
+    host = topology.hosts[probe.hosts[0]]
+    return id(probe.params), host.leaves, probe.hosts if len(probe.hosts) > 1 else host.platform.name
+
+
+def _normal(run: ShownRun, likes: _Likes) -> Numbers:
+    """The median over the hosts of the hosts' medians, for each number in order; NaN where it has no peers."""
+    import numpy as np
+    import pandas as pd
+
+    faults = [one for one in run.judged.verdict.changes if one.change.is_fault]
+    quiet = np.array([one is None for one in _in_force(faults, *_times(run.rows))], bool)
+    hosts: dict[tuple[str, ...], int] = {}
+    like, host, gbps = array("i"), array("i"), array("d")
+    for row, undisturbed in zip(run.rows, quiet.tolist(), strict=True):
+        for one in _numbers(row):
+            like.append(likes.code(row.probe, one))
+            host.append(hosts.setdefault(row.probe.hosts, len(hosts)))
+            gbps.append(one.value if undisturbed and one is not None else np.nan)
+    found = pd.DataFrame({"like": like, "host": host, "gbps": gbps})
+    usable = found[(found["like"] >= 0) & (found["gbps"] > 0)]
+    of_like = usable.groupby(["like", "host"])["gbps"].median().groupby("like").median()
+    normal: Numbers = found["like"].map(of_like).to_numpy(float)
+    return normal
+
+
+def _in_force(changes: Iterable[ChangeResult], began_s: Numbers, ended_s: Numbers) -> list[str | None]:
+    """Which of these changes were in force while each sample was taken, by their ids."""
+    import numpy as np
+
+    found = np.full(len(began_s), "", object)
+    for one in changes:
+        meanwhile = np.zeros(len(began_s), bool)
+        for window in one.windows:
+            end_s = np.inf if window.ended_s is None else window.ended_s
+            meanwhile |= (began_s < end_s) & (ended_s > window.began_s)
+        found[meanwhile] += f", {one.change.change_id}"
+    return [text[2:] or None for text in found]
+
+
+def passes_through(probe: Probe, topology: Topology) -> Iterator[tuple[str, str | None]]:
+    """The parts whose fault a probe would show, each with the way its bytes take there: ``tx``, ``rx`` or both."""
+    ways: dict[str, str] = {}
+    if "peer_rnic" in probe.params and probe.params.get("direction") != "both_ways":
+        ways[f"{probe.hosts[0]}/{probe.params['rnic']}"] = "tx"
+        ways[f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"] = "rx"
+    for part in components_of(probe, topology):
+        yield part.name, ways.get(part.name.removesuffix(":port"))
+
+
+def parts(run: ShownRun) -> Iterator[pa.Table]:
+    """A row each part that a probe passes through, in the order of the probes."""
+    layouts: dict[Hashable, _Passed] = {}
+    for first in range(0, len(run.rows), AT_ONCE):
+        columns: dict[str, list[str | None]] = {name: [] for name in TABLES["parts"].names}
+        for row in run.rows[first : first + AT_ONCE]:
+            names, ways = _passed(row.probe, run.inventory.topology, layouts)
+            columns["probe"] += [row.probe.probe_id] * len(names)
+            columns["part"] += names
+            columns["direction"] += ways
+        yield table_of("parts", columns)
+
+
+_Passed = tuple[Sequence[str], Sequence[str | None]]  # parts, and the way through each
+_OWN = "\0"  # stands for the host of a probe; in no name
+
+
+def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) -> _Passed:
+    """As ``passes_through``, worked out once for all hosts of a make."""
+    name, *others = probe.hosts
+    layout = _layout(probe, topology)
+    found = layouts.get(layout)
+    if found is None:
+        told = dict(passes_through(probe, topology))
+        parts = [_OWN + part[len(name) :] if Part.of(part).host == name else part for part in told]
+        found = parts, tuple(told.values())
+        if not others:
+            layouts[layout] = found
+    return [part.replace(_OWN, name) for part in found[0]], found[1]
+
+
+def suspects(run: ShownRun, measured: Sequence[pa.Table]) -> pa.Table:
+    """A row each suspect, with what its samples say: those through the part, and those that accuse it."""
+    found, topology = run.judged.verdict.suspects, run.inventory.topology
+    probes = {one.component: set(one.probes) for one in found}
+    layouts: dict[Hashable, _Passed] = {}
+    for row in run.rows if found else ():
+        for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
+            probes[part].add(row.probe.probe_id)
+    frame = _only(measured, set().union(*probes.values()))
+    known: Mapping[str, HostIdentity] = {}
+    with suppress(StoreError):  # without it no serial is known, and the rest stands
+        known = (read_identity(Path(run.judged.path)) if found else None) or {}
+    told: list[dict[str, Any]] = []
+    for one in found:
+        told.append(
+            {
+                "part": one.component,
+                "kind": one.kind,
+                "outcome": one.outcome.value,
+                "confidence": one.confidence,
+                "rivals": ", ".join(one.ambiguous_with) or None,
+                "next_step": one.next_step or None,
+                **_loss(frame[frame["probe"].isin(probes[one.component])]),
+                **_place(Part.of(one.component), topology, known),
+            }
+        )
+    return table_of("suspects", {name: [one.get(name) for one in told] for name in TABLES["suspects"].names})
+
+
+def _only(measured: Sequence[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
+    """The samples of these probes that were not skipped."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(sorted(probes), pa.string())
+    kept = [one.filter(pc.is_in(one["probe"].cast(pa.string()), wanted)) for one in measured]
+    frame = pa.concat_tables(kept or [schema_of("samples").empty_table()]).to_pandas()
+    return frame[frame["outcome"] != Outcome.SKIPPED.value]
+
+
+def _loss(mine: pd.DataFrame) -> dict[str, float]:
+    """How much the samples of a part lose that did not pass, how often that is, and since when."""
+    bad = mine[mine["outcome"] != Outcome.PASS.value].sort_values(["share", "gbps"])
+    if bad.empty:
+        return {}
+    worst = bad.iloc[0]
+    return {
+        "loss": 1 - bad["share"].median(),
+        "worst_gbps": worst["gbps"],
+        "normal_gbps": worst["normal_gbps"],
+        "rate": len(bad) / len(mine),
+        "since_s": bad["began_s"].min(),
+    }
+
+
+def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) -> dict[str, str | None]:
+    """The rack of its host, the leaf at the other end of its RNIC's cable, its serial number where that is known."""
+    host = topology.hosts.get(part.host)
+    if host is None:
+        return {}
+    rnic = host.platform.rnic_by_device.get(part.device)
+    leaf = host.leaves[rnic.rail] if rnic is not None and rnic.rail < len(host.leaves) else None
+    own = known[host.name].by_part.get(part.inside) if host.name in known else None
+    return {"rack": host.rack, "leaf_port": leaf, "serial": None if own is None else own.serial}

@@ -1,0 +1,65 @@
+"""
+The tables of a run, each a Parquet file beside it and a frame of ``fabric.load``: their columns, types and units.
+
+A type is that of pandas: ``category`` is text of which few differ, ``Int64`` a whole number or none. What is missing is
+NA. docs/data.md says what each column means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TEXT, NUMBER, WHOLE, TIME = "category", "float64", "Int64", "datetime64[us, UTC]"
+
+_MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us"}
+"""The unit of a number by the last word of its column's name, as everywhere."""
+
+_OTHERS = {
+    "at": (TIME, "UTC"),
+    "round": (WHOLE, ""),
+    "repeat": (WHOLE, ""),
+    "size_bytes": (WHOLE, "bytes"),
+    "share": (NUMBER, "gbps / normal_gbps"),
+    "value": (NUMBER, "as unit says"),
+    "delta": (NUMBER, "as unit says"),
+    **dict.fromkeys(("confidence", "loss", "rate"), (NUMBER, "0 to 1")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """One table: the *file* that it is written to, in a run's directory, and the *names* of its columns in order."""
+
+    file: str
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, str]]:
+        """By name: the type, and the unit ("" where it has none)."""
+        return {name: _column(name) for name in self.names}
+
+
+def _column(name: str) -> tuple[str, str]:
+    unit = _MEASURED.get(name.rpartition("_")[2])
+    return _OTHERS.get(name, (TEXT, "")) if unit is None else (NUMBER, unit)
+
+
+def _table(file: str, *names: str) -> TableKind:
+    return TableKind(file, tuple(name for words in names for name in words.split()))
+
+
+TABLES: Mapping[str, TableKind] = {
+    "samples": _table(
+        "measurements.parquet",
+        "probe phase round repeat kind series link_class host peer_host hosts rnic peer_rnic endpoint op size_bytes",
+        "began_s ended_s at gbps us required_gbps normal_gbps share outcome reason failure change",
+    ),
+    "parts": _table("parts.parquet", "probe part direction"),
+    "counters": _table("counters.parquet", "at_s at host part name value unit delta"),
+    "changes": _table("changes.parquet", "change phase kind part state at_s at"),
+    "suspects": _table(
+        "suspects.parquet",
+        "part kind outcome confidence loss worst_gbps normal_gbps rate since_s rivals serial rack leaf_port next_step",
+    ),
+}
