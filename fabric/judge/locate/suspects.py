@@ -13,7 +13,7 @@ from fabric.judge.locate.inside import DEAD, LEAST_GAIN, Fault, Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, Samples, Written
 from fabric.judge.locate.steps import next_step
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -128,8 +128,8 @@ class _Told:
 
     def explained(self, faults: Sequence[Fault]) -> frozenset[str]:
         """The ids of the bad probes that they explain; repetitions of one series have one verdict."""
-        bad = {series_of(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
-        return frozenset(row.probe.probe_id for row in self._made.rows if series_of(row.probe) in bad)
+        bad = {series_key(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
+        return frozenset(row.probe.probe_id for row in self._made.rows if series_key(row.probe) in bad)
 
     def suspects(self, faults: Sequence[Fault]) -> tuple[Suspect, ...]:
         """Each fault as a suspect; the same trouble of many hosts is one."""
@@ -342,8 +342,3 @@ def _range(kind: str, required_gbps: float, against: str, group: Iterable[ProbeV
 
 def _quote(reason: str, ids: Sequence[str]) -> str:
     return f"{ids[0]}: {reason}" if len(ids) == 1 else f"{len(ids)} times, first {ids[0]}: {reason}"
-
-
-def series_of(probe: Probe) -> Hashable:
-    """What repetitions of one probe share."""
-    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")

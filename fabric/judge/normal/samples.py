@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.model.outcome import Outcome
@@ -61,6 +61,11 @@ def name_of(probe: Probe) -> str:
     if "name" in probe.params:
         return str(probe.params["name"])
     return probe.probe_id.rpartition("/")[2].partition(f".{probe.params.get('series')}")[0]
+
+
+def series_key(probe: Probe) -> Hashable:
+    """What repetitions of one probe share."""
+    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
 
 
 def samples(probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from statistics import fmean, median, stdev
 
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
 from fabric.judge.normal.peers import Peers, peers_of
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.samples import name_of, series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -164,7 +164,7 @@ def series_of(
         if number is None:
             belongs.append(None)
             continue
-        name = (probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series"))
+        name = series_key(probe)
         one = by_name.get(name)
         if one is None:
             one = by_name[name] = ProbeSeries(probe, number[1], groups.of(probe, number[1]))

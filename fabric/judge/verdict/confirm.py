@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import CONFIRMED, NORMAL, RETEST
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -38,6 +39,7 @@ def confirmed(
     """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
     from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
 
+    verdicts = _run_again(probes, verdicts)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
     anew = dict(verdicts)
     for probe in probes:
@@ -46,6 +48,26 @@ def confirmed(
             verdict = verdicts[probe.probe_id]
             anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
     return anew, found
+
+
+def _run_again(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+    """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
+    found = dict(verdicts)
+    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
+    if not errors:
+        return found
+    wanted = {series_key(probe) for probe in errors}
+    measured = {
+        series_key(probe)
+        for probe in probes
+        if verdicts[probe.probe_id].value_gbps is not None and series_key(probe) in wanted
+    }
+    for probe in errors:
+        verdict = verdicts[probe.probe_id]
+        if verdict.ran and series_key(probe) in measured:
+            reason = f"{verdict.reason}; measured when it was run again"
+            found[probe.probe_id] = replace(verdict, outcome=Outcome.MARGINAL, reason=reason, named=None)
+    return found
 
 
 def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES, Scenario
 from fabric.plan.plan import PhasePlan
@@ -64,7 +66,32 @@ class MoreSamples:
                 series.setdefault(_series(probe), []).append(probe)
         whole = {name: members for name, members in series.items() if _all_measured(members, by_id)}
         pairs = [(probe, by_id[probe.probe_id]) for members in whole.values() for probe in members]
-        return [_repetition(whole[_series(probe)]) for probe in self._judge.unsettled(pairs)]
+        wanted = [whole[_series(probe)] for probe in self._judge.unsettled(pairs)]
+        return [_repetition(members) for members in (*wanted, *_failed_once(series, by_id))]
+
+
+MOST_ERRORS = 0.1
+"""Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
+
+
+def _failed_once(
+    series: Mapping[object, Sequence[Probe]], by_id: Mapping[str, ProbeResult]
+) -> Iterator[Sequence[Probe]]:
+    """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
+    ran: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for members in series.values():
+        for probe in members:
+            result = by_id.get(probe.probe_id)
+            if result is not None and result.attempt > 0:
+                ran.update(probe.hosts)
+                errors.update(probe.hosts if result.outcome is Outcome.ERROR else ())
+    for members in series.values():
+        alone = by_id.get(members[0].probe_id) if len(members) == 1 else None
+        if alone is None or alone.outcome is not Outcome.ERROR or not alone.attempt:
+            continue
+        if all(errors[host] <= max(1.0, MOST_ERRORS * ran[host]) < ran[host] for host in members[0].hosts):
+            yield members
 
 
 def _planned(phase_plan: PhasePlan) -> Iterable[Probe]:

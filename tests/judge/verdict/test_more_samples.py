@@ -10,7 +10,7 @@ from benchmarks.measured_rack import LOW_LIMITS, judge_of, noisy, one_number_a_h
 from fabric.judge.verdict.further_tests import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -210,3 +210,25 @@ def test_what_is_normal_is_not_moved_by_who_was_measured_again(wide: Topology) -
     verdict = judge_of(wide).judge(low)[0]
     assert verdict.outcome is Outcome.FAIL
     assert verdict.expected_gbps == pytest.approx(400.0, abs=0.1)
+
+
+def test_what_could_not_be_measured_once_is_run_again(wide: Topology) -> None:
+    """Of a host on which all else was measured; a host on which much fails is in trouble, and is left as it is."""
+    probes = expand_phase(Phase("x", (LoopbackSpec(),)), wide, tuple(wide.hosts))
+    plain = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=wide, marginal=0.005)
+    lost = [probe for probe in probes if probe.hosts == ("gpu002",)]
+    for number, wanted in ((1, lost[:1]), (len(lost), [])):
+        failed = {probe.probe_id for probe in lost[:number]}
+        results = [
+            ProbeResult(probe.probe_id, 1, (), Outcome.ERROR, "lost", 0.0, 1.0)
+            if probe.probe_id in failed
+            else result_of(probe, 390.0)
+            for probe in probes
+        ]
+        more = MoreSamples(plain).more(phase_of(probes), results, ())
+        assert [one.probe_id for one in more] == [f"{probe.probe_id}.r2" for probe in wanted]
+        again = [result_of(one, 390.0) for one in more]
+        whole = {one.probe_id: one for one in (*results, *again)}
+        verdicts = plain.confirmed([*probes, *more], whole)
+        found = {verdicts[name].outcome for name in failed}
+        assert found == ({Outcome.MARGINAL} if wanted else {Outcome.ERROR})
