@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.description import CERTAIN, describe, open_parts
 from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
 from fabric.judge.locate.pairs.components import EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
-from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
+from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairSamples
 from fabric.judge.locate.structure import NEAR, Description, Effect, Incidence, Normal
 
 EFFECT_FLOOR = 0.03
@@ -97,16 +97,37 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was estimated, and the components found bad with it; *of_class* is the class of each sample."""
+    """
+    What was estimated, and the components found bad with it; *of_class* is the class of each sample.
+
+    *ratio* of each sample to what is expected of it, *noise* of one sample. *least_loss*: a smaller one is not worth
+    naming, however certain it is.
+    """
 
     samples: PairSamples
     components: Components
-    evidence: PairEvidence
+    ratio: Floats
+    noise: float
+    least_loss: float
     decoded: Decoded
     classes: tuple[Grouping, ...]
     of_class: Ints
     references: tuple[Reference, ...]
     normal: Normal
+
+    def through(self, component: int) -> Ints:
+        """The samples that pass through a component, slowest first."""
+        mine = self.components.incidence.of(component)
+        found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
+        return found
+
+    def loss_by(self, losses: Mapping[int, float]) -> Floats:
+        """The loss that each sample is expected to have when these components are bad."""
+        largest = np.zeros(len(self.ratio))
+        for component, loss in losses.items():
+            mine = self.components.incidence.of(component)
+            largest[mine] = np.maximum(largest[mine], loss)
+        return largest
 
 
 def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Normal | None = None) -> Fitted:
@@ -140,9 +161,6 @@ def _fitted(
     blamed = [_blamed(effect, doubt) for effect, doubt in zip(found.effects, doubts, strict=True)]
     counts = np.bincount(normal.of_class, minlength=len(normal.noise))
     noise = float(np.sqrt((counts * normal.noise**2).sum() / counts.sum()))
-    evidence = PairEvidence(
-        np.exp(y - normal.expected(y)), noise, components.paths, len(components.names), _OF_FLOOR * floor
-    )
     maybe = open_parts(found, y, incidence, _OF_FLOOR * floor)
     decoded = Decoded(
         tuple(sorted(blamed, key=lambda one: (-one.margin, one.component))),
@@ -152,7 +170,16 @@ def _fitted(
     )
     references = tuple(Reference(exp(level), float(s)) for level, s in zip(normal.main, normal.noise, strict=True))
     return Fitted(
-        samples, components, evidence, decoded, _classes(samples, normal), normal.of_class, references, normal
+        samples,
+        components,
+        np.exp(y - normal.expected(y)),
+        noise,
+        _OF_FLOOR * floor,
+        decoded,
+        _classes(samples, normal),
+        normal.of_class,
+        references,
+        normal,
     )
 
 
@@ -233,7 +260,7 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
     """
     if len(planes) < LEAST_PLANES:
         return list(planes)
-    noise = fmean(one.evidence.noise for one in planes)
+    noise = fmean(one.noise for one in planes)
     found = [_noisier(one, noise, floor) for one in planes]
     if levels:
         usual = _usual(found)
@@ -242,7 +269,7 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
 
 
 def _noisier(fitted: Fitted, noise: float, floor: float) -> Fitted:
-    if fitted.evidence.noise > noise / _NOISIER:
+    if fitted.noise > noise / _NOISIER:
         return fitted
     normal = replace(fitted.normal, noise=np.maximum(fitted.normal.noise, noise))
     return fit(fitted.samples, floor=floor, usual=normal)
@@ -269,7 +296,7 @@ def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
     normal = replace(fitted.normal, level=fitted.normal.level + beside[:, None])
     again = fit(fitted.samples, floor=floor, usual=normal)
     kinds = {again.components.kinds[one.component] for one in again.decoded.blamed if one.certain}
-    good = (again.decoded.explained == 0) & (again.evidence.ratio > 1 - again.evidence.least_loss)
+    good = (again.decoded.explained == 0) & (again.ratio > 1 - again.least_loss)
     return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
 
 

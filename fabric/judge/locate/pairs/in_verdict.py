@@ -307,12 +307,11 @@ def _slow_probes(planes: Sequence[_Decoded]) -> dict[str, tuple[str, ...]]:
     """By blamed component: the ids of its slow probes, the worst first."""
     found: dict[str, tuple[str, ...]] = {}
     for one in planes:
-        evidence = one.fitted.evidence
         for blamed in one.fitted.decoded.blamed:
-            of_it = evidence.samples_of(blamed.component)
-            slow = [int(i) for i in of_it if evidence.ratio[i] < 1 - blamed.loss / 2]
+            of_it = one.fitted.through(blamed.component)
+            slow = [int(i) for i in of_it if one.fitted.ratio[i] < 1 - blamed.loss / 2]
             name = one.fitted.components.names[blamed.component]
-            worst = sorted(slow, key=lambda i: float(one.fitted.evidence.ratio[i]))
+            worst = sorted(slow, key=lambda i: float(one.fitted.ratio[i]))
             found[name] = found.get(name, ()) + tuple(one.run.probe_ids[i] for i in worst)
     return found
 
@@ -344,7 +343,7 @@ def _explained(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> dict[str,
     for i in np.flatnonzero(fitted.decoded.explained > 0).tolist():
         if not sure.intersection(fitted.components.paths[i].tolist()):
             continue
-        ratio = float(fitted.evidence.ratio[i])
+        ratio = float(fitted.ratio[i])
         if ratio >= 1 - float(fitted.decoded.explained[i]) / 2:
             continue
         name = one.run.probe_ids[i]

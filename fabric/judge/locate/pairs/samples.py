@@ -53,51 +53,13 @@ class PairSamples:
         """Whether most pairs were measured in both directions."""
         if not self.directed or not len(self.a):
             return False
-        pairs = set(zip(self.a.tolist(), self.b.tolist(), strict=True))
-        return sum((b, a) in pairs for a, b in pairs) >= len(pairs) / 2
+        hosts = len(self.hosts)
+        pairs = np.sort(self.a * hosts + self.b)
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        back = pairs % hosts * hosts + pairs // hosts
+        return bool(np.isin(back, pairs, assume_unique=True).mean() >= 1 / 2)
 
     @property
     def tells_ways(self) -> bool:
         """Whether the two directions of a part can be told apart."""
         return self.one_way or self.both_ways
-
-
-@dataclass(frozen=True)
-class PairEvidence:
-    """
-    *ratio* of each sample to its reference, *noise* of one sample, *paths* as in ``Components``.
-
-    *least_loss*: a smaller loss is not worth naming, however certain it is.
-    """
-
-    ratio: Floats
-    noise: float
-    paths: Ints
-    components: int
-    least_loss: float
-
-    @cached_property
-    def _entries(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Sample and component of every step of every path, by component and there by ratio; starts and counts."""
-        width = self.paths.shape[1]
-        component = self.paths.ravel()
-        keep = component != UNKNOWN
-        sample = np.repeat(np.arange(len(self.paths)), width)[keep]
-        component = component[keep]
-        order = np.lexsort((self.ratio[sample], component))
-        sample, component = sample[order], component[order]
-        count = np.bincount(component, minlength=self.components)
-        return sample, component, np.cumsum(count) - count, count
-
-    def samples_of(self, component: int) -> Ints:
-        """The samples that pass through a component, slowest first."""
-        sample, _, start, count = self._entries
-        return sample[start[component] : start[component] + count[component]]
-
-    def explained(self, losses: dict[int, float]) -> Floats:
-        """The loss that each sample is expected to have when these components are bad."""
-        largest = np.zeros(len(self.ratio))
-        for component, loss in losses.items():
-            of_it = self.samples_of(component)
-            largest[of_it] = np.maximum(largest[of_it], loss)
-        return largest

@@ -40,8 +40,8 @@ def uncertain(fitted: Fitted) -> list[int]:
 
 def _odd(fitted: Fitted) -> Bools:
     """Slow samples that nothing explains."""
-    evidence, explained = fitted.evidence, fitted.decoded.explained
-    odd: Bools = (explained == 0) & (evidence.ratio < 1 - _ODD * evidence.noise)
+    explained = fitted.decoded.explained
+    odd: Bools = (explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
     return odd
 
 

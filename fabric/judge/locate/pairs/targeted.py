@@ -68,8 +68,7 @@ class _Round:
         doubtful = [*to_settle(self.fitted), *(blamed.component for blamed in self.fitted.decoded.blamed)]
         self._doubtful_hosts = {int(components.hosts[c]) for c in doubtful} - {UNKNOWN}
         self._doubtful = set(doubtful)
-        evidence = self.fitted.evidence
-        good = evidence.ratio > 1 - max(evidence.least_loss / 2, 2 * evidence.noise)
+        good = self.fitted.ratio > 1 - max(self.fitted.least_loss / 2, 2 * self.fitted.noise)
         self._cleared = set(samples.a[good].tolist()) | set(samples.b[good].tolist())
         self._met: dict[int, set[int]] = {}
         for a, b in zip(samples.a.tolist(), samples.b.tolist(), strict=True):
