@@ -8,7 +8,7 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
-from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
+from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.locate.structure import HEAVY
@@ -22,6 +22,7 @@ _TEXT = {
     "link": "one uplink of the leaf",
     "link_up": "one uplink of the leaf, in one direction: from the leaf to the spine",
     "link_down": "one uplink of the leaf, in one direction: from the spine to the leaf",
+    "core": "the core switch: every pair that crosses it is slow",
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
     "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
@@ -39,6 +40,7 @@ _NEXT = {
     "swap the cable first",
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "spine": "look at the spine switch and its line card first",
+    "core": "look at the core switch and its line card first",
     "spines": "read the counters of the spines' ports (or of both ends of each uplink); test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
@@ -56,6 +58,15 @@ CHANCE = 0.05
 _PATHS_MOST = 20
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
+
+
+def _words(texts: Mapping[str, str], component: int, components: Components) -> str:
+    """What is said of a component: cables above the spines are called one level higher."""
+    kind = components.kinds[component]
+    text = texts[kind]
+    if kind in LINKS and components.leaf[component] == UNKNOWN:
+        return text.replace("spine", "core").replace("leaf", "spine")
+    return text
 
 
 def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
@@ -80,7 +91,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     host = int(components.hosts[blamed.component])
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     said = [
-        _TEXT[kind],
+        _words(_TEXT, blamed.component, components),
         f"{slow} of {left} samples through it are slow{where}, with {partners} different hosts: {level}",
         *_left_out(len(of_it) - left),
         *_by_direction(blamed, fitted),
@@ -99,7 +110,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
-        next_step=_NEXT[components.kinds[blamed.component]],
+        next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
     )
 
@@ -139,7 +150,7 @@ def _no_group(blamed: Blamed, fitted: Fitted) -> str:
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
     """How many samples were slow in each direction of a part, where the directions can be told apart."""
-    components, samples = fitted.components, fitted.samples
+    components = fitted.components
     mine = np.flatnonzero(components.part == components.part[blamed.component]).tolist()
     said = []
     for one in mine:
@@ -148,8 +159,8 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
             continue
         name = components.names[one]
         if kind in LINKS:
-            leaf, spine = samples.leaves[components.leaf[one]], samples.spines[components.spine[one]]
-            name = f"{leaf}->{spine}" if kind == "link_up" else f"{spine}->{leaf}"
+            lower, upper = name.split("--")
+            name = f"{lower}->{upper}" if kind == "link_up" else f"{upper}->{lower}"
         slow, left = _slow_of_it(blamed, one, fitted)
         if left:
             said.append(f"{name} {slow} of {left} slow")

@@ -300,7 +300,7 @@ def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
     return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
 
 
-_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine"})
+_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine", "core"})
 
 
 @dataclass

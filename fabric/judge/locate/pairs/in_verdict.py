@@ -233,7 +233,7 @@ def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topo
 def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:
     """Uplinks that are in use and that no good pair crossed, in one direction or both."""
     components = one.fitted.components
-    missing = [c for c in not_crossed(one.fitted, one.run.state.routes) if components.kinds[c] in LINKS]
+    missing = [c for c in not_crossed(one.fitted) if components.kinds[c] in LINKS]
     if not missing:
         return []
     names = list(dict.fromkeys(components.names[c] for c in missing))
@@ -326,7 +326,7 @@ def _placed(suspect: Suspect, planes: Sequence[_Decoded], ids: tuple[str, ...]) 
         blamed = {one.fitted.components.names[b.component] for b in one.fitted.decoded.blamed}
         if not names & blamed or not to_settle(one.fitted):
             continue
-        for test in targeted(one.fitted, one.run.state.routes):
+        for test in targeted(one.fitted):
             over = f" over {test.via}" if test.via else ""
             text = f"{suspect.next_step}; {test.a} with {test.b}{over} would tell them apart"
             return replace(suspect, next_step=text)

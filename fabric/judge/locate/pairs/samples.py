@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,16 +17,24 @@ UNKNOWN = -1
 """In an array of indexes: not known, or there is none."""
 
 
+Routes = Mapping[tuple[str, str], str]
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+
+OVER = ">"
+"""Stands between the switches of a way of three levels: ``p0-spine0>core03>p1-spine0``."""
+
+
 @dataclass(frozen=True)
 class PairSamples:
     """
     What was measured between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
 
     *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
-    index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *one_way*: that is
-    certain, for it is how we measured; the order of a file's two columns may be nobody's intention. *rail* is the name
-    of the RNIC or rail that was measured, None when the samples are of whole hosts. *placed*: an inventory says where
-    all hosts stand, be it under one leaf.
+    index into *spines*); UNKNOWN where it is not known. Of three levels a "spine" is all that is above the leaves on
+    one way, the names joined by ``OVER``. *routes* say which is crossed where that is static. *directed*: the samples
+    say which end sent. *one_way*: that is certain, for it is how we measured; the order of a file's two columns may be
+    nobody's intention. *rail* is the name of the RNIC or rail that was measured, None when the samples are of whole
+    hosts. *placed*: an inventory says where all hosts stand, be it under one leaf.
     """
 
     hosts: tuple[str, ...]
@@ -40,6 +49,24 @@ class PairSamples:
     rail: str | None = None
     one_way: bool = False
     placed: bool = False
+    routes: Routes = field(default_factory=dict)
+
+    @cached_property
+    def ways(self) -> tuple[tuple[str, ...], ...]:
+        """The switches that each of *spines* stands for, in the order in which they are crossed."""
+        return tuple(tuple(name.split(OVER)) for name in self.spines)
+
+    @cached_property
+    def route(self) -> Ints:
+        """The index of the spine over which each leaf (a row) sends to each host; the last row: of no leaf."""
+        found = np.full((len(self.leaves) + 1, len(self.hosts)), UNKNOWN, dtype=np.int64)
+        leaf, host, spine = (
+            {name: n for n, name in enumerate(all_)} for all_ in (self.leaves, self.hosts, self.spines)
+        )
+        for (here, there), over in self.routes.items():
+            if here in leaf and there in host and over in spine and leaf[here] != self.leaf[host[there]]:
+                found[leaf[here], host[there]] = spine[over]
+        return found
 
     @cached_property
     def crosses(self) -> Bools:
