@@ -190,14 +190,14 @@ def pair_findings(
     suspects = [
         _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough, ids.get(suspect.component, ()))
         for suspect in _with_whole_hosts(found, enough, ids)
-        if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
+        if not within.explains(suspect)
     ]
     wholes = [_whole(one, wheres[id(one)], verdicts, topology) for one in enough]
     below = [whole for whole in wholes if whole is not None]
     better = [one.fitted.samples.hosts for one, whole in zip(enough, wholes, strict=True) if whole is None]
     suspects += whole_suspects(below, better)
-    unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
-    open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
+    unsure = [one.component for one in suspects if one.outcome is not Outcome.FAIL]
+    open_ = [(Outcome.INCONCLUSIVE, f"{name} may be bad: more samples are needed") for name in unsure]
     for one in enough:
         open_ += doubts(one.fitted, wheres[id(one)], _floor(one), planes=len(enough))
         open_ += _not_crossed(one, wheres[id(one)])
