@@ -37,6 +37,8 @@ _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every o
 _NOTHING = 1e-3  # of the highest: what a sample of nothing counts as
 _SAME = 0.03  # losses so near are one
 _NEAR_GAP = 0.008
+_LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
+_STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,13 @@ def _fitted(
 ) -> Fitted:
     normal = found.normal
     doubts = _doubts(found, y, incidence, components, samples)
-    blamed = [_blamed(effect, doubt) for effect, doubt in zip(found.effects, doubts, strict=True)]
+    spread = _spread(found, y, samples)
+    blamed = [
+        _blamed(
+            effect, doubt, _healthy(effect, y, normal, incidence, spread if components.hosts[effect.part] >= 0 else 0)
+        )
+        for effect, doubt in zip(found.effects, doubts, strict=True)
+    ]
     counts = np.bincount(normal.of_class, minlength=len(normal.noise))
     noise = float(np.sqrt((counts * normal.noise**2).sum() / counts.sum()))
     maybe = open_parts(found, y, incidence, _OF_FLOOR * floor)
@@ -183,18 +191,54 @@ def _fitted(
     )
 
 
-def _blamed(effect: Effect, doubt: str) -> Blamed:
-    others = sum(exp(gain - effect.gain) for _, gain in effect.rivals)
-    best = max((gain for _, gain in effect.rivals), default=0.0)
+def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
+    """*healthy*: the nats that are explained by how far healthy hosts are apart."""
+    gain = effect.gain - healthy
+    others = sum(exp(other - effect.gain) for _, other in effect.rivals)
+    best = max(max((other for _, other in effect.rivals), default=0.0), healthy)
     return Blamed(
         effect.part,
         effect.share_lost,
         margin=effect.gain - best,
-        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-effect.gain) + others)),
+        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-gain) + others)),
         rivals=tuple(part for part, _ in effect.rivals),
-        gain=effect.gain,
+        gain=gain,
         doubt=doubt,
     )
+
+
+def _spread(found: Description, y: Floats, samples: PairSamples) -> float:
+    """
+    How far healthy hosts are apart (standard deviation, natural log): by how much more their means differ than noise.
+
+    A sample differs by both its hosts and by noise, s^2 in all; the mean of a host's n samples therefore by its own
+    spread^2 + (s^2 - spread^2) / n.
+    """
+    normal = found.normal
+    good = (found.explained == 0) & ~found.slow
+    away = (y - normal.expected(y))[good]
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    mean = np.bincount(ends, np.tile(away, 2), minlength=len(samples.hosts)) / np.maximum(count, 1)
+    many = count >= _LEAST_OF_HOST
+    if many.sum() < _LEAST_HOSTS:
+        return 0.0
+    n = count[many]
+    excess = (mean[many] ** 2 - (away**2).mean() / n) / (1 - 1 / n)
+    return float(np.sqrt(max(np.average(excess, weights=n), 0.0)))
+
+
+def _healthy(effect: Effect, y: Floats, normal: Normal, incidence: Incidence, spread: float) -> float:
+    """Nats of an effect that a healthy host explains which is slower by chance, as hosts with this *spread* are."""
+    if spread <= 0:
+        return 0.0
+    mine = incidence.of(effect.part)
+    before = np.log(normal.density(y[mine], normal.of_class[mine])).sum()
+    found = (
+        np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before - step**2 / 2
+        for step in _STEPS
+    )
+    return max(0.0, *found)
 
 
 def _doubts(
