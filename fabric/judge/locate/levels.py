@@ -23,6 +23,7 @@ _LEVEL_COST, _FAR_COST = 3.0, 4.0  # nats of a further level, and of one that is
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
+_MOST_TURNS, _SETTLED = 12, 0.01  # until the noise changes less than this share
 _LEAST_GROUP, _MOST_GROUPS = 3, 4
 _STEPS = 64  # of power iteration: a ratio of eigenvalues of 0.9 is 1e-3 of error then
 _LEAST_SAMPLES = 6
@@ -107,7 +108,7 @@ def _fitted(name: str, cost: float, y: Floats, key: Ints, levels: list[Floats], 
 def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
     """Levels, weights and noise of the samples of one class."""
     window, noise = FLOOR, 0.01
-    for _ in range(3):
+    for _ in range(_MOST_TURNS):
         nearest = np.abs(y[:, None] - levels[None]).argmin(axis=1)
         residual = y - levels[nearest]
         near = np.abs(residual) < window
@@ -120,8 +121,10 @@ def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
             ]
         )
         spread = np.abs((y - levels[nearest])[near])
-        seen, count = 1.4826 * float(np.median(spread)), len(spread)
+        seen, count, before = 1.4826 * float(np.median(spread)), len(spread), noise
         noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
+        if window >= 3 * noise and abs(noise - before) < _SETTLED * noise:
+            break  # a window that was too narrow for wide noise has grown with it
         window = max(FLOOR, 3 * noise)
     weight = np.bincount(nearest[near], minlength=len(levels)) + 1.0
     return levels, weight / weight.sum(), noise

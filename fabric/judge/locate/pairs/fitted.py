@@ -235,7 +235,7 @@ def _healthy(effect: Effect, y: Floats, normal: Normal, incidence: Incidence, sp
     mine = incidence.of(effect.part)
     before = np.log(normal.density(y[mine], normal.of_class[mine])).sum()
     found = (
-        np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before - step**2 / 2
+        float(np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before) - step**2 / 2
         for step in _STEPS
     )
     return max(0.0, *found)
