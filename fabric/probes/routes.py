@@ -1,8 +1,8 @@
 """
-The static routes of an InfiniBand fabric, read from its switches: who is where (iblinkinfo), then one leaf's table.
+The static routes of an InfiniBand fabric, read from its switches: who is where (iblinkinfo), then one switch's table.
 
 No scenario asks for these: a phase that localises does, where it is told that paths are static. They alter nothing.
-What is read are numbers, kept as measurements: LIDs of RNICs and leaves, switches behind a leaf's ports, ports by LID.
+What is read are numbers, kept as measurements: LIDs of RNICs and switches, switches above their ports, ports by LID.
 """
 
 from __future__ import annotations
@@ -37,11 +37,22 @@ def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sud
         for rnic in topology.hosts[host].platform.rnics
         if rnic.rail == plane.rail
     ]
-    wanted = "\n".join((*plane.leaves, *rnics))
+    above = _below_others(plane, topology)
+    wanted = "\n".join((*plane.leaves, *above, *rnics))
     params: dict[str, ParamValue] = {"lid": 0, "wanted": wanted, "leaves": "\n".join(plane.leaves)}
+    params["above"] = "\n".join(above)
     return _probe(
         f"{plane.name.replace(' ', '-')}.links", phase, asker, _LINKS_S, _ways(plane, asker, topology, sudo) | params
     )
+
+
+def _below_others(plane: Plane, topology: Topology) -> list[str]:
+    """Switches above the plane's leaves that have others above them: of three levels their tables are needed, too."""
+    below = {lower for uplinks in topology.uplinks for lower in uplinks.lower}
+    upper = (
+        name for links in topology.uplinks if not plane.leaves.keys().isdisjoint(links.lower) for name in links.upper
+    )
+    return [name for name in dict.fromkeys(upper) if name in below]
 
 
 def table_probe(
@@ -117,14 +128,14 @@ def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:
 
 def _links(probe: Probe, lines: Sequence[infiniband.PortLine]) -> list[tuple[str, int]]:
     wanted = frozenset(str(probe.params["wanted"]).split("\n"))
-    leaves = frozenset(str(probe.params["leaves"]).split("\n"))
+    leaves, above = (frozenset(str(probe.params.get(key, "")).split("\n")) for key in ("leaves", "above"))
     found: dict[str, int] = {}
     for line in lines:
         name = infiniband.switch_name(line.end.description)
         if name in wanted:
             found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
-        if name in leaves and line.peer is not None and line.active:
+        if (name in leaves or name in above) and line.peer is not None and line.active:
             peer = infiniband.switch_name(line.peer.description)
-            if peer not in wanted and " " not in peer:
+            if (peer in above or peer not in wanted) and " " not in peer:
                 found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port
     return list(found.items())

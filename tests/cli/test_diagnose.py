@@ -1,7 +1,6 @@
 """The command, from files to the exit code."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +109,7 @@ def test_every_problem_is_said_with_its_line(tmp_path):
 
 
 def test_a_pair_below_the_limit_has_no_margin(tmp_path):
-    rows = [replace(x, gbps=200.0) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in all_pairs(hosts(16))]
+    rows = [x._replace(gbps=200.0) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in all_pairs(hosts(16))]
     _, output = run(write(tmp_path / "p.csv", rows), "--json", "--limit", "350")
     assert [one["margin_nats"] for one in json.loads(output)["suspects"]] == [None]
 

@@ -120,3 +120,13 @@ def test_any_text_is_rows_or_problems(text):
 def test_what_was_written_is_read(values):
     text = "a,b,value_gbps\n" + "".join(f"h{n},k{n},{value!r}\n" for n, value in enumerate(values))
     assert [row.gbps for row in parse(text).rows] == values
+
+
+def test_one_wrong_line_of_many_is_told_with_its_number():
+    """Lines are read many at a time; what is wrong is said of its own line, and comments and empty lines count."""
+    lines = ["a,b,value_gbps", "# c,d,1", "", *(f"h{n},g{n},391.5" for n in range(9_000))]
+    assert len(parse("\n".join(lines)).rows) == 9_000
+    lines[7_000] = "h1,h1,391.5"
+    found = parse("\n".join(lines))
+    assert found.problems == ((7_001, "expected two different hosts, got 'h1' twice"),)
+    assert found.rows[-1].line == 9_003

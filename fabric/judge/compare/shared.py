@@ -70,7 +70,7 @@ def ways_of(
 ) -> Callable[[Probe], Way | None]:
     """Of each probe of a run its way; None where it stays within a host, or its hosts are not in the topology."""
     tables = [(one, results[one.probe_id]) for one in probes if one.kind == routes.KIND and one.probe_id in results]
-    known = routes_of(tables)
+    known = routes_of(tables, topology)
 
     def way(probe: Probe) -> Way | None:
         if not all(name in topology.hosts for name in probe.hosts):
@@ -178,4 +178,4 @@ def _of_hosts(ways: Sequence[Way]) -> Components:
         start += len(way.ends)
     each = np.arange(len(names), dtype=np.int64)
     none = np.full(len(names), UNKNOWN, dtype=np.int64)
-    return Components(names, ("host",) * len(names), each, none, none, each, paths)
+    return Components(names, ("host",) * len(names), each, none, each, paths, lambda _a, _b, _via: paths[:0])

@@ -23,7 +23,9 @@ _LEVEL_COST, _FAR_COST = 3.0, 4.0  # nats of a further level, and of one that is
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
-_LEAST_GROUP = 3
+_MOST_TURNS, _SETTLED = 12, 0.01  # until the noise changes less than this share
+_LEAST_GROUP, _MOST_GROUPS = 3, 4
+_STEPS = 64  # of power iteration: a ratio of eigenvalues of 0.9 is 1e-3 of error then
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
 
@@ -106,7 +108,7 @@ def _fitted(name: str, cost: float, y: Floats, key: Ints, levels: list[Floats], 
 def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
     """Levels, weights and noise of the samples of one class."""
     window, noise = FLOOR, 0.01
-    for _ in range(3):
+    for _ in range(_MOST_TURNS):
         nearest = np.abs(y[:, None] - levels[None]).argmin(axis=1)
         residual = y - levels[nearest]
         near = np.abs(residual) < window
@@ -119,8 +121,10 @@ def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
             ]
         )
         spread = np.abs((y - levels[nearest])[near])
-        seen, count = 1.4826 * float(np.median(spread)), len(spread)
+        seen, count, before = 1.4826 * float(np.median(spread)), len(spread), noise
         noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
+        if window >= 3 * noise and abs(noise - before) < _SETTLED * noise:
+            break  # a window that was too narrow for wide noise has grown with it
         window = max(FLOOR, 3 * noise)
     weight = np.bincount(nearest[near], minlength=len(levels)) + 1.0
     return levels, weight / weight.sum(), noise
@@ -173,32 +177,51 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int, known: Ints | None) -> It
 
 def _found_groups(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     """By the leading eigenvector of "above or below the middle", and by average linkage of rows and of cells."""
-    from scipy.cluster.hierarchy import fcluster, linkage
-
     matrix = np.full((hosts, hosts), np.nan)
     matrix[a, b] = y
     matrix[b, a] = y
-    middle = float(np.nanmedian(matrix))
-    sign = np.sign(np.nan_to_num(matrix - middle, nan=0.0))
-    _, vectors = np.linalg.eigh(sign)
-    yield _renumbered((vectors[:, -1] > 0).astype(np.int64))
-    corner = np.triu_indices(hosts, 1)
-    highest = float(np.nanmax(matrix))
+    middle, highest = float(np.median(y)), float(y.max())
+    yield _renumbered((_leading(np.sign(np.nan_to_num(matrix - middle, nan=0.0))) > 0).astype(np.int64))
     cells = np.minimum(np.nan_to_num(highest - matrix, nan=highest - middle), 0.12)
     for distance in (_row_distance(matrix), cells):
-        tree = linkage(distance[corner], "average")
-        for count in (2, 3, 4):
-            yield _renumbered(fcluster(tree, count, "maxclust").astype(np.int64))
+        yield from _linked(distance)
+
+
+def _leading(matrix: Floats) -> Floats:
+    """The eigenvector of the largest eigenvalue of a symmetric matrix, near enough to tell signs: power iteration."""
+    shift = float(np.abs(matrix).sum(axis=1).max()) / 2  # so that the largest is the farthest from 0, too
+    found = np.cos(np.arange(len(matrix), dtype=np.float64))
+    for _ in range(_STEPS):
+        found = matrix @ found + shift * found
+        found /= float(np.abs(found).max())
+    return found
+
+
+def _linked(distance: Floats) -> Iterator[Ints]:
+    """Average linkage: the two nearest groups become one, again and again; the last 4, 3 and 2 groups of it."""
+    far = distance.copy()
+    np.fill_diagonal(far, np.inf)
+    group, size = np.arange(len(far)), np.ones(len(far))
+    for left in range(len(far) - 1, 1, -1):
+        one, other = divmod(int(far.argmin()), len(far))
+        far[one] = (size[one] * far[one] + size[other] * far[other]) / (size[one] + size[other])
+        far[one, one] = np.inf
+        far[:, one] = far[one]
+        far[other] = far[:, other] = np.inf
+        size[one] += size[other]
+        group[group == other] = one
+        if left <= _MOST_GROUPS:
+            yield _renumbered(group)
 
 
 def _row_distance(matrix: Floats) -> Floats:
-    """How differently two hosts see all others: the median difference of their rows, at most 0.1."""
-    hosts = len(matrix)
-    found = np.full((hosts, hosts), 0.05)
-    for host in range(hosts):
-        apart = np.minimum(np.abs(matrix - matrix[host]), 0.1)
-        both: Bools = (~np.isnan(apart)).sum(axis=1) >= 2
-        found[host, both] = np.nanmedian(apart[both], axis=1)
+    """How differently two hosts see all others: the mean difference of their rows, each at most 0.1."""
+    found = np.full(matrix.shape, 0.05)
+    for host, row in enumerate(matrix):
+        apart = np.minimum(np.abs(matrix - row), 0.1)
+        count = np.count_nonzero(apart == apart, axis=1)  # where both were measured with that host
+        both = count >= 2
+        found[host, both] = np.nansum(apart[both], axis=1) / count[both]
     return found
 
 

@@ -121,7 +121,8 @@ class Incidence:
         known = part != UNKNOWN
         sample = np.repeat(np.arange(len(paths)), paths.shape[1])[known]
         part = part[known]
-        order = np.argsort(part, kind="stable")
+        small = part.astype(np.uint16) if len(extra) < 1 << 16 else part  # sorted several times as fast
+        order = np.argsort(small, kind="stable")
         count = np.bincount(part, minlength=len(extra))
         start = np.concatenate([[0], np.cumsum(count)])
         return cls(len(paths), sample[order], part[order], start, family, extra, whole)

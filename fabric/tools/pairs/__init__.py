@@ -20,6 +20,7 @@ _READERS = {
 }
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
+    ("csv", csv.is_heading),  # first, for a table has no end of lines to look through
     ("mpigraph", re.compile(r"^START mpiGraph|^Send\s+\S+:\d+\s", re.MULTILINE).search),
     ("clusterkit", re.compile(r"^\s*Rank:\s+\d+", re.MULTILINE).search),
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),

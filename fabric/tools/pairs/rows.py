@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class PairRow:
+class PairRow(NamedTuple):
     """
     One bandwidth between two hosts, decimal Gb/s, from *a* to *b* where the tool says which end sent.
 

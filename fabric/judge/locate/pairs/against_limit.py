@@ -71,7 +71,7 @@ def pairs_below(fitted: Fitted, limit_gbps: float, where: str, said: list[Suspec
     open_ = open_ & ~known[samples.a] & ~known[samples.b]
     below = samples.gbps < limit_gbps
     odd = unexplained(fitted)
-    far = odd | (samples.gbps * (1 + _FAR * fitted.evidence.noise) < limit_gbps)
+    far = odd | (samples.gbps * (1 + _FAR * fitted.noise) < limit_gbps)
     low: Bools = np.zeros(len(open_), dtype=np.bool_)
     names, inverse = np.unique(_pairs(fitted, ordered=samples.tells_ways), return_inverse=True)
     both = _pairs(fitted, ordered=False)
@@ -81,7 +81,7 @@ def pairs_below(fitted: Fitted, limit_gbps: float, where: str, said: list[Suspec
         mine = inverse == number
         count = int(mine.sum())
         level = float(np.sort(samples.gbps[mine])[count // 2])
-        error = _FAR * fitted.evidence.noise * level / np.sqrt(count)
+        error = _FAR * fitted.noise * level / np.sqrt(count)
         if count == 1 and good[mine].all():
             continue
         if level < limit_gbps and (odd[mine].all() or level + error < limit_gbps):
@@ -179,7 +179,7 @@ def _hosts(fitted: Fitted, limit_gbps: float, where: str, failed: set[int]) -> l
     for begin, end in zip(start, np.r_[start[1:], len(ends)], strict=True):
         host, count = int(ends[begin]), int(end - begin)
         level = float(np.median(values[begin:end]))
-        error = _SIGMAS * fitted.evidence.noise * level / np.sqrt(count)
+        error = _SIGMAS * fitted.noise * level / np.sqrt(count)
         if level + error >= limit_gbps or len(set(others[begin:end].tolist())) < 2:
             continue
         name = samples.hosts[host] + (f"/{samples.rail}" if samples.rail else "")

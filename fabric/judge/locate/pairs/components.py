@@ -13,8 +13,10 @@ three times, as a whole and once for each direction. Those are one part to whoev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,6 +36,7 @@ FAMILY = {
     "uplinks": 2,
     "leaf": 3,
     "spine": 4,
+    "core": 4,
     "spines": 4,
 }
 """Kinds of one family: directions are those of the same things."""
@@ -50,6 +53,7 @@ EXTRA = {
     "uplinks": 2.0,
     "leaf": 2.0,
     "spine": 2.0,
+    "core": 2.0,
     "spines": 2.0,
 }
 """Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
@@ -63,18 +67,19 @@ class Components:
     """
     Component *c* is called *names[c]*; row *i* of *paths* lists the components of sample *i*, filled up with UNKNOWN.
 
-    *hosts[c]* is the host (an index) a host side belongs to, *leaf[c]* the leaf of a leaf or its uplinks, *spine[c]*
-    the spine of a spine or an uplink; UNKNOWN otherwise. *part[c]* is the component that is both directions of *c*,
-    *c* itself where it is no single direction. One direction of an uplink is called as the uplink is; its kind tells.
+    *hosts[c]* is the host (an index) a host side belongs to, *leaf[c]* the leaf of a leaf or its uplinks; UNKNOWN
+    otherwise. *part[c]* is the component that is both directions of *c*, *c* itself where it is no single direction.
+    One direction of an uplink is called as the uplink is; its kind tells. *way* gives the rows of paths of samples that
+    were not measured, from hosts *a* to hosts *b* over spines *via*.
     """
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     hosts: Ints
     leaf: Ints
-    spine: Ints
     part: Ints
     paths: Ints
+    way: Callable[[Ints, Ints, Ints], Ints]
 
     @cached_property
     def host_sides(self) -> Ints:
@@ -97,19 +102,17 @@ class _Made:
     """Components as they are numbered."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, str, int, int, int, int]] = []
+        self.rows: list[tuple[str, str, int, int, int]] = []
 
-    def add(
-        self, name: str, kind: str, host: int = UNKNOWN, leaf: int = UNKNOWN, spine: int = UNKNOWN, part: int = UNKNOWN
-    ) -> int:
+    def add(self, name: str, kind: str, host: int = UNKNOWN, leaf: int = UNKNOWN, part: int = UNKNOWN) -> int:
         number = len(self.rows)
-        self.rows.append((name, kind, host, leaf, spine, number if part == UNKNOWN else part))
+        self.rows.append((name, kind, host, leaf, number if part == UNKNOWN else part))
         return number
 
     def direction(self, whole: int, mark: str, kind: str) -> int:
         """One direction of a component; *mark* is added to its name."""
-        name, _, host, leaf, spine, _ = self.rows[whole]
-        return self.add(f"{name}{mark}", kind, host, leaf, spine, whole)
+        name, _, host, leaf, _ = self.rows[whole]
+        return self.add(f"{name}{mark}", kind, host, leaf, whole)
 
 
 DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down"})
@@ -119,77 +122,113 @@ DIRECTIONS = frozenset({"host_tx", "host_rx", "link_up", "link_down"})
 def components_of(samples: PairSamples) -> Components:
     """Every component that the samples may speak of, with the way of each sample through them."""
     made = _Made()
-    at = f"/{samples.rail}" if samples.rail else ""
-    names = [f"{host}{at}" for host in samples.hosts]
-    host = np.array([made.add(name, "host", number) for number, name in enumerate(names)], dtype=np.int64)
-    columns = [host[samples.a], host[samples.b]]
-    if samples.tells_ways:
-        sends = np.array([made.direction(c, ":tx", "host_tx") for c in host.tolist()], dtype=np.int64)
-        receives = np.array([made.direction(c, ":rx", "host_rx") for c in host.tolist()], dtype=np.int64)
-        columns += [sends[samples.a], receives[samples.b]]
+    parts = [_sides(samples, made)]
     if samples.leaves:
-        columns += _switches(samples, made)
+        parts.append(_leaves(samples, made))
+        if samples.spines:
+            parts.append(_above(samples, made))
     elif len(samples.spines) > 1:  # one spine over everything cannot be told from the fleet
-        columns.append(_spines(samples, made)[samples.via])
-    paths = np.stack(columns, axis=1)
-    _, kinds, hosts, leaf, spine, part = zip(*made.rows, strict=True)
-    return Components(
-        tuple(row[0] for row in made.rows),
-        kinds,
-        np.array(hosts, dtype=np.int64),
-        np.array(leaf, dtype=np.int64),
-        np.array(spine, dtype=np.int64),
-        np.array(part, dtype=np.int64),
-        paths,
-    )
+        spine = np.array([*(made.add(name, "spine") for name in samples.spines), UNKNOWN], dtype=np.int64)
+        parts.append(lambda _a, _b, via: [spine[via]])
+
+    def way(a: Ints, b: Ints, via: Ints) -> Ints:
+        return np.stack([column for part in parts for column in part(a, b, via)], axis=1)
+
+    names, kinds, hosts, leaf, part = zip(*made.rows, strict=True)
+    host, under, whole = (np.array(values, dtype=np.int64) for values in (hosts, leaf, part))
+    return Components(names, kinds, host, under, whole, way(samples.a, samples.b, samples.via), way)
 
 
-def _switches(samples: PairSamples, made: _Made) -> list[Ints]:
-    """Leaf, uplink and spine columns of the paths."""
+_Columns = Callable[[Ints, Ints, Ints], list[Ints]]
+"""The components of some kinds on the ways from hosts to hosts over spines."""
+
+
+def _sides(samples: PairSamples, made: _Made) -> _Columns:
+    """Both hosts, and what the first sends and the second receives."""
+    at = f"/{samples.rail}" if samples.rail else ""
+    host = [made.add(f"{name}{at}", "host", number) for number, name in enumerate(samples.hosts)]
+    whole = np.array(host, dtype=np.int64)
+    if not samples.tells_ways:
+        return lambda a, b, _via: [whole[a], whole[b]]
+    sends = np.array([made.direction(c, ":tx", "host_tx") for c in host], dtype=np.int64)
+    receives = np.array([made.direction(c, ":rx", "host_rx") for c in host], dtype=np.int64)
+    return lambda a, b, _via: [whole[a], whole[b], sends[a], receives[b]]
+
+
+def _leaves(samples: PairSamples, made: _Made) -> _Columns:
+    """Leaves; and where it is not known what is crossed between them, all uplinks of each and all that is above."""
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
-    of_a, of_b = samples.leaf[samples.a], samples.leaf[samples.b]
-    crosses, known = samples.crosses, samples.via != UNKNOWN
-    columns = [leaf[of_a], np.where(of_a == of_b, UNKNOWN, leaf[of_b])]
-    blind = crosses & ~known
-    if blind.any():
-        up = np.array([*(made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)), UNKNOWN])
-        columns += [np.where(blind, up[of_a], UNKNOWN), np.where(blind, up[of_b], UNKNOWN)]
-        columns.append(np.where(blind, made.add(SPINES, "spines"), UNKNOWN))
-    if (crosses & known).any():
-        columns += _known_paths(samples, made)
+    up, spines = np.full(len(leaf), UNKNOWN, dtype=np.int64), UNKNOWN
+    if (samples.crosses & (samples.via == UNKNOWN)).any():
+        up[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
+        spines = made.add(SPINES, "spines")
+
+    def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
+        here, there = samples.leaf[a], samples.leaf[b]
+        blind = (here != there) & (here != UNKNOWN) & (there != UNKNOWN) & (via == UNKNOWN)
+        found = [leaf[here], np.where(here == there, UNKNOWN, leaf[there])]
+        return [*found, *(np.where(blind, one, UNKNOWN) for one in (up[here], up[there], np.full(len(a), spines)))]
+
     return columns
 
 
-def _spines(samples: PairSamples, made: _Made) -> Ints:
-    """The component of each spine; the last is of samples whose spine is not known."""
-    names = [made.add(name, "spine", spine=n) for n, name in enumerate(samples.spines)]
-    return np.array([*names, UNKNOWN], dtype=np.int64)
+def _above(samples: PairSamples, made: _Made) -> _Columns:
+    """What is above the leaves where it is known: switches, the cables between them, and those of the leaves."""
+    links: dict[tuple[str, str], tuple[int, int, int]] = {}
 
+    def link(lower: str, upper: str, leaf: int = UNKNOWN) -> tuple[int, int, int]:
+        if (lower, upper) not in links:
+            whole = made.add(f"{lower}--{upper}", "link", leaf=leaf)
+            ways = [
+                made.direction(whole, "", kind) if samples.tells_ways else UNKNOWN for kind in ("link_up", "link_down")
+            ]
+            links[lower, upper] = (whole, ways[0], ways[1])
+        return links[lower, upper]
 
-def _known_paths(samples: PairSamples, made: _Made) -> list[Ints]:
-    spine = _spines(samples, made)
-    link = np.array(
-        [
-            [made.add(f"{leaf}--{name}", "link", leaf=number, spine=other) for other, name in enumerate(samples.spines)]
-            for number, leaf in enumerate(samples.leaves)
-        ],
-        dtype=np.int64,
-    )
-    sees = samples.crosses & (samples.via != UNKNOWN)
-    of_a, of_b = samples.leaf[samples.a], samples.leaf[samples.b]
-    columns = [
-        np.where(sees, spine[samples.via], UNKNOWN),
-        np.where(sees, link[of_a, samples.via], UNKNOWN),
-        np.where(sees, link[of_b, samples.via], UNKNOWN),
-    ]
-    if samples.tells_ways:
-        up, down = (_directions(link, kind, made) for kind in ("link_up", "link_down"))
-        columns += [np.where(sees, up[of_a, samples.via], UNKNOWN), np.where(sees, down[of_b, samples.via], UNKNOWN)]
+    longest = max(len(way) for way in samples.ways)
+    switch: dict[str, int] = {}
+    among = np.full((len(samples.ways) + 1, 3 * longest), UNKNOWN, dtype=np.int64)
+    for number, way in enumerate(samples.ways):
+        for place, name in enumerate(way):
+            if name not in switch:
+                switch[name] = made.add(name, "spine" if place in (0, len(way) - 1) else "core")
+            among[number, place] = switch[name]
+        for place, (one, other) in enumerate(pairwise(way)):
+            rises = place < len(way) // 2
+            whole, up, down = link(one, other) if rises else link(other, one)
+            among[number, longest + 2 * place : longest + 2 * place + 2] = whole, up if rises else down
+    first, last = np.full((2, len(samples.leaves) + 1, len(samples.ways) + 1, 2), UNKNOWN, dtype=np.int64)
+    for leaf, number in _first_steps(samples):
+        whole, up, _ = link(samples.leaves[leaf], samples.ways[number][0], leaf)
+        first[leaf, number] = whole, up
+    for leaf, number in _last_steps(samples):
+        whole, _, down = link(samples.leaves[leaf], samples.ways[number][-1], leaf)
+        last[leaf, number] = whole, down
+
+    def columns(a: Ints, b: Ints, via: Ints) -> list[Ints]:
+        here, there = samples.leaf[a], samples.leaf[b]
+        over = np.where((here != there) & (here != UNKNOWN) & (there != UNKNOWN), via, UNKNOWN)
+        return [*among[over].T, *first[here, over].T, *last[there, over].T]
+
     return columns
 
 
-def _directions(link: Ints, kind: str, made: _Made) -> Ints:
-    """One direction of every uplink, as *link* has them whole: by leaf and spine."""
-    numbers = [made.direction(whole, "", kind) for whole in link.ravel().tolist()]
-    return np.array(numbers, dtype=np.int64).reshape(link.shape)
+def _first_steps(samples: PairSamples) -> list[tuple[int, int]]:
+    """Every leaf and the spines that it sends over, as far as samples and routes say; without routes, any leaf any."""
+    if not samples.routes:
+        return [(leaf, way) for leaf in range(len(samples.leaves)) for way in range(len(samples.ways))]
+    used = samples.crosses & (samples.via != UNKNOWN)
+    found = set(zip(samples.leaf[samples.a[used]].tolist(), samples.via[used].tolist(), strict=True))
+    leaf, host = np.nonzero(samples.route != UNKNOWN)
+    return sorted(found | set(zip(leaf.tolist(), samples.route[leaf, host].tolist(), strict=True)))
+
+
+def _last_steps(samples: PairSamples) -> list[tuple[int, int]]:
+    """The same of the spines over which a leaf is reached."""
+    if not samples.routes:
+        return _first_steps(samples)
+    used = samples.crosses & (samples.via != UNKNOWN)
+    found = set(zip(samples.leaf[samples.b[used]].tolist(), samples.via[used].tolist(), strict=True))
+    leaf, host = np.nonzero(samples.route != UNKNOWN)
+    return sorted(found | set(zip(samples.leaf[host].tolist(), samples.route[leaf, host].tolist(), strict=True)))

@@ -29,13 +29,13 @@ MOST_HOSTS = 24
 
 def matrix_of(test: str, fitted: Fitted, not_measured: Sequence[str] = ()) -> PairMatrix:
     """Mean ratios between at most ``MOST_HOSTS`` hosts, and half as many of those that were *not_measured*."""
-    samples, evidence = fitted.samples, fitted.evidence
+    samples = fitted.samples
     hosts = _chosen(fitted)
     place = np.full(len(samples.hosts), UNKNOWN)
     place[hosts] = np.arange(len(hosts))
     inside = (place[samples.a] != UNKNOWN) & (place[samples.b] != UNKNOWN)
     cell = place[samples.a[inside]] * len(hosts) + place[samples.b[inside]]
-    total = np.bincount(cell, evidence.ratio[inside], minlength=len(hosts) ** 2).reshape(len(hosts), -1)
+    total = np.bincount(cell, fitted.ratio[inside], minlength=len(hosts) ** 2).reshape(len(hosts), -1)
     count = np.bincount(cell, minlength=len(hosts) ** 2).reshape(len(hosts), -1)
     if not samples.both_ways:
         total, count = total + total.T, count + count.T
@@ -47,7 +47,7 @@ def matrix_of(test: str, fitted: Fitted, not_measured: Sequence[str] = ()) -> Pa
     if empty:
         names, ratios = _with_empty(names, ratios, empty)
     return PairMatrix(
-        test, samples.rail, names, ratios, samples.both_ways, 1 - max(evidence.least_loss, 3 * evidence.noise)
+        test, samples.rail, names, ratios, samples.both_ways, 1 - max(fitted.least_loss, 3 * fitted.noise)
     )
 
 
@@ -141,7 +141,7 @@ _LEAST = 2  # a single one is a bad sample like another (a choice)
 
 def mixed_units(planes: Sequence[tuple[str, Fitted]]) -> list[str]:
     """A note when several results are so; none else. It judges nothing: a link may have lost as much."""
-    count = sum(int((np.abs(fitted.evidence.ratio - EIGHTH) <= _NEAR * EIGHTH).sum()) for _, fitted in planes)
+    count = sum(int((np.abs(fitted.ratio - EIGHTH) <= _NEAR * EIGHTH).sum()) for _, fitted in planes)
     if count < _LEAST:
         return []
     return [f"{count} results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"]
@@ -325,14 +325,14 @@ def doubts(
     good = fitted.decoded.explained == 0
     ends = np.concatenate([samples.a[good], samples.b[good]])
     count = np.bincount(ends, minlength=len(samples.hosts))
-    needed = int(np.ceil((_SIGMAS * fitted.evidence.noise / floor) ** 2))
+    needed = int(np.ceil((_SIGMAS * fitted.noise / floor) ** 2))
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0)]
     blamed = {host for b in fitted.decoded.blamed for host in _host_of(fitted, b.component)}
     hidden = [host for host in hidden if host not in blamed]
     if weak:
         text = f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{where}: {needed} each are needed"
-        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.evidence.noise:.1%} ({_some(weak)})"))
+        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({_some(weak)})"))
     if hidden:
         text = f"not cleared{where}, measured only over parts that are bad: {_some(hidden)}"
         found.append((Outcome.INCONCLUSIVE, text))

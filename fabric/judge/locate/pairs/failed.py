@@ -84,7 +84,7 @@ def _unsettled(
 ) -> list[PairFailure]:
     """Failures that count: the same test measured all the same settles one, unless the tool blames the fabric."""
     measured: dict[tuple[str, str], list[PairRow]] = {}
-    for row in rows:
+    for row in rows if failures else ():
         measured.setdefault((row.a, row.b), []).append(row)
         if not row.directed:
             measured.setdefault((row.b, row.a), []).append(row)

@@ -8,7 +8,7 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
-from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
+from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.locate.structure import HEAVY
@@ -22,6 +22,7 @@ _TEXT = {
     "link": "one uplink of the leaf",
     "link_up": "one uplink of the leaf, in one direction: from the leaf to the spine",
     "link_down": "one uplink of the leaf, in one direction: from the spine to the leaf",
+    "core": "the core switch: every pair that crosses it is slow",
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
     "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
@@ -39,6 +40,7 @@ _NEXT = {
     "swap the cable first",
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "spine": "look at the spine switch and its line card first",
+    "core": "look at the core switch and its line card first",
     "spines": "read the counters of the spines' ports (or of both ends of each uplink); test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
@@ -58,6 +60,15 @@ _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
 
 
+def _words(texts: Mapping[str, str], component: int, components: Components) -> str:
+    """What is said of a component: cables above the spines are called one level higher."""
+    kind = components.kinds[component]
+    text = texts[kind]
+    if kind in LINKS and components.leaf[component] == UNKNOWN:
+        return text.replace("spine", "core").replace("leaf", "spine")
+    return text
+
+
 def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
     """Every blamed component, then pairs that stay slow although both ends are good. *where* names the plane."""
     found = [_suspect(blamed, fitted, where) for blamed in fitted.decoded.blamed]
@@ -66,22 +77,21 @@ def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
 
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
-    evidence = fitted.evidence
-    far = max((FAR if fitted.normal.degrees > HEAVY else FAR_HEAVY) * evidence.noise, evidence.least_loss)
-    odd: Bools = evidence.ratio < 1 - fitted.decoded.explained - far
+    far = max((FAR if fitted.normal.degrees > HEAVY else FAR_HEAVY) * fitted.noise, fitted.least_loss)
+    odd: Bools = fitted.ratio < 1 - fitted.decoded.explained - far
     return odd
 
 
 def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
-    components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
+    components, samples = fitted.components, fitted.samples
     kind = components.kinds[blamed.component]
-    of_it = evidence.samples_of(blamed.component)
+    of_it = fitted.through(blamed.component)
     slow, left = _slow_of_it(blamed, blamed.component, fitted)
     level = _level(blamed, fitted)
     host = int(components.hosts[blamed.component])
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     said = [
-        _TEXT[kind],
+        _words(_TEXT, blamed.component, components),
         f"{slow} of {left} samples through it are slow{where}, with {partners} different hosts: {level}",
         *_left_out(len(of_it) - left),
         *_by_direction(blamed, fitted),
@@ -100,21 +110,21 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
-        next_step=_NEXT[components.kinds[blamed.component]],
+        next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
     )
 
 
 def _level(blamed: Blamed, fitted: Fitted) -> str:
     """What samples through a part reach, of what good ones do: each class of links against its own level."""
-    samples, evidence = fitted.samples, fitted.evidence
-    of_it = evidence.samples_of(blamed.component)
-    if not evidence.ratio[of_it].all():
+    samples = fitted.samples
+    of_it = fitted.through(blamed.component)
+    if not fitted.ratio[of_it].all():
         return f"about {1 - blamed.loss:.0%} of what others reach"
     mine = fitted.of_class[of_it]
     numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]
     if len(numbers) == 1:
-        expected = float(np.median(samples.gbps[of_it] / evidence.ratio[of_it]))
+        expected = float(np.median(samples.gbps[of_it] / fitted.ratio[of_it]))
         said = f"about {expected * (1 - blamed.loss):,.0f} of {expected:,.0f} Gb/s (-{blamed.loss:.1%})"
     else:
         tells = _tells(blamed, blamed.component, fitted)
@@ -122,7 +132,7 @@ def _level(blamed: Blamed, fitted: Fitted) -> str:
         for number in numbers:
             some = of_it[(mine == number) & tells]
             some = some if len(some) else of_it[mine == number]
-            gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(evidence.ratio[some]))
+            gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(fitted.ratio[some]))
             expected = fitted.references[number].gbps
             levels.append(f"{gbps:,.0f} of {expected:,.0f} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}")
         said = f"about {', '.join(levels)}"
@@ -140,7 +150,7 @@ def _no_group(blamed: Blamed, fitted: Fitted) -> str:
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
     """How many samples were slow in each direction of a part, where the directions can be told apart."""
-    components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
+    components = fitted.components
     mine = np.flatnonzero(components.part == components.part[blamed.component]).tolist()
     said = []
     for one in mine:
@@ -149,13 +159,13 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
             continue
         name = components.names[one]
         if kind in LINKS:
-            leaf, spine = samples.leaves[components.leaf[one]], samples.spines[components.spine[one]]
-            name = f"{leaf}->{spine}" if kind == "link_up" else f"{spine}->{leaf}"
+            lower, upper = name.split("--")
+            name = f"{lower}->{upper}" if kind == "link_up" else f"{upper}->{lower}"
         slow, left = _slow_of_it(blamed, one, fitted)
         if left:
             said.append(f"{name} {slow} of {left} slow")
         else:
-            said.append(f"{name} {'hidden by other suspects' if len(evidence.samples_of(one)) else 'not measured'}")
+            said.append(f"{name} {'hidden by other suspects' if len(fitted.through(one)) else 'not measured'}")
     return [f"by direction: {', '.join(said)}"] if said else []
 
 
@@ -166,10 +176,9 @@ def _slow_of_it(blamed: Blamed, component: int, fitted: Fitted) -> tuple[int, in
     Samples that other suspects hold down as far, or nearly, tell nothing of it and do not count (unless there are no
     others). Of the rest a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
     """
-    evidence = fitted.evidence
-    of_it = evidence.samples_of(component)
+    of_it = fitted.through(component)
     others, tells = _by_others(blamed, fitted)[of_it], _tells(blamed, component, fitted)
-    slow = tells & (evidence.ratio[of_it] < 1 - (blamed.loss + others) / 2)
+    slow = tells & (fitted.ratio[of_it] < 1 - (blamed.loss + others) / 2)
     return int(slow.sum()), int(tells.sum())
 
 
@@ -178,13 +187,13 @@ def _by_others(blamed: Blamed, fitted: Fitted) -> Floats:
     components = fitted.components
     mine = components.part[blamed.component]
     losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
-    return fitted.evidence.explained(losses)
+    return fitted.loss_by(losses)
 
 
 def _tells(blamed: Blamed, component: int, fitted: Fitted) -> Bools:
     """Which of the samples through a component tell of *blamed*, for no other suspect holds them down as far."""
-    others = _by_others(blamed, fitted)[fitted.evidence.samples_of(component)]
-    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.evidence.noise)
+    others = _by_others(blamed, fitted)[fitted.through(component)]
+    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.noise)
     return tells if tells.any() else blamed.loss > others
 
 
@@ -244,9 +253,11 @@ def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
     """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
     pair = pair_numbers(fitted)
     odd = unexplained(fitted)
-    names, inverse = np.unique(pair, return_inverse=True)
-    slow, count = np.bincount(inverse, odd), np.bincount(inverse)
-    return pair, names[(slow == count) & (count >= 2)][:_PATHS_MOST]
+    names, slow = np.unique(pair[odd], return_counts=True)
+    names, slow = names[slow >= 2], slow[slow >= 2]
+    mine = pair[np.isin(pair, names)]
+    count = np.bincount(np.searchsorted(names, mine), minlength=len(names))
+    return pair, names[slow == count][:_PATHS_MOST]
 
 
 def _paths(fitted: Fitted, where: str) -> list[Suspect]:
@@ -259,7 +270,7 @@ def _paths(fitted: Fitted, where: str) -> list[Suspect]:
         a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
         mine = key == pair
         count = int(mine.sum())
-        ratio = float(np.median(fitted.evidence.ratio[mine]))
+        ratio = float(np.median(fitted.ratio[mine]))
         chance = by_dips(odd, key, count)
         found.append(
             Suspect(
@@ -309,13 +320,13 @@ def near_limit(
             continue
         value = float(samples.gbps[i])
         times = pairs == pairs[i]
-        if value * (1 + FAR * fitted.evidence.noise) < limit or np.count_nonzero(samples.gbps[times] < limit) > 1:
+        if value * (1 + FAR * fitted.noise) < limit or np.count_nonzero(samples.gbps[times] < limit) > 1:
             continue
         if all(_reaches(fitted, int(end), i, limit) for end in (samples.a[i], samples.b[i])):
             count = int(np.count_nonzero(times))
             which = "one sample" if count == 1 else f"one of {count} samples"
             reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required, in {which}: "
-            noise = f"{fitted.evidence.noise:.1%}"
+            noise = f"{fitted.noise:.1%}"
             reason += f"within the noise of {noise}, and both ends reach it with others; measure this pair again"
             found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from fabric.judge.locate.description import CERTAIN, describe, open_parts
 from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
 from fabric.judge.locate.pairs.components import EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
-from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
+from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairSamples
 from fabric.judge.locate.structure import NEAR, Description, Effect, Incidence, Normal
 
 EFFECT_FLOOR = 0.03
@@ -37,6 +37,8 @@ _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every o
 _NOTHING = 1e-3  # of the highest: what a sample of nothing counts as
 _SAME = 0.03  # losses so near are one
 _NEAR_GAP = 0.008
+_LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
+_STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,37 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was estimated, and the components found bad with it; *of_class* is the class of each sample."""
+    """
+    What was estimated, and the components found bad with it; *of_class* is the class of each sample.
+
+    *ratio* of each sample to what is expected of it, *noise* of one sample. *least_loss*: a smaller one is not worth
+    naming, however certain it is.
+    """
 
     samples: PairSamples
     components: Components
-    evidence: PairEvidence
+    ratio: Floats
+    noise: float
+    least_loss: float
     decoded: Decoded
     classes: tuple[Grouping, ...]
     of_class: Ints
     references: tuple[Reference, ...]
     normal: Normal
+
+    def through(self, component: int) -> Ints:
+        """The samples that pass through a component, slowest first."""
+        mine = self.components.incidence.of(component)
+        found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
+        return found
+
+    def loss_by(self, losses: Mapping[int, float]) -> Floats:
+        """The loss that each sample is expected to have when these components are bad."""
+        largest = np.zeros(len(self.ratio))
+        for component, loss in losses.items():
+            mine = self.components.incidence.of(component)
+            largest[mine] = np.maximum(largest[mine], loss)
+        return largest
 
 
 def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Normal | None = None) -> Fitted:
@@ -137,12 +160,15 @@ def _fitted(
 ) -> Fitted:
     normal = found.normal
     doubts = _doubts(found, y, incidence, components, samples)
-    blamed = [_blamed(effect, doubt) for effect, doubt in zip(found.effects, doubts, strict=True)]
+    spread = _spread(found, y, samples)
+    blamed = [
+        _blamed(
+            effect, doubt, _healthy(effect, y, normal, incidence, spread if components.hosts[effect.part] >= 0 else 0)
+        )
+        for effect, doubt in zip(found.effects, doubts, strict=True)
+    ]
     counts = np.bincount(normal.of_class, minlength=len(normal.noise))
     noise = float(np.sqrt((counts * normal.noise**2).sum() / counts.sum()))
-    evidence = PairEvidence(
-        np.exp(y - normal.expected(y)), noise, components.paths, len(components.names), _OF_FLOOR * floor
-    )
     maybe = open_parts(found, y, incidence, _OF_FLOOR * floor)
     decoded = Decoded(
         tuple(sorted(blamed, key=lambda one: (-one.margin, one.component))),
@@ -152,22 +178,67 @@ def _fitted(
     )
     references = tuple(Reference(exp(level), float(s)) for level, s in zip(normal.main, normal.noise, strict=True))
     return Fitted(
-        samples, components, evidence, decoded, _classes(samples, normal), normal.of_class, references, normal
+        samples,
+        components,
+        np.exp(y - normal.expected(y)),
+        noise,
+        _OF_FLOOR * floor,
+        decoded,
+        _classes(samples, normal),
+        normal.of_class,
+        references,
+        normal,
     )
 
 
-def _blamed(effect: Effect, doubt: str) -> Blamed:
-    others = sum(exp(gain - effect.gain) for _, gain in effect.rivals)
-    best = max((gain for _, gain in effect.rivals), default=0.0)
+def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
+    """*healthy*: the nats that are explained by how far healthy hosts are apart."""
+    gain = effect.gain - healthy
+    others = sum(exp(other - effect.gain) for _, other in effect.rivals)
+    best = max(max((other for _, other in effect.rivals), default=0.0), healthy)
     return Blamed(
         effect.part,
         effect.share_lost,
         margin=effect.gain - best,
-        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-effect.gain) + others)),
+        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-gain) + others)),
         rivals=tuple(part for part, _ in effect.rivals),
-        gain=effect.gain,
+        gain=gain,
         doubt=doubt,
     )
+
+
+def _spread(found: Description, y: Floats, samples: PairSamples) -> float:
+    """
+    How far healthy hosts are apart (standard deviation, natural log): by how much more their means differ than noise.
+
+    A sample differs by both its hosts and by noise, s^2 in all; the mean of a host's n samples therefore by its own
+    spread^2 + (s^2 - spread^2) / n.
+    """
+    normal = found.normal
+    good = (found.explained == 0) & ~found.slow
+    away = (y - normal.expected(y))[good]
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    mean = np.bincount(ends, np.tile(away, 2), minlength=len(samples.hosts)) / np.maximum(count, 1)
+    many = count >= _LEAST_OF_HOST
+    if many.sum() < _LEAST_HOSTS:
+        return 0.0
+    n = count[many]
+    excess = (mean[many] ** 2 - (away**2).mean() / n) / (1 - 1 / n)
+    return float(np.sqrt(max(np.average(excess, weights=n), 0.0)))
+
+
+def _healthy(effect: Effect, y: Floats, normal: Normal, incidence: Incidence, spread: float) -> float:
+    """Nats of an effect that a healthy host explains which is slower by chance, as hosts with this *spread* are."""
+    if spread <= 0:
+        return 0.0
+    mine = incidence.of(effect.part)
+    before = np.log(normal.density(y[mine], normal.of_class[mine])).sum()
+    found = (
+        float(np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before) - step**2 / 2
+        for step in _STEPS
+    )
+    return max(0.0, *found)
 
 
 def _doubts(
@@ -233,7 +304,7 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
     """
     if len(planes) < LEAST_PLANES:
         return list(planes)
-    noise = fmean(one.evidence.noise for one in planes)
+    noise = fmean(one.noise for one in planes)
     found = [_noisier(one, noise, floor) for one in planes]
     if levels:
         usual = _usual(found)
@@ -242,7 +313,7 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
 
 
 def _noisier(fitted: Fitted, noise: float, floor: float) -> Fitted:
-    if fitted.evidence.noise > noise / _NOISIER:
+    if fitted.noise > noise / _NOISIER:
         return fitted
     normal = replace(fitted.normal, noise=np.maximum(fitted.normal.noise, noise))
     return fit(fitted.samples, floor=floor, usual=normal)
@@ -269,11 +340,11 @@ def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
     normal = replace(fitted.normal, level=fitted.normal.level + beside[:, None])
     again = fit(fitted.samples, floor=floor, usual=normal)
     kinds = {again.components.kinds[one.component] for one in again.decoded.blamed if one.certain}
-    good = (again.decoded.explained == 0) & (again.evidence.ratio > 1 - again.evidence.least_loss)
+    good = (again.decoded.explained == 0) & (again.ratio > 1 - again.least_loss)
     return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
 
 
-_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine"})
+_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine", "core"})
 
 
 @dataclass

@@ -52,7 +52,8 @@ def route_probes(phase: str, measured: Measured, topology: Topology, *, first: s
         ends = [lid for name, lid in lids.items() if "/" in name]
         # Who could say who is where is asked first for the tables too.
         askers = sorted(askers, key=lambda host: (host, True) not in links)
-        for leaf in (leaf for leaf in plane.leaves if leaf in lids):
+        switches = sorted((name for name in lids if "/" not in name), key=lambda name: name not in plane.leaves)
+        for leaf in switches:
             tables = _asked(measured, plane, lids[leaf])
             asker = _next(askers, [probe.hosts[0] for probe, _ in tables])
             if asker is not None and not any(good for _, good in tables):
@@ -180,4 +181,4 @@ def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
     if tests or found.verified:
         return tests
     fitted = state.fitted()
-    return verifying(fitted, state.routes) if fitted.decoded.blamed else ()
+    return verifying(fitted) if fitted.decoded.blamed else ()

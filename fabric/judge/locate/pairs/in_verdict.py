@@ -190,14 +190,14 @@ def pair_findings(
     suspects = [
         _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough, ids.get(suspect.component, ()))
         for suspect in _with_whole_hosts(found, enough, ids)
-        if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
+        if not within.explains(suspect)
     ]
     wholes = [_whole(one, wheres[id(one)], verdicts, topology) for one in enough]
     below = [whole for whole in wholes if whole is not None]
     better = [one.fitted.samples.hosts for one, whole in zip(enough, wholes, strict=True) if whole is None]
     suspects += whole_suspects(below, better)
-    unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
-    open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
+    unsure = [one.component for one in suspects if one.outcome is not Outcome.FAIL]
+    open_ = [(Outcome.INCONCLUSIVE, f"{name} may be bad: more samples are needed") for name in unsure]
     for one in enough:
         open_ += doubts(one.fitted, wheres[id(one)], _floor(one), planes=len(enough))
         open_ += _not_crossed(one, wheres[id(one)])
@@ -233,7 +233,7 @@ def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topo
 def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:
     """Uplinks that are in use and that no good pair crossed, in one direction or both."""
     components = one.fitted.components
-    missing = [c for c in not_crossed(one.fitted, one.run.state.routes) if components.kinds[c] in LINKS]
+    missing = [c for c in not_crossed(one.fitted) if components.kinds[c] in LINKS]
     if not missing:
         return []
     names = list(dict.fromkeys(components.names[c] for c in missing))
@@ -307,12 +307,11 @@ def _slow_probes(planes: Sequence[_Decoded]) -> dict[str, tuple[str, ...]]:
     """By blamed component: the ids of its slow probes, the worst first."""
     found: dict[str, tuple[str, ...]] = {}
     for one in planes:
-        evidence = one.fitted.evidence
         for blamed in one.fitted.decoded.blamed:
-            of_it = evidence.samples_of(blamed.component)
-            slow = [int(i) for i in of_it if evidence.ratio[i] < 1 - blamed.loss / 2]
+            of_it = one.fitted.through(blamed.component)
+            slow = [int(i) for i in of_it if one.fitted.ratio[i] < 1 - blamed.loss / 2]
             name = one.fitted.components.names[blamed.component]
-            worst = sorted(slow, key=lambda i: float(one.fitted.evidence.ratio[i]))
+            worst = sorted(slow, key=lambda i: float(one.fitted.ratio[i]))
             found[name] = found.get(name, ()) + tuple(one.run.probe_ids[i] for i in worst)
     return found
 
@@ -327,7 +326,7 @@ def _placed(suspect: Suspect, planes: Sequence[_Decoded], ids: tuple[str, ...]) 
         blamed = {one.fitted.components.names[b.component] for b in one.fitted.decoded.blamed}
         if not names & blamed or not to_settle(one.fitted):
             continue
-        for test in targeted(one.fitted, one.run.state.routes):
+        for test in targeted(one.fitted):
             over = f" over {test.via}" if test.via else ""
             text = f"{suspect.next_step}; {test.a} with {test.b}{over} would tell them apart"
             return replace(suspect, next_step=text)
@@ -344,7 +343,7 @@ def _explained(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> dict[str,
     for i in np.flatnonzero(fitted.decoded.explained > 0).tolist():
         if not sure.intersection(fitted.components.paths[i].tolist()):
             continue
-        ratio = float(fitted.evidence.ratio[i])
+        ratio = float(fitted.ratio[i])
         if ratio >= 1 - float(fitted.decoded.explained[i]) / 2:
             continue
         name = one.run.probe_ids[i]

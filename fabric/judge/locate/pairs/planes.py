@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 from fabric.tools.pairs.rows import PairRow
 
+_Name = TypeVar("_Name")
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
 
 
@@ -24,8 +26,8 @@ def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[tuple[
     different kinds on a rail, are planes of their own, because a good pair reaches something else in each.
     """
     largest: dict[str, int] = {}
-    for row in rows:
-        largest[row.kind] = max(largest.get(row.kind, 0), row.size_bytes)
+    for kind, size_bytes in {(row.kind, row.size_bytes) for row in rows}:
+        largest[kind] = max(largest.get(kind, 0), size_bytes)
     groups: dict[tuple[str, str | None], list[PairRow]] = {}
     for row in rows:
         if row.size_bytes == largest[row.kind]:
@@ -61,24 +63,30 @@ def _near(name: str, known: object) -> str:
 
 
 def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | None) -> PairSamples:
-    hosts = tuple(sorted({row.a for row in rows} | {row.b for row in rows}, key=natural))
+    a, b, via = [row.a for row in rows], [row.b for row in rows], [row.via for row in rows]
+    hosts = tuple(sorted({*a, *b}, key=natural))
     at = {host: number for number, host in enumerate(hosts)}
-    spines = tuple(sorted({row.via for row in rows if row.via is not None}, key=natural))
-    spine = {name: number for number, name in enumerate(spines)}
+    spines = tuple(sorted({name for name in set(via) if name is not None}, key=natural))
+    spine: dict[str | None, int] = {None: UNKNOWN}
+    spine.update({name: number for number, name in enumerate(spines)})
     leaves, leaf = _leaves(hosts, rail, topology)
     return PairSamples(
         hosts=hosts,
-        a=np.array([at[row.a] for row in rows], dtype=np.int64),
-        b=np.array([at[row.b] for row in rows], dtype=np.int64),
+        a=_numbers(at, a),
+        b=_numbers(at, b),
         gbps=np.array([row.gbps for row in rows]),
         leaves=leaves,
         leaf=leaf,
         spines=spines,
-        via=np.array([UNKNOWN if row.via is None else spine[row.via] for row in rows], dtype=np.int64),
+        via=_numbers(spine, via),
         directed=all(row.directed for row in rows),
         rail=rail_name(rail, hosts, topology),
         placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
     )
+
+
+def _numbers(number: Mapping[_Name, int], names: Sequence[_Name]) -> Ints:
+    return np.fromiter(map(number.__getitem__, names), dtype=np.int64, count=len(names))
 
 
 def _leaves(hosts: Sequence[str], rail: str | None, topology: Topology | None) -> tuple[tuple[str, ...], Ints]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,16 +17,24 @@ UNKNOWN = -1
 """In an array of indexes: not known, or there is none."""
 
 
+Routes = Mapping[tuple[str, str], str]
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+
+OVER = ">"
+"""Stands between the switches of a way of three levels: ``p0-spine0>core03>p1-spine0``."""
+
+
 @dataclass(frozen=True)
 class PairSamples:
     """
     What was measured between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
 
     *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
-    index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *one_way*: that is
-    certain, for it is how we measured; the order of a file's two columns may be nobody's intention. *rail* is the name
-    of the RNIC or rail that was measured, None when the samples are of whole hosts. *placed*: an inventory says where
-    all hosts stand, be it under one leaf.
+    index into *spines*); UNKNOWN where it is not known. Of three levels a "spine" is all that is above the leaves on
+    one way, the names joined by ``OVER``. *routes* say which is crossed where that is static. *directed*: the samples
+    say which end sent. *one_way*: that is certain, for it is how we measured; the order of a file's two columns may be
+    nobody's intention. *rail* is the name of the RNIC or rail that was measured, None when the samples are of whole
+    hosts. *placed*: an inventory says where all hosts stand, be it under one leaf.
     """
 
     hosts: tuple[str, ...]
@@ -40,6 +49,24 @@ class PairSamples:
     rail: str | None = None
     one_way: bool = False
     placed: bool = False
+    routes: Routes = field(default_factory=dict)
+
+    @cached_property
+    def ways(self) -> tuple[tuple[str, ...], ...]:
+        """The switches that each of *spines* stands for, in the order in which they are crossed."""
+        return tuple(tuple(name.split(OVER)) for name in self.spines)
+
+    @cached_property
+    def route(self) -> Ints:
+        """The index of the spine over which each leaf (a row) sends to each host; the last row: of no leaf."""
+        found = np.full((len(self.leaves) + 1, len(self.hosts)), UNKNOWN, dtype=np.int64)
+        leaf, host, spine = (
+            {name: n for n, name in enumerate(all_)} for all_ in (self.leaves, self.hosts, self.spines)
+        )
+        for (here, there), over in self.routes.items():
+            if here in leaf and there in host and over in spine and leaf[here] != self.leaf[host[there]]:
+                found[leaf[here], host[there]] = spine[over]
+        return found
 
     @cached_property
     def crosses(self) -> Bools:
@@ -53,51 +80,13 @@ class PairSamples:
         """Whether most pairs were measured in both directions."""
         if not self.directed or not len(self.a):
             return False
-        pairs = set(zip(self.a.tolist(), self.b.tolist(), strict=True))
-        return sum((b, a) in pairs for a, b in pairs) >= len(pairs) / 2
+        hosts = len(self.hosts)
+        pairs = np.sort(self.a * hosts + self.b)
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        back = pairs % hosts * hosts + pairs // hosts
+        return bool(np.isin(back, pairs, assume_unique=True).mean() >= 1 / 2)
 
     @property
     def tells_ways(self) -> bool:
         """Whether the two directions of a part can be told apart."""
         return self.one_way or self.both_ways
-
-
-@dataclass(frozen=True)
-class PairEvidence:
-    """
-    *ratio* of each sample to its reference, *noise* of one sample, *paths* as in ``Components``.
-
-    *least_loss*: a smaller loss is not worth naming, however certain it is.
-    """
-
-    ratio: Floats
-    noise: float
-    paths: Ints
-    components: int
-    least_loss: float
-
-    @cached_property
-    def _entries(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Sample and component of every step of every path, by component and there by ratio; starts and counts."""
-        width = self.paths.shape[1]
-        component = self.paths.ravel()
-        keep = component != UNKNOWN
-        sample = np.repeat(np.arange(len(self.paths)), width)[keep]
-        component = component[keep]
-        order = np.lexsort((self.ratio[sample], component))
-        sample, component = sample[order], component[order]
-        count = np.bincount(component, minlength=self.components)
-        return sample, component, np.cumsum(count) - count, count
-
-    def samples_of(self, component: int) -> Ints:
-        """The samples that pass through a component, slowest first."""
-        sample, _, start, count = self._entries
-        return sample[start[component] : start[component] + count[component]]
-
-    def explained(self, losses: dict[int, float]) -> Floats:
-        """The loss that each sample is expected to have when these components are bad."""
-        largest = np.zeros(len(self.ratio))
-        for component, loss in losses.items():
-            of_it = self.samples_of(component)
-            largest[of_it] = np.maximum(largest[of_it], loss)
-        return largest

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit
-from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
-from fabric.judge.locate.pairs.settle import Routes
+from fabric.judge.locate.pairs.samples import OVER, UNKNOWN, PairSamples, Routes
 from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
@@ -83,6 +82,7 @@ class PairState:
             one_way=self.directed,
             placed=True,
             rail=self.rail,
+            routes=self.routes,
         )
 
     def fitted(self) -> Fitted:
@@ -105,9 +105,11 @@ def next_round(state: PairState) -> tuple[PairTest, ...]:
     if state.rounds >= state.most_rounds + state.further_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
     if over:
-        return tuple(accused(state.fitted(), state.routes))
-    return tuple(covering(state.fitted(), state.routes))
+        return tuple(accused(state.fitted()))
+    return tuple(covering(state.fitted()))
 
+
+_HIGHEST = 2  # switches on the way up from a leaf: three levels
 
 Measured = Sequence[tuple[Probe, ProbeResult]]
 """Probes that have a result, in planned order."""
@@ -143,7 +145,7 @@ def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, Probe
 def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPlane]:
     """Every plane of every pairwise probe of a phase; only hosts of which something was measured are in it."""
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
-    known = routes_of(measured)
+    known = routes_of(measured, topology)
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
     by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
     for probe, result in pairs:
@@ -186,7 +188,7 @@ def _gbps(result: ProbeResult) -> float:
 
 
 def lids_of(measured: Measured, plane: str) -> dict[str, int]:
-    """The LIDs of leaves and RNICs (``gpu001/mlx5_0``) of a plane, as far as they were read."""
+    """The LIDs of switches and RNICs (``gpu001/mlx5_0``) of a plane, as far as they were read."""
     return {
         m.metric.split(" ", 1)[1]: int(m.value)
         for probe, result in measured
@@ -196,27 +198,56 @@ def lids_of(measured: Measured, plane: str) -> dict[str, int]:
     }
 
 
-def routes_of(measured: Measured) -> dict[str, dict[tuple[str, str], str]]:
-    """By plane: over which spine a leaf sends to a host, as far as tables were read."""
+def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[str, str], str]]:
+    """By plane: over which spine (or switches, of three levels) a leaf sends to a host, as far as tables were read."""
     found: dict[str, dict[tuple[str, str], str]] = {}
     tables = [(probe, result) for probe, result in measured if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
-        host_of = {lid: Part.of(name).host for name, lid in lids_of(measured, plane).items() if "/" in name}
+        ends = {lid: Part.of(name).place for name, lid in lids_of(measured, plane).items() if "/" in name}
+        leaf_of = {host: _leaf_of(host, device, topology) for host, device in ends.values()}
         peers = peers_of(measured, plane)
+        above: dict[str, set[str]] = {}
+        for (switch, _), peer in peers.items():
+            above.setdefault(switch, set()).add(peer)
+        sends: dict[tuple[str, str], str] = {}
         for probe, result in tables:
-            if probe.params["plane"] != plane:
-                continue
-            leaf = str(probe.params["leaf"])
-            for m in result.measurements:
-                host = host_of.get(int(m.metric.split(" ")[1]))
-                spine = peers.get((leaf, int(m.value)))
-                if host is not None and spine is not None:
-                    found.setdefault(plane, {})[leaf, host] = spine
+            switch = str(probe.params["leaf"])
+            for m in result.measurements if probe.params["plane"] == plane else ():
+                lid, port = int(m.metric.split(" ")[1]), (switch, int(m.value))
+                if lid in ends and port in peers:
+                    sends[switch, ends[lid][0]] = peers[port]
+        ways = {key: _way(*key, leaf_of[key[1]], sends, above) for key in sends if key[0] in leaf_of.values()}
+        found[plane] = {key: OVER.join(way) for key, way in ways.items() if way}
     return found
 
 
+def _leaf_of(name: str, device: str, topology: Topology) -> str:
+    """The leaf of an RNIC; empty where the inventory does not say."""
+    host = topology.hosts[name]
+    rail = host.platform.rnic_by_device[device].rail
+    return host.leaves[rail] if rail < len(host.leaves) else ""
+
+
+def _way(
+    leaf: str, host: str, there: str, sends: Mapping[tuple[str, str], str], above: Mapping[str, set[str]]
+) -> tuple[str, ...]:
+    """
+    The switches above the leaves from one to a host under another; empty where they are not known to the end.
+
+    Up as the tables say, and down over the one switch that joins the highest with the leaf *there*.
+    """
+    way: tuple[str, ...] = ()
+    while (leaf, host) in sends and len(way) < _HIGHEST:
+        leaf = sends[leaf, host]
+        way += (leaf,)
+    if leaf in above.get(there, set()) or (there not in above and leaf not in above):
+        return way
+    down = [switch for switch in above.get(there, set()) if leaf in above.get(switch, set())]
+    return (*way, down[0]) if len(down) == 1 else ()
+
+
 def peers_of(measured: Measured, plane: str) -> dict[tuple[str, int], str]:
-    """The switch behind each port of each leaf."""
+    """The switch above each port of each switch."""
     found = {}
     for probe, result in measured:
         if probe.kind == routes.KIND and probe.params["plane"] == plane:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, lgamma
 
@@ -11,9 +10,6 @@ import numpy as np
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Ints
-
-Routes = Mapping[tuple[str, str], str]
-"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
 
 _CLEARED = 2
 _ODD = 4.0  # sigmas below what is expected
@@ -40,8 +36,8 @@ def uncertain(fitted: Fitted) -> list[int]:
 
 def _odd(fitted: Fitted) -> Bools:
     """Slow samples that nothing explains."""
-    evidence, explained = fitted.evidence, fitted.decoded.explained
-    odd: Bools = (explained == 0) & (evidence.ratio < 1 - _ODD * evidence.noise)
+    explained = fitted.decoded.explained
+    odd: Bools = (explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
     return odd
 
 
@@ -72,46 +68,38 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
 
 
-def not_crossed(fitted: Fitted, routes: Routes) -> list[int]:
+def not_crossed(fitted: Fitted) -> list[int]:
     """
     Directions that no good sample has gone through, uplinks first: nothing cleared them, though nothing accuses them.
 
-    Of an uplink only those that *routes* lead over, to a host that is not bad; none beside a part that is bad, which
+    Of an uplink only those that a route leads over, to a host that is not bad; none beside a part that is bad, which
     would hide them anyway. None at all where samples do not tell which end sent.
     """
-    components, paths = fitted.components, fitted.components.paths
+    components = fitted.components
     good = (fitted.decoded.explained == 0) & ~_odd(fitted)
-    through = paths[good].ravel()
-    count = np.bincount(through[through != UNKNOWN], minlength=len(components.names))
-    blamed = {blamed.component for blamed in fitted.decoded.blamed}
-    parts = {int(components.part[c]) for c in blamed}
+    count = _through(components.paths, good, len(components.names))
+    blamed = {int(components.part[blamed.component]) for blamed in fitted.decoded.blamed}
+    bad = np.isin(components.part, list(blamed))
+    usable = _usable(fitted, bad)
     leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
-    spines = {int(components.spine[c]) for c in blamed if components.kinds[c] == "spine"}
-    used = _used_links(fitted, routes, {int(components.hosts[c]) for c in blamed})
-    found: list[int] = []
-    for c in np.flatnonzero(count == 0).tolist():
-        kind, leaf, spine = components.kinds[c], int(components.leaf[c]), int(components.spine[c])
-        host = int(components.hosts[c])
-        if int(components.part[c]) in parts or leaf in leaves or (spine != UNKNOWN and spine in spines):
-            continue
-        a_side = kind in ("host_tx", "host_rx") and int(fitted.samples.leaf[host]) not in leaves
-        if a_side or (kind, leaf, spine) in used:
-            found.append(c)
+    on_leaf = np.append(fitted.samples.leaf, UNKNOWN)[components.hosts]
+    side = (components.hosts != UNKNOWN) & ~bad & ~np.isin(on_leaf, list(leaves - {UNKNOWN}))
+    directed = components.part != np.arange(len(bad))
+    found = np.flatnonzero((count == 0) & directed & (side | usable)).tolist()
     return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
 
 
-def _used_links(fitted: Fitted, routes: Routes, bad_hosts: set[int]) -> set[tuple[str, int, int]]:
-    """Kind, leaf and spine of every direction of an uplink over which a host of these samples is reached."""
-    samples = fitted.samples
-    leaf_of = {host: int(samples.leaf[n]) for n, host in enumerate(samples.hosts) if n not in bad_hosts}
-    leaves = {name: number for number, name in enumerate(samples.leaves)}
-    spines = {name: number for number, name in enumerate(samples.spines)}
-    found: set[tuple[str, int, int]] = set()
-    for (leaf, host), spine in routes.items():
-        if leaf in leaves and host in leaf_of and spine in spines and leaves[leaf] != leaf_of[host]:
-            found.add(("link_up", leaves[leaf], spines[spine]))
-            found.add(("link_down", leaf_of[host], spines[spine]))
-    return found
+def _usable(fitted: Fitted, bad: Bools) -> Bools:
+    """Components on the routes from a good host of each leaf to each host, on which nothing is bad."""
+    samples, components = fitted.samples, fitted.components
+    found = np.zeros(len(bad) + 1, dtype=np.bool_)  # the last: of no component
+    well = np.flatnonzero(~bad[components.host_sides])
+    leaves, first = np.unique(samples.leaf[well], return_index=True)
+    leaf, b = np.nonzero(samples.route[leaves] != UNKNOWN)
+    if len(b):
+        paths = components.way(well[first][leaf], b, samples.route[leaves[leaf], b])
+        found[paths[~np.append(bad, False)[paths].any(axis=1)].ravel()] = True
+    return found[:-1]
 
 
 LEVEL = 0.05

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from fabric.judge.locate.pairs.samples import OVER
 from fabric.judge.locate.pairs.schedule import Measured, RunPlane, lids_of, peers_of
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
@@ -120,9 +121,10 @@ def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
             continue
         listed |= {uplink: count for uplink, count in _listed(topology).items() if uplink[0] in leaves}
         leaf_of = {host: leaf for leaf, hosts in leaves.items() for host in hosts}
-        for (leaf, host), spine in known.items():
+        for (leaf, host), over in known.items():
             if host in leaf_of and leaf != leaf_of[host]:
-                used |= {(leaf, spine), (leaf_of[host], spine)}
+                way = over.split(OVER)
+                used |= {(leaf, way[0]), (leaf_of[host], way[-1])}
     if not used.intersection(listed):
         return []
     idle = [uplink for uplink in listed if uplink not in used]

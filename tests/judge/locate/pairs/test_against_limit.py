@@ -1,7 +1,5 @@
 """A single pair below the limit."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -67,7 +65,7 @@ def test_the_pairs_of_a_host_that_is_below_the_limit_are_not_listed_again(host):
 def both_ways(low, *, gbps=250.0):
     """24 hosts both ways; *low* are (sender, receiver) whose sample is below the limit."""
     rows = all_pairs(hosts(24), cv=0.003, both_ways=True)
-    return [replace(x, gbps=gbps) if (x.a, x.b) in low else x for x in rows]
+    return [x._replace(gbps=gbps) if (x.a, x.b) in low else x for x in rows]
 
 
 def test_a_direction_that_was_low_once_is_marginal_while_the_other_is_good_and_is_measured_again():
@@ -82,7 +80,7 @@ def test_a_direction_that_was_low_once_is_marginal_while_the_other_is_good_and_i
 def test_dips_below_the_limit_in_a_file_of_thousands_do_not_fail_it():
     rows = all_pairs(hosts(64), cv=0.003, both_ways=True)
     dips = set(np.random.default_rng(3).choice(len(rows), 20, replace=False).tolist())
-    changed = [replace(x, gbps=0.7 * x.gbps) if n in dips else x for n, x in enumerate(rows)]
+    changed = [x._replace(gbps=0.7 * x.gbps) if n in dips else x for n, x in enumerate(rows)]
     found = diagnose(changed, limit_gbps=LIMIT)
     assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
     assert any(f"{len(dips)} samples are below the limit" in reason for reason in found.reasons)
@@ -103,6 +101,6 @@ def test_a_direction_that_is_low_every_time_fails_although_the_other_is_good():
 
 def test_a_sample_that_is_below_the_limit_by_noise_is_not_said():
     """The limit is within noise of what good pairs reach: then a sample below it is no dip."""
-    rows = [replace(x, gbps=379.5) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in both_ways(())]
+    rows = [x._replace(gbps=379.5) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in both_ways(())]
     found = diagnose(rows, limit_gbps=380.0, floor=0.1)
     assert found.outcome is Outcome.PASS

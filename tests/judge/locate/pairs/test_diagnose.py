@@ -1,7 +1,5 @@
 """What pair results say, from rows to the verdict."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -154,7 +152,7 @@ def test_only_the_largest_size_of_a_test_counts():
 def test_a_slow_spine_is_named_where_only_the_file_says_what_was_crossed():
     """Without an inventory: a column ``via`` is enough for spines, and the note says so."""
     rows = [
-        replace(each, via=f"spine{number % 4}", gbps=each.gbps * (0.6 if number % 4 == 2 else 1.0))
+        each._replace(via=f"spine{number % 4}", gbps=each.gbps * (0.6 if number % 4 == 2 else 1.0))
         for number, each in enumerate(all_pairs(hosts(12)))
     ]
     found = diagnose(rows)
@@ -163,7 +161,7 @@ def test_a_slow_spine_is_named_where_only_the_file_says_what_was_crossed():
 
 
 def test_a_single_spine_under_everything_is_never_named():
-    rows = [replace(each, via="spine0") for each in all_pairs(hosts(8), {"gpu003": 0.3})]
+    rows = [each._replace(via="spine0") for each in all_pairs(hosts(8), {"gpu003": 0.3})]
     assert named(diagnose(rows)) == ["gpu003"]
 
 
@@ -213,7 +211,7 @@ def dipping(count, share, seed=3):
     rows = all_pairs(hosts(count), cv=0.003, both_ways=True)
     pair = {"gpu004", "gpu031"}
     return [
-        replace(each, gbps=each.gbps * 0.8) if {each.a, each.b} == pair or random.random() < share else each
+        each._replace(gbps=each.gbps * 0.8) if {each.a, each.b} == pair or random.random() < share else each
         for each in rows
     ]
 

@@ -32,3 +32,31 @@ def test_few_samples_that_vary_call_hardly_anybody_bad_for_certain(cv: float, mo
 
 def test_a_host_that_lost_a_tenth_is_bad_for_certain_after_as_few() -> None:
     assert [certain(rounds(seed, cv=0.01, loss=0.1)) for seed in range(20)] == [["h3/mlx5_0"]] * 20
+
+
+def test_a_host_that_is_as_slow_as_healthy_ones_are_apart_is_not_called_bad() -> None:
+    """Where good hosts differ by 1 %, one that loses 2.5 % may be one of them; where they do not differ, it is bad."""
+
+    def gain(spread: float) -> float:
+        random = np.random.default_rng(4)
+        own = 1 + spread * random.normal(size=24)
+        own[5] = 0.975
+        a, b = np.triu_indices(24, 1)
+        gbps = 390 * np.minimum(own[a], own[b]) * (1 + 0.004 * random.normal(size=len(a)))
+        hosts, none = tuple(f"h{n}" for n in range(24)), np.full(24, UNKNOWN)
+        samples = PairSamples(hosts, a, b, gbps, (), none, (), np.full(len(a), UNKNOWN), placed=True)
+        found = fit(samples).decoded.blamed
+        return max((one.gain for one in found if one.component == 5), default=0.0)
+
+    assert gain(0.0) > 20
+    assert gain(0.01) < gain(0.0) / 2
+
+
+def test_noise_of_four_percent_is_found_to_be_so() -> None:
+    """A first window of 3 % around the level must not make it look smaller."""
+    random = np.random.default_rng(2)
+    a, b = np.triu_indices(40, 1)
+    gbps = 390 * (1 + 0.04 * random.normal(size=len(a)))
+    none = np.full(40, UNKNOWN)
+    samples = PairSamples(tuple(f"h{n}" for n in range(40)), a, b, gbps, (), none, (), np.full(len(a), UNKNOWN))
+    assert 0.036 < fit(samples).noise < 0.044

@@ -357,7 +357,7 @@ def test_a_test_that_tells_of_an_uplink_really_crosses_it() -> None:
     state = PairState(leaves, ("spine0", "spine1"), routes=known, directed=True)
     asked: list[PairTest] = []
     for _ in range(6):
-        tests = next_round(state) or tuple(verifying(state.fitted(), known))
+        tests = next_round(state) or tuple(verifying(state.fitted()))
         asked += tests if state.rounds > 2 else ()
         crossed = [replace(t, via=known.get((leaf_of[t.a], t.b))) for t in tests]
         ways = [{f"{leaf_of[end]}--{t.via}" for end in (t.a, t.b)} if t.via else set() for t in crossed]

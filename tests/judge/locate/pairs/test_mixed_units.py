@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
@@ -28,5 +26,5 @@ def test_other_losses_are_not(loss: float) -> None:
 
 def test_a_single_result_is_not() -> None:
     rows = all_pairs(hosts(8))
-    rows[5] = replace(rows[5], gbps=rows[5].gbps / 8)
+    rows[5] = rows[5]._replace(gbps=rows[5].gbps / 8)
     assert not [note for note in diagnose(rows).notes if "GB/s" in note]

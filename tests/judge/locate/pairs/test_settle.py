@@ -23,8 +23,8 @@ def good(**slow):
 
 
 def kinds(samples, routes):
-    fitted = fit(samples)
-    return [(fitted.components.kinds[c], fitted.components.names[c]) for c in not_crossed(fitted, routes)]
+    fitted = fit(replace(samples, routes=routes))
+    return [(fitted.components.kinds[c], fitted.components.names[c]) for c in not_crossed(fitted)]
 
 
 def test_all_pairs_both_ways_clear_everything():
