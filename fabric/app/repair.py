@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 from fabric.app.analyze import reopened
@@ -14,17 +15,20 @@ from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError, Problem
 from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.judge.compare.identity import repaired
-from fabric.judge.normal.keys import bandwidths
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.ports.windows import wanted
-from fabric.judge.repair import Measured, Same, accept, same, watched_ports
+from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
+from fabric.judge.repair.needs import Measured, needs_of, number_of, through
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.repair import Acceptance, Because, Evidence
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
-from fabric.model.text import fold
+from fabric.model.text import fold, unfold
 from fabric.model.topology import Topology
+from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, plan_scenario
 from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
@@ -44,8 +48,20 @@ NEIGHBOURS = 3
 QUICK_REPEAT = 3
 """Repetitions of the evidence in a quick validation: the fewest that can be judged."""
 
+QUICK_S = 600.0
+"""A quick validation takes no longer, as planned: the evidence is repeated as often as there is time left."""
+
+QUICK_WORST = 10
+"""So many probes of each suspect are repeated in a quick validation, the worst (a choice)."""
+
+MOST_S = 3 * 3600.0
+"""The longest that the evidence is repeated otherwise (a choice: who was bad once in 24 tests needs half of it)."""
+
+MOST_LATER_S = 8 * 3600.0
+"""What came by and by or with warmth is waited for so long and no longer (a choice: a night)."""
+
 QUICK_DURATION_S = 2
-"""Of each bandwidth test of the suite in a quick validation (a choice)."""
+"""Of each bandwidth test in a quick validation (a choice)."""
 
 BER_PHASE = "bit-errors"
 """The phase that a quick validation leaves out."""
@@ -57,16 +73,18 @@ LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
 
 
-def prepare_repair(given: Given, run: Path, *, quick: bool) -> Asked:
+def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = None) -> Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
+    Or with what accused *links* (leaves, spines, cables between switches); runs on whose probes passed through them.
     Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
     wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
     """
     failed = reopened(run)
-    hosts = _repaired_hosts(given, run, failed)
-    because = _because(run, failed, hosts, quick=quick)
+    hosts = _repaired_hosts(given, run, failed) if links is None else ()
+    named = () if links is None else _known_links(links, failed.inventory.topology)
+    because = _because(run, failed, hosts, named, quick=quick)
     names = _taking_part(because, failed)
     inventory, notes = inventory_of(run, failed, given.inventory, because, names)
     prepared = prepare(replace(given, inventory=inventory, hosts=fold(sorted(names))))
@@ -81,15 +99,57 @@ def filled(prepared: Asked, because: Because) -> Asked:
     Raises ConfigError for a scenario that has no place for it.
     """
     scenario = prepared.scenario
-    again = sum(isinstance(spec, AgainSpec) for phase in scenario.phases for spec in phase.probes)
-    if again != 1:
-        text = f"--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml: {again} here"
-        raise ConfigError.at(scenario.source, text)
-    kept = [phase for phase in scenario.phases if not (because.quick and phase.name == BER_PHASE)]
+    again = [phase for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
+    if len(again) != 1:
+        text = "--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml"
+        raise ConfigError.at(scenario.source, f"{text}: {len(again)} here")
+    left_out = {phase.name for phase in scenario.phases if because.quick and phase.name == BER_PHASE}
+    if because.links:  # no host was repaired
+        left_out = {phase.name for phase in scenario.phases} - {again[0].name}
+    kept = [phase for phase in scenario.phases if phase.name not in left_out]
     phases = tuple(replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes)) for phase in kept)
     plan = plan_scenario(replace(scenario, phases=phases), prepared.inventory)
-    scenario = replace(scenario, phases=tuple(_long_enough(planned) for planned in plan.phases))
+    others_s = sum(one.schedule.makespan_s for one in plan.phases if one.phase.name != again[0].name)
+    room_s = QUICK_S - others_s if because.quick else MOST_S
+    later_s = max((one.after_s for one in because.needs if one.after_s <= MOST_LATER_S), default=0.0)
+    made = [
+        _often_enough(one.phase, because, prepared.inventory.topology, room_s)
+        if one.phase.name == again[0].name
+        else _long_enough(one, later_s)
+        for one in plan.phases
+    ]
+    if later_s and not because.quick:
+        once = next(phase for phase in made if phase.name == again[0].name)
+        made.append(replace(once, name=f"{once.name}-later", needs=tuple(phase.name for phase in made)))
+    scenario = replace(scenario, phases=tuple(made))
     return replace(prepared, scenario=scenario, plan=plan_scenario(scenario, prepared.inventory))
+
+
+def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: float) -> Phase:
+    """The evidence, as often as its parts need and there is time for, the worst first: a host's tests run in a row."""
+    (spec,) = (spec for spec in phase.probes if isinstance(spec, AgainSpec))
+    kept: list[Evidence] = []
+    lasts_s: Counter[str] = Counter()
+    for one in sorted(because.evidence, key=lambda one: (one.value_gbps or 0.0) / (one.limit_gbps or inf)):
+        own_s = ceil(LEAST_SAMPLES * one.probe.duration_s)
+        if not kept or all(lasts_s[host] + own_s <= room_s for host in one.probe.hosts):
+            lasts_s.update(dict.fromkeys(one.probe.hosts, own_s))
+            kept.append(one)
+    wanted = [spec.repeat for _ in kept]
+    for passes, tests in [(through(need.part, topology), need.tests) for need in because.needs]:
+        own = [place for place, one in enumerate(kept) if passes(one.probe)]
+        for place in own:
+            wanted[place] = max(wanted[place], ceil(tests / len(own)))
+    lasts_s.clear()
+    for one, number in zip(kept, wanted, strict=True):
+        lasts_s.update(dict.fromkeys(one.probe.hosts, ceil(number * one.probe.duration_s)))
+    share = min(1.0, max(0.0, room_s) / max(lasts_s.values()))
+    often = [max(min(LEAST_SAMPLES, spec.repeat), int(share * number)) for number in wanted]
+    evidence = tuple(replace(one, repeat=number) for one, number in zip(kept, often, strict=True))
+    left = len(because.evidence) - len(kept)
+    notes = [f"{left} more that accused it are not repeated: they take too long"] if left else []
+    changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *notes)))
+    return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
 
 
 def is_post_repair(scenario: Scenario) -> bool:
@@ -114,32 +174,61 @@ def decided(run: ShownRun) -> Acceptance:
     if because is None:
         raise ConfigError.at(run.judged.path, "no post-repair validation: it was not run with --because")
     directory = Path(run.judged.path)
-    topology = run.inventory.topology
-    now = read_identity(directory)
+    topology, changes = run.inventory.topology, verdict.changes
+    again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
+    measured = Measured(
+        run.probes, run.results, verdict, topology, run.complete, frozenset(again), frozenset(because.hosts)
+    )
+    samples, now = read_samples(directory, wanted), read_identity(directory)
     before = {host.host: host for host in because.identity} or None
-    measured = Measured(run.probes, run.results, verdict, topology, run.complete)
-    watched = watched_ports(read_samples(directory, wanted), topology, because.hosts, verdict.changes)
-    phase = next(one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes))
-    return accept(because, measured, watched, repaired(before, now, because.hosts, because.suspects), phase)
+    found = []
+    for one in (alone(because, name, topology) for name in because.names):
+        watched = watched_ports(samples, topology, one.hosts, changes)
+        found.append(accept(one, measured, watched, repaired(before, now, one.hosts, one.suspects)))
+    return together(found)
 
 
 def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:
     """The hosts of --hosts, else those that the run named."""
     names = failed.judged.scenario.hosts
     if given.hosts is None:
-        found = tuple(name for name in names if name in suspected(failed))
+        switches = failed.inventory.topology.switches
+        beyond = [one for one in failed.judged.verdict.suspects if _switches(one.component)[0] in switches]
+        named = suspected(failed, but=beyond)
+        found = tuple(name for name in names if name in named)
         if not found:
-            raise ConfigError.at(run, "it names no host as bad: say --hosts")
+            links = f", and --links {','.join(one.component for one in beyond)} for what is no host" if beyond else ""
+            raise ConfigError.at(run, f"it names no host as bad: say --hosts{links}")
         return found
     return hosts_named(given.hosts, failed.inventory)
 
 
-def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) -> Because:
-    evidence, past_runs, notes = evidence_of(failed, hosts)
+def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
+    """Those that ``--links`` names, of switches that there are."""
+    names = tuple(dict.fromkeys(unfold(text)))
+    for end in (end for name in names for end in _switches(name)):
+        if end not in topology.switches:
+            near = nearest(end, topology.switches)
+            raise ConfigError.at("--links", f"{quoted(text)}: no switch {quoted(end)}{near}")
+    return names
+
+
+def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str, ...], *, quick: bool) -> Because:
+    topology, verdict = failed.inventory.topology, failed.judged.verdict
+    switches = {end for name in links for end in _switches(name)}
+    suspects = [
+        one
+        for one in verdict.suspects
+        if (not switches.isdisjoint(_switches(one.component)) if links else set(one.hosts) & set(hosts))
+    ]
+    evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects, quick=quick)
     if not evidence:
-        raise ConfigError.at(run, f"it has nothing against {fold(list(hosts))} that can be measured again")
+        text = f"it has nothing against {fold(list(links or hosts))} that can be measured again"
+        raise ConfigError.at(run, text)
     identity = read_identity(Path(failed.judged.path)) or {}
-    suspects = [one for one in failed.judged.verdict.suspects if set(one.hosts) & set(hosts)]
+    measured = Measured(failed.probes, failed.results, verdict, topology)
+    bad = [one for one in suspects if one.outcome in NAMING]
+    samples = read_samples(Path(failed.judged.path), lambda one: one.name == "module_c")
     return Because(
         run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
         path=failed.judged.path,
@@ -150,7 +239,14 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) 
         identity=tuple(identity[host] for host in hosts if host in identity),
         past_runs=past_runs,
         notes=tuple(notes),
+        links=links,
+        needs=needs_of(measured, bad, links or hosts, samples),
     )
+
+
+def _switches(name: str) -> tuple[str, ...]:
+    """A switch, or both of a cable."""
+    return Part.of(name).link_ends or (Part.of(name).host,)
 
 
 def _taking_part(because: Because, failed: ShownRun) -> list[str]:
@@ -176,19 +272,24 @@ def _neighbours(host: str, topology: Topology) -> list[str]:
     return []
 
 
-def _long_enough(planned: PhasePlan) -> Phase:
-    """The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform."""
+def _long_enough(planned: PhasePlan, later_s: float) -> Phase:
+    """
+    The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform.
+
+    At least *later_s*, so that what is measured after it is measured so late.
+    """
     phase, makespan_s = planned.phase, planned.schedule.makespan_s
     if phase.name != BER_PHASE or makespan_s <= 0.0:
         return phase
-    stretch = WINDOW_S / makespan_s
+    stretch = max(WINDOW_S, later_s) / makespan_s
     return replace(phase, probes=tuple(_stretched(spec, stretch) for spec in phase.probes))
 
 
 def _stretched(spec: ProbeSpec, stretch: float) -> ProbeSpec:
     if not isinstance(spec, PairwiseSpec):
         return spec
-    return spec.changed(duration_s=max(1, min(LONGEST_S, ceil(stretch * spec.duration_s))))
+    often = ceil(stretch * spec.duration_s / LONGEST_S)  # a pair lasts no longer, so there are more of them
+    return spec.changed(rounds=often * spec.rounds, duration_s=max(1, ceil(stretch * spec.duration_s / often)))
 
 
 def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:
@@ -269,9 +370,6 @@ def _notes(then: Inventory, now: Inventory, hosts: Sequence[str], because: Becau
 ITERATIONS = 20
 """Of the evidence where the scenario's suite has no such probe: the default of the suite's collectives."""
 
-DURATION_S = 5
-"""The longest that a bandwidth test of the evidence is repeated: as long as the suite of a full validation."""
-
 
 def quick_evidence(because: Because, scenario: Scenario) -> Because:
     """The evidence as short as the suite of the scenario is; what that leaves out is said."""
@@ -285,7 +383,7 @@ def quick_evidence(because: Because, scenario: Scenario) -> Because:
     kinds: dict[str, str] = {}
     for one in because.evidence:
         then = one.probe
-        now = shortened(then, iterations=own.get(then.kind, ITERATIONS), duration_s=DURATION_S)
+        now = shortened(then, iterations=own.get(then.kind, ITERATIONS), duration_s=QUICK_DURATION_S)
         evidence.append(replace(one, probe=now))
         if now != then:
             kinds[then.kind] = ", ".join(_shorter(then, now))
@@ -321,31 +419,45 @@ MOST_PAST_RUNS = 10
 Found = tuple[list[Evidence], int, list[str]]
 
 
-def suspected(run: ShownRun) -> frozenset[str]:
-    """The hosts that a run names: as bad, or as those that could not be measured."""
-    return frozenset(host for one in run.judged.verdict.suspects for host in one.hosts if one.outcome in NAMING)
+def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
+    """The hosts that a run names: as bad, or as those that could not be measured; *but* for these suspects."""
+    named = (one for one in run.judged.verdict.suspects if one.outcome in NAMING and one not in but)
+    return frozenset(host for one in named for host in one.hosts)
 
 
-def evidence_of(failed: ShownRun, hosts: Sequence[str]) -> Found:
-    """What accused *hosts* there, each once; how many earlier runs know of it; what could not be taken, in words."""
-    accused, bad = set(hosts), suspected(failed)
+def evidence_of(
+    failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect], *, quick: bool
+) -> Found:  # fmt: skip
+    """
+    What accused *hosts* or *links* there, each once; how many earlier runs know of it; what could not be taken.
+
+    Also what the *suspects* rest on and what passed by itself: a course is made of such probes. When *quick* the worst
+    of each suspect and nothing else.
+    """
+    accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
+    passes = [through(name, failed.inventory.topology) for name in links]
+    named = [failed.row_of[name].probe for one in suspects for name in one.probes[: QUICK_WORST if quick else None]]
+    worst = {same(probe) for probe in named}
     kept: dict[Same, Row] = {}
-    large: set[str] = set()
-    partners: set[str] = set()
+    large, partners, fewer = set[str](), set[str](), set[Same]()
     for row in failed.rows:
-        others = set(row.probe.hosts) - accused
-        if row.verdict.outcome not in ACCUSING or not row.verdict.ran or others == set(row.probe.hosts):
+        what, others = same(row.probe), set(row.probe.hosts) - accused
+        told = row.verdict.ran and (row.verdict.outcome in ACCUSING or what in worst)
+        if not told or not (any(one(row.probe) for one in passes) if links else others != set(row.probe.hosts)):
             continue
         if len(row.probe.hosts) > MOST_HOSTS:
             large.add(row.probe.kind)
         elif others & bad:
             partners |= others & bad
-        elif same(row.probe) not in kept or row.verdict.outcome.rank > kept[same(row.probe)].verdict.outcome.rank:
-            kept[same(row.probe)] = row
+        elif quick and worst and what not in worst:
+            fewer.add(what)
+        elif what not in kept or row.verdict.outcome.rank > kept[what].verdict.outcome.rank:
+            kept[what] = row
     past, runs = _past(failed, set(kept))
     evidence = [_evidence(row, past.get(what, ())) for what, row in kept.items()]
     notes = [f"not repeated: {', '.join(sorted(large))} over more than {MOST_HOSTS} hosts"] if large else []
     notes += [f"not repeated: probes with {fold(sorted(partners))}, which was found bad itself"] if partners else []
+    notes += [f"quick: {len(fewer)} more that accused it are not repeated, only the worst of each"] if fewer else []
     return evidence, runs, notes
 
 
@@ -365,9 +477,9 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
         probes = [probe for probe in run.probes if same(probe) in wanted]
         measured = 0
         for probe in probes:
-            result = run.results.get(probe.probe_id)
-            if result is not None and result.outcome is None and bandwidths(result):
-                found.setdefault(same(probe), []).append(representative(result)[0])
+            number = number_of(run.results.get(probe.probe_id))
+            if number is not None:
+                found.setdefault(same(probe), []).append(number[0])
                 measured += 1
         runs += measured > 0
     return found, runs

@@ -42,7 +42,7 @@ def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     return path
 
 
-def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = True) -> Asked:
+def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = False) -> Asked:
     return prepare_repair(Given(POST_REPAIR, inventory=inventory, hosts=hosts), failed, quick=quick)
 
 

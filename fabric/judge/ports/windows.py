@@ -59,7 +59,7 @@ def with_samples(
     """
     if not samples.courses and zero_growth is None:
         return verdict
-    ports, unread = _ports(samples, topology, hosts, verdict.changes, zero_growth)
+    ports, unread = ports_in(samples, topology, hosts, verdict.changes, zero_growth)
     sick = {(port.host, port.device): port for port in ports if port.outcome is not Outcome.PASS}
     judged = _probes(verdict, probes, results, sick, topology)
     pairs = {probe.probe_id: ports_of(probe, topology) for probe in crossed(verdict.suspects, probes)}
@@ -97,12 +97,12 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
     return [(probe.hosts[0], own), (probe.hosts[-1], peer)]
 
 
-def _ports(
+def ports_in(
     samples: Samples,
     topology: Topology,
     hosts: Sequence[str],
     changes: Sequence[ChangeResult],
-    zero_growth: ZeroGrowth | None,
+    zero_growth: ZeroGrowth | None = None,
 ) -> tuple[list[PortHealth], list[str]]:
     """Every port that could be read, and the hosts of which some could not."""
     by_port: dict[tuple[str, str], dict[str, CounterCourse]] = {}

@@ -9,7 +9,8 @@ import pytest
 from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.ports.health import PortHealth
 from fabric.judge.ports.steps import BerVerdict
-from fabric.judge.repair import Measured, WatchedPorts, accept
+from fabric.judge.repair.accept import WatchedPorts, accept
+from fabric.judge.repair.needs import Measured
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence
@@ -55,8 +56,9 @@ class Case:
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
         verdict = Verdict(outcome, (), suspects, (), verdicts)
-        run = Measured(self.probes, results, verdict, self.rack, complete)
-        return accept(self.because, run, ports() if watched is None else watched, repaired, "evidence")
+        again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
+        run = Measured(self.probes, results, verdict, self.rack, complete, again, hosts)
+        return accept(self.because, run, ports() if watched is None else watched, repaired)
 
 
 def _result(probe: Probe, value: float) -> ProbeResult:

@@ -1,0 +1,212 @@
+"""
+What a repaired part has to show, from how it failed: so many good tests, so long under load, as warm as then.
+
+A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
+may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
+followed its temperature, or came by and by, is told only when it is as warm again, or after as long a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log, log1p
+
+from fabric.judge.compare.identity import parts_of
+from fabric.judge.course import shapes
+from fabric.judge.locate.candidates import components_of
+from fabric.judge.normal.keys import bandwidths, floor_of, key_of
+from fabric.judge.normal.recorded import LEAST_SAMPLES
+from fabric.judge.normal.series import representative
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.recorded import Key
+from fabric.model.repair import Need
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+
+MISSED = 0.05
+"""The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
+
+RATE_DOUBT = 0.1
+"""The rate is the least that explains how often it was bad then: the lower end of its 80 % interval (Clopper, Pearson).
+Chosen on seeds 1 to 12 of ``benchmarks/post_repair.py``: the rate itself lets 1 in 30 pass, for a part that happened to
+fail early seems worse than it is."""
+
+LEAST_COURSE_S = 3600.0
+"""What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
+
+ALPHA = 1e-3
+"""The chance that a healthy part is said to fade or to follow its temperature (as in ``judge.course``)."""
+
+AS_WARM_C = 2.0
+"""So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
+
+WELL = (Outcome.PASS, Outcome.MARGINAL)
+_BAD = (Outcome.FAIL, Outcome.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """
+    A whole run: its probes, what came of them, and how they were judged; *complete*: it was not interrupted.
+
+    Of a post-repair validation *again* names the phases that measured the evidence again, and *repaired* hosts are
+    nobody's peers.
+    """
+
+    probes: Sequence[Probe]
+    results: Mapping[str, ProbeResult]
+    verdict: Verdict
+    topology: Topology
+    complete: bool = True
+    again: frozenset[str] = frozenset()
+    repaired: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PartTest:
+    """A probe through a part that told something; *gbps* None: it failed. *bad* by itself, whatever its median says."""
+
+    probe: Probe
+    result: ProbeResult
+    gbps: float | None
+    key: Key
+    bad: bool
+
+    @property
+    def at_s(self) -> float:
+        """The middle of it."""
+        return (self.result.started_s + self.result.ended_s) / 2.0
+
+
+def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
+    """Whether a probe passes through a part, or may: which way it takes between leaves is not known."""
+    part = Part.of(name)
+    ends = part.link_ends or (part.host,)
+    leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
+    if not topology.switches.keys() >= set(ends) or (not part.aspect and leaves == {name}):
+        return lambda probe: any(one.name == name for one in components_of(probe, topology))
+    return lambda probe: any(
+        a != b and (not leaves or not leaves.isdisjoint((a, b))) for a, b in _crossed(probe, topology)
+    )
+
+
+def part_tests(name: str, run: Measured, *, accused: frozenset[str] = frozenset()) -> list[PartTest]:
+    """Every probe through a part that was measured or failed; of the *accused* also less than was normal is bad."""
+    passes, host = through(name, run.topology), Part.of(name).host
+    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    inside = host in run.topology.hosts
+    found = []
+    for probe in run.probes:
+        result, verdict = run.results.get(probe.probe_id), verdicts.get(probe.probe_id)
+        if result is None or verdict is None or not verdict.ran or (inside and host not in probe.hosts):
+            continue
+        gbps, size_bytes = number_of(result) or (None, None)
+        if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
+            key = key_of(probe, size_bytes, run.topology)
+            found.append(PartTest(probe, result, gbps, key, _is_bad(gbps, verdict)))
+    normal = {key: max(one.gbps or 0.0 for one in found if one.key == key) for key in {one.key for one in found}}
+    return [
+        replace(one, bad=one.bad or (one.gbps or 0.0) < (1 - floor_of(one.probe.kind)) * normal[one.key])
+        if one.probe.probe_id in accused
+        else one
+        for one in found
+    ]
+
+
+def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
+    """Its number, as limits are judged, and the message size; None where nothing was measured."""
+    measured = result is not None and result.outcome is None and bandwidths(result)
+    return representative(result) if measured and result is not None else None
+
+
+def needs_of(run: Measured, suspects: Sequence[Suspect], names: Sequence[str], samples: Samples) -> tuple[Need, ...]:
+    """What the parts of these *suspects* have to show; *names* are the hosts or links that were repaired."""
+    found: dict[str, Need] = {}
+    began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
+    for suspect in suspects:
+        accused = frozenset(suspect.probes)
+        for name, tests in _blamed(suspect, run, names, accused):
+            bad = sum(one.bad for one in tests)
+            part = Part.of(name)
+            if bad and name not in found and not set(names).isdisjoint((name, part.host)):
+                course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
+                after_s, warm_c = _course(tests, course, began_s)
+                found[name] = Need(name, bad, len(tests), tests_wanted(bad, len(tests)), after_s, warm_c)
+    return tuple(found.values())
+
+
+def tests_wanted(bad: int, of: int) -> int:
+    """How many good tests tell that a part that was bad in *bad* of *of* is not so any more."""
+    from scipy.special import betaincinv
+
+    rate = float(betaincinv(bad, of - bad + 1, RATE_DOUBT))
+    return max(LEAST_SAMPLES, ceil(log(MISSED) / log1p(-rate)))
+
+
+def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool:
+    """Whether a module was as warm then; one that was not read was not."""
+    value = None if course is None else course.value_at(at_s)
+    return value is not None and value >= warm_c - AS_WARM_C
+
+
+def _blamed(
+    suspect: Suspect, run: Measured, names: Sequence[str], accused: frozenset[str]
+) -> Iterator[tuple[str, list[PartTest]]]:
+    """
+    Each part that it may be, with the tests through it.
+
+    Where a part was tested too seldom to know how often it is bad, those that it belongs to are meant: a path that was
+    low in its only test may as well be an RNIC that dips.
+    """
+    for name in (suspect.component, *suspect.ambiguous_with):
+        tests = part_tests(name, run, accused=accused)
+        wider = parts_of(replace(suspect, component=name, ambiguous_with=()), names)
+        for part in sorted(wider) if len(tests) < LEAST_SAMPLES and wider else [name]:
+            yield part, tests if part == name else part_tests(part, run, accused=accused)
+
+
+def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
+    if gbps is None or (verdict.outcome is Outcome.FAIL and verdict.against):
+        return True
+    return verdict.limit_gbps is not None and gbps < verdict.limit_gbps
+
+
+def _course(
+    tests: Sequence[PartTest], course: CounterCourse | None, began_s: float
+) -> tuple[float, float | None]:  # fmt: skip
+    """How long into its run it was bad, and how warm it was then, where it came by and by or with warmth."""
+    import numpy as np
+
+    key = Counter(one.key for one in tests).most_common(1)[0][0]
+    own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
+    if len(own) < shapes.LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
+        return 0.0, None
+    floor = floor_of(own[0].probe.kind)
+    at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
+    shares = values / np.quantile(values, 0.9)
+    warmth = [None if course is None else course.value_at(one.at_s) for one in own]
+    if None not in warmth:
+        heat = shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
+        if heat is not None:
+            after_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
+            return after_s - began_s, heat.warm_c
+    trend = shapes.trend(at_s, shares, floor=floor, alpha=ALPHA)
+    if trend is None or trend.kind != "drift":
+        return 0.0, None
+    return float(at_s[-1] - at_s[0]) * floor / -trend.change, None
+
+
+def _crossed(probe: Probe, topology: Topology) -> Iterator[tuple[str, str]]:
+    """The leaves at either end, rail by rail, of what a probe sends from its first host to its last."""
+    ends = [topology.hosts[name] for name in (probe.hosts[0], probe.hosts[-1])]
+    if "peer_rnic" not in probe.params:
+        return zip(ends[0].leaves, ends[1].leaves, strict=False)
+    devices = (str(probe.params["rnic"]), str(probe.params["peer_rnic"]))
+    rails = [host.platform.rnic_by_device[device].rail for host, device in zip(ends, devices, strict=True)]
+    found = [leaf for host, rail in zip(ends, rails, strict=True) for leaf in host.leaves[rail : rail + 1]]
+    return iter([(found[0], found[1])] if len(found) == 2 else [])
