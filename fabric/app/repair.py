@@ -24,7 +24,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe
-from fabric.model.repair import Acceptance, Because, Evidence
+from fabric.model.repair import Acceptance, Because, Evidence, Need
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.model.text import fold, unfold
 from fabric.model.topology import Topology
@@ -103,10 +103,8 @@ def filled(prepared: Asked, because: Because) -> Asked:
     if len(again) != 1:
         text = "--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml"
         raise ConfigError.at(scenario.source, f"{text}: {len(again)} here")
-    left_out = {phase.name for phase in scenario.phases if because.quick and phase.name == BER_PHASE}
-    if because.links:  # no host was repaired
-        left_out = {phase.name for phase in scenario.phases} - {again[0].name}
-    kept = [phase for phase in scenario.phases if phase.name not in left_out]
+    kept = [phase for phase in scenario.phases if not (because.quick and phase.name == BER_PHASE)]
+    kept = again if because.links else kept  # no host was repaired
     phases = tuple(replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes)) for phase in kept)
     plan = plan_scenario(replace(scenario, phases=phases), prepared.inventory)
     others_s = sum(one.schedule.makespan_s for one in plan.phases if one.phase.name != again[0].name)
@@ -128,26 +126,26 @@ def filled(prepared: Asked, because: Because) -> Asked:
 def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: float) -> Phase:
     """The evidence, as often as its parts need and there is time for, the worst first: a host's tests run in a row."""
     (spec,) = (spec for spec in phase.probes if isinstance(spec, AgainSpec))
-    kept: list[Evidence] = []
-    lasts_s: Counter[str] = Counter()
+    needs = [(need, through(need.part, topology)) for need in because.needs]
+    kept: list[tuple[Evidence, list[Need]]] = []
+    taken, lasts_s = Counter[str](), Counter[str]()
     for one in sorted(because.evidence, key=lambda one: (one.value_gbps or 0.0) / (one.limit_gbps or inf)):
-        own_s = ceil(LEAST_SAMPLES * one.probe.duration_s)
-        if not kept or all(lasts_s[host] + own_s <= room_s for host in one.probe.hosts):
-            lasts_s.update(dict.fromkeys(one.probe.hosts, own_s))
-            kept.append(one)
-    wanted = [spec.repeat for _ in kept]
-    for passes, tests in [(through(need.part, topology), need.tests) for need in because.needs]:
-        own = [place for place, one in enumerate(kept) if passes(one.probe)]
-        for place in own:
-            wanted[place] = max(wanted[place], ceil(tests / len(own)))
+        own = [need for need, passes in needs if passes(one.probe)]
+        parts, least_s = [need.part for need in own] or [""], ceil(LEAST_SAMPLES * one.probe.duration_s)
+        many = because.quick and min(taken[part] for part in parts) >= QUICK_WORST
+        if not kept or not (many or any(lasts_s[host] + least_s > room_s for host in one.probe.hosts)):
+            kept.append((one, own))
+            taken.update(parts)
+            lasts_s.update(dict.fromkeys(one.probe.hosts, least_s))
+    often = [max([spec.repeat, *(ceil(need.tests / taken[need.part]) for need in own)]) for _, own in kept]
     lasts_s.clear()
-    for one, number in zip(kept, wanted, strict=True):
+    for (one, _), number in zip(kept, often, strict=True):
         lasts_s.update(dict.fromkeys(one.probe.hosts, ceil(number * one.probe.duration_s)))
-    share = min(1.0, max(0.0, room_s) / max(lasts_s.values()))
-    often = [max(min(LEAST_SAMPLES, spec.repeat), int(share * number)) for number in wanted]
-    evidence = tuple(replace(one, repeat=number) for one, number in zip(kept, often, strict=True))
+    share, least = min(1.0, max(0.0, room_s) / max(lasts_s.values())), min(LEAST_SAMPLES, spec.repeat)
+    fits = [max(least, int(share * number)) for number in often]
+    evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
     left = len(because.evidence) - len(kept)
-    notes = [f"{left} more that accused it are not repeated: they take too long"] if left else []
+    notes = [f"not repeated: {left} more that accused it, for want of time: the worst of each part are"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *notes)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
 
@@ -221,7 +219,7 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
         for one in verdict.suspects
         if (not switches.isdisjoint(_switches(one.component)) if links else set(one.hosts) & set(hosts))
     ]
-    evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects, quick=quick)
+    evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
         text = f"it has nothing against {fold(list(links or hosts))} that can be measured again"
         raise ConfigError.at(run, text)
@@ -240,7 +238,7 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
         past_runs=past_runs,
         notes=tuple(notes),
         links=links,
-        needs=needs_of(measured, bad, links or hosts, samples),
+        needs=needs_of(measured, [one.probe for one in evidence], bad, links or hosts, samples),
     )
 
 
@@ -425,39 +423,32 @@ def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
     return frozenset(host for one in named for host in one.hosts)
 
 
-def evidence_of(
-    failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect], *, quick: bool
-) -> Found:  # fmt: skip
+def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect]) -> Found:
     """
     What accused *hosts* or *links* there, each once; how many earlier runs know of it; what could not be taken.
 
-    Also what the *suspects* rest on and what passed by itself: a course is made of such probes. When *quick* the worst
-    of each suspect and nothing else.
+    Also what the *suspects* rest on and what passed by itself: a course is made of such probes.
     """
     accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
     passes = [through(name, failed.inventory.topology) for name in links]
-    named = [failed.row_of[name].probe for one in suspects for name in one.probes[: QUICK_WORST if quick else None]]
-    worst = {same(probe) for probe in named}
+    named = {name for one in suspects for name in one.probes}
     kept: dict[Same, Row] = {}
-    large, partners, fewer = set[str](), set[str](), set[Same]()
+    large, partners = set[str](), set[str]()
     for row in failed.rows:
         what, others = same(row.probe), set(row.probe.hosts) - accused
-        told = row.verdict.ran and (row.verdict.outcome in ACCUSING or what in worst)
+        told = row.verdict.ran and (row.verdict.outcome in ACCUSING or row.probe.probe_id in named)
         if not told or not (any(one(row.probe) for one in passes) if links else others != set(row.probe.hosts)):
             continue
         if len(row.probe.hosts) > MOST_HOSTS:
             large.add(row.probe.kind)
         elif others & bad:
             partners |= others & bad
-        elif quick and worst and what not in worst:
-            fewer.add(what)
         elif what not in kept or row.verdict.outcome.rank > kept[what].verdict.outcome.rank:
             kept[what] = row
     past, runs = _past(failed, set(kept))
     evidence = [_evidence(row, past.get(what, ())) for what, row in kept.items()]
     notes = [f"not repeated: {', '.join(sorted(large))} over more than {MOST_HOSTS} hosts"] if large else []
     notes += [f"not repeated: probes with {fold(sorted(partners))}, which was found bad itself"] if partners else []
-    notes += [f"quick: {len(fewer)} more that accused it are not repeated, only the worst of each"] if fewer else []
     return evidence, runs, notes
 
 

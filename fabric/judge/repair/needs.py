@@ -9,14 +9,13 @@ followed its temperature, or came by and by, is told only when it is as warm aga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log, log1p
 
-from fabric.judge.compare.identity import parts_of
 from fabric.judge.course import shapes
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.normal.keys import bandwidths, floor_of, key_of
+from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
@@ -44,6 +43,9 @@ ALPHA = 1e-3
 
 AS_WARM_C = 2.0
 """So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
+
+_PARTS = ("rnic", "link", "gpu")
+"""Kinds of components that come and go, and are replaced."""
 
 WELL = (Outcome.PASS, Outcome.MARGINAL)
 _BAD = (Outcome.FAIL, Outcome.ERROR)
@@ -88,32 +90,33 @@ def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
     part = Part.of(name)
     ends = part.link_ends or (part.host,)
     leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
-    if not topology.switches.keys() >= set(ends) or (not part.aspect and leaves == {name}):
+    if name in leaves or not topology.switches.keys() >= set(ends):
         return lambda probe: any(one.name == name for one in components_of(probe, topology))
-    return lambda probe: any(
-        a != b and (not leaves or not leaves.isdisjoint((a, b))) for a, b in _crossed(probe, topology)
+    return lambda probe: (
+        link_class(probe, topology) == CROSS_LEAF
+        and (not leaves or any(one.name in leaves for one in components_of(probe, topology)))
     )
 
 
-def part_tests(name: str, run: Measured, *, accused: frozenset[str] = frozenset()) -> list[PartTest]:
+def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> list[PartTest]:
     """Every probe through a part that was measured or failed; of the *accused* also less than was normal is bad."""
     passes, host = through(name, run.topology), Part.of(name).host
     verdicts = {one.probe_id: one for one in run.verdict.probes}
-    inside = host in run.topology.hosts
-    found = []
-    for probe in run.probes:
+    own = [probe for probe in run.probes if host in probe.hosts or host not in run.topology.hosts]
+    found: list[PartTest] = []
+    for probe in own:
         result, verdict = run.results.get(probe.probe_id), verdicts.get(probe.probe_id)
-        if result is None or verdict is None or not verdict.ran or (inside and host not in probe.hosts):
+        if result is None or verdict is None or not verdict.ran:
             continue
         gbps, size_bytes = number_of(result) or (None, None)
         if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
-            key = key_of(probe, size_bytes, run.topology)
-            found.append(PartTest(probe, result, gbps, key, _is_bad(gbps, verdict)))
-    normal = {key: max(one.gbps or 0.0 for one in found if one.key == key) for key in {one.key for one in found}}
+            found.append(PartTest(probe, result, gbps, key_of(probe, size_bytes, run.topology), _is_bad(gbps, verdict)))
+    normal: dict[Key, float] = {}
+    for one in found:
+        normal[one.key] = max(one.gbps or 0.0, normal.get(one.key, 0.0))
+    low = {key: (1 - floor_of(key.kind)) * gbps for key, gbps in normal.items()}
     return [
-        replace(one, bad=one.bad or (one.gbps or 0.0) < (1 - floor_of(one.probe.kind)) * normal[one.key])
-        if one.probe.probe_id in accused
-        else one
+        replace(one, bad=one.bad or (one.probe.probe_id in accused and (one.gbps or 0.0) < low[one.key]))
         for one in found
     ]
 
@@ -124,20 +127,32 @@ def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     return representative(result) if measured and result is not None else None
 
 
-def needs_of(run: Measured, suspects: Sequence[Suspect], names: Sequence[str], samples: Samples) -> tuple[Need, ...]:
-    """What the parts of these *suspects* have to show; *names* are the hosts or links that were repaired."""
-    found: dict[str, Need] = {}
+def needs_of(
+    run: Measured, evidence: Sequence[Probe], suspects: Sequence[Suspect], names: Sequence[str], samples: Samples
+) -> tuple[Need, ...]:
+    """
+    What the *suspects* have to show; *names* are the hosts or links that were repaired.
+
+    One that was tested too seldom to know how often it is bad explains nothing: a path that was low in its only test
+    may as well be an RNIC that dips. Of *evidence* that nobody explains each part on the way has to show it.
+    """
+    accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
+    blamed = dict.fromkeys(name for one in suspects for name in (one.component, *one.ambiguous_with))
+    tests = {name: part_tests(name, run, accused=accused) for name in blamed}
+    tests = {name: found for name, found in tests.items() if len(found) >= LEAST_SAMPLES}
+    told = {one.probe.probe_id for found in tests.values() for one in found}
+    for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
+        parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in told]
+        for name in [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]:
+            tests.setdefault(name, part_tests(name, run, accused=accused))
     began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
-    for suspect in suspects:
-        accused = frozenset(suspect.probes)
-        for name, tests in _blamed(suspect, run, names, accused):
-            bad = sum(one.bad for one in tests)
-            part = Part.of(name)
-            if bad and name not in found and not set(names).isdisjoint((name, part.host)):
-                course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
-                after_s, warm_c = _course(tests, course, began_s)
-                found[name] = Need(name, bad, len(tests), tests_wanted(bad, len(tests)), after_s, warm_c)
-    return tuple(found.values())
+    found = []
+    for name, own in tests.items():
+        part, bad = Part.of(name), sum(one.bad for one in own)
+        if bad and not set(names).isdisjoint((name, part.host)):
+            course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
+            found.append(Need(name, bad, len(own), tests_wanted(bad, len(own)), *_course(own, course, began_s)))
+    return tuple(found)
 
 
 def tests_wanted(bad: int, of: int) -> int:
@@ -152,22 +167,6 @@ def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool
     """Whether a module was as warm then; one that was not read was not."""
     value = None if course is None else course.value_at(at_s)
     return value is not None and value >= warm_c - AS_WARM_C
-
-
-def _blamed(
-    suspect: Suspect, run: Measured, names: Sequence[str], accused: frozenset[str]
-) -> Iterator[tuple[str, list[PartTest]]]:
-    """
-    Each part that it may be, with the tests through it.
-
-    Where a part was tested too seldom to know how often it is bad, those that it belongs to are meant: a path that was
-    low in its only test may as well be an RNIC that dips.
-    """
-    for name in (suspect.component, *suspect.ambiguous_with):
-        tests = part_tests(name, run, accused=accused)
-        wider = parts_of(replace(suspect, component=name, ambiguous_with=()), names)
-        for part in sorted(wider) if len(tests) < LEAST_SAMPLES and wider else [name]:
-            yield part, tests if part == name else part_tests(part, run, accused=accused)
 
 
 def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
@@ -199,14 +198,3 @@ def _course(
     if trend is None or trend.kind != "drift":
         return 0.0, None
     return float(at_s[-1] - at_s[0]) * floor / -trend.change, None
-
-
-def _crossed(probe: Probe, topology: Topology) -> Iterator[tuple[str, str]]:
-    """The leaves at either end, rail by rail, of what a probe sends from its first host to its last."""
-    ends = [topology.hosts[name] for name in (probe.hosts[0], probe.hosts[-1])]
-    if "peer_rnic" not in probe.params:
-        return zip(ends[0].leaves, ends[1].leaves, strict=False)
-    devices = (str(probe.params["rnic"]), str(probe.params["peer_rnic"]))
-    rails = [host.platform.rnic_by_device[device].rail for host, device in zip(ends, devices, strict=True)]
-    found = [leaf for host, rail in zip(ends, rails, strict=True) for leaf in host.leaves[rail : rail + 1]]
-    return iter([(found[0], found[1])] if len(found) == 2 else [])
