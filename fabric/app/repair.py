@@ -23,10 +23,9 @@ from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe
 from fabric.model.repair import Acceptance, Because, Evidence, Need
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
-from fabric.model.text import fold, unfold
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, plan_scenario
@@ -89,7 +88,7 @@ def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = 
     inventory, notes = inventory_of(run, failed, given.inventory, because, names)
     prepared = prepare(replace(given, inventory=inventory, hosts=fold(sorted(names))))
     because = replace(because, notes=(*because.notes, *notes))
-    return filled(prepared, quick_evidence(because, prepared.scenario) if quick else because)
+    return filled(prepared, quick_evidence(because) if quick else because)
 
 
 def filled(prepared: Asked, because: Because) -> Asked:
@@ -203,7 +202,7 @@ def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...
 
 def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
     """Those that ``--links`` names, of switches that there are."""
-    names = tuple(dict.fromkeys(unfold(text)))
+    names = tuple(dict.fromkeys(text.split(",")))
     for end in (end for name in names for end in _switches(name)):
         if end not in topology.switches:
             near = nearest(end, topology.switches)
@@ -213,16 +212,12 @@ def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
 
 def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str, ...], *, quick: bool) -> Because:
     topology, verdict = failed.inventory.topology, failed.judged.verdict
-    switches = {end for name in links for end in _switches(name)}
-    suspects = [
-        one
-        for one in verdict.suspects
-        if (not switches.isdisjoint(_switches(one.component)) if links else set(one.hosts) & set(hosts))
-    ]
+    about = {end for name in links for end in _switches(name)} or set(hosts)
+    listed = ((one, _switches(one.component) if links else one.hosts) for one in verdict.suspects)
+    suspects = [one for one, places in listed if not about.isdisjoint(places)]
     evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
-        text = f"it has nothing against {fold(list(links or hosts))} that can be measured again"
-        raise ConfigError.at(run, text)
+        raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again")
     identity = read_identity(Path(failed.judged.path)) or {}
     measured = Measured(failed.probes, failed.results, verdict, topology)
     bad = [one for one in suspects if one.outcome in NAMING]
@@ -262,12 +257,9 @@ def _taking_part(because: Because, failed: ShownRun) -> list[str]:
 
 def _neighbours(host: str, topology: Topology) -> list[str]:
     """The other hosts of its ToR group, those after it first."""
-    for group in topology.tor_groups:
-        members = list(group)
-        if host in members:
-            place = members.index(host)
-            return members[place + 1 :] + members[:place]
-    return []
+    members = next((list(group) for group in topology.tor_groups if host in group), [host])
+    place = members.index(host)
+    return members[place + 1 :] + members[:place]
 
 
 def _long_enough(planned: PhasePlan, later_s: float) -> Phase:
@@ -346,7 +338,7 @@ def _absent(missing: Sequence[str], because: Because) -> str:
     repaired = [host for host in missing if host in because.hosts]
     if repaired:
         return f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
-    beside = f"{len(missing)} hosts beside {fold(because.hosts)} that it needs are missing"
+    beside = f"{len(missing)} hosts beside {fold(because.names)} that it needs are missing"
     return f"it is not the inventory of {because.run}: {beside}"
 
 
@@ -366,40 +358,18 @@ def _notes(then: Inventory, now: Inventory, hosts: Sequence[str], because: Becau
 
 
 ITERATIONS = 20
-"""Of the evidence where the scenario's suite has no such probe: the default of the suite's collectives."""
+"""Of each collective of the evidence in a quick validation: the default of the suite's."""
 
 
-def quick_evidence(because: Because, scenario: Scenario) -> Because:
-    """The evidence as short as the suite of the scenario is; what that leaves out is said."""
-    own = {
-        spec.name: spec.iterations
-        for phase in scenario.phases
-        for spec in phase.probes
-        if isinstance(spec, AllToAllSpec | TorAllReduceSpec)
-    }
-    evidence: list[Evidence] = []
-    kinds: dict[str, str] = {}
-    for one in because.evidence:
-        then = one.probe
-        now = shortened(then, iterations=own.get(then.kind, ITERATIONS), duration_s=QUICK_DURATION_S)
-        evidence.append(replace(one, probe=now))
-        if now != then:
-            kinds[then.kind] = ", ".join(_shorter(then, now))
-    if not kinds:
-        return because
-    said = "; ".join(f"{kind}: {words}" for kind, words in kinds.items())
-    note = f"quick: the evidence is repeated shorter ({said}): what shows only under longer load is not covered"
-    return replace(because, evidence=tuple(evidence), notes=(*because.notes, note))
-
-
-def _shorter(then: Probe, now: Probe) -> list[str]:
-    """Each setting that is less than it was, in words."""
-    words = {"iterations": "iterations", "duration_s": "s"}
-    return [
-        f"{now.params[key]:,} {word} instead of {then.params[key]:,}"
-        for key, word in words.items()
-        if then.params.get(key) != now.params.get(key)
-    ]
+def quick_evidence(because: Because) -> Because:
+    """The evidence, shorter where it takes long; what that leaves out is said."""
+    short = [shortened(one.probe, iterations=ITERATIONS, duration_s=QUICK_DURATION_S) for one in because.evidence]
+    pairs = list(zip(because.evidence, short, strict=True))
+    kinds = sorted({now.kind for one, now in pairs if now != one.probe})
+    what = f"{', '.join(kinds)} of the evidence for {QUICK_DURATION_S} s or {ITERATIONS} iterations at most"
+    notes = [f"quick: {what}: what shows only under longer load is not covered"] if kinds else []
+    evidence = tuple(replace(one, probe=now) for one, now in pairs)
+    return replace(because, evidence=evidence, notes=(*because.notes, *notes))
 
 
 ACCUSING = (Outcome.FAIL, Outcome.ERROR, Outcome.MARGINAL)
@@ -466,13 +436,11 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
     runs = 0
     for run in _earlier(failed):
         probes = [probe for probe in run.probes if same(probe) in wanted]
-        measured = 0
-        for probe in probes:
-            number = number_of(run.results.get(probe.probe_id))
-            if number is not None:
-                found.setdefault(same(probe), []).append(number[0])
-                measured += 1
-        runs += measured > 0
+        numbers = [(probe, number_of(run.results.get(probe.probe_id))) for probe in probes]
+        measured = [(same(probe), number[0]) for probe, number in numbers if number is not None]
+        for what, gbps in measured:
+            found.setdefault(what, []).append(gbps)
+        runs += bool(measured)
     return found, runs
 
 

@@ -37,7 +37,7 @@ from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence
 from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import ProbeVerdict, Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,10 @@ def alone(because: Because, name: str, topology: Topology) -> Because:
 def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Repaired) -> Acceptance:
     """Weigh everything of one host or link; *watched* are the ports of the host."""
     case = _Case(notes=list(because.notes))
-    weighed = tuple(_weighed(because, run))
+    bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
+    bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
+    own = replace(run, probes=[probe for probe in run.probes if because.links or bad.isdisjoint(probe.hosts)])
+    weighed = tuple(_weighed(because, own))
     _evidence(weighed, case)
     if because.links:
         case.notes.append("bit errors are not covered: nothing reads the ports of switches")
@@ -101,7 +104,7 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
         _suite(because, run, case)
         _bit_errors(because, run.topology, watched.ports, case)
         _parts(repaired, case)
-    _needs(because.needs, run, watched.modules, case)
+    _needs(because.needs, own, watched.modules, case)
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
@@ -241,16 +244,18 @@ def _example(found: Sequence[Weighed]) -> str:
     return f"{one.label}: {one.before} before, {now} now: {reason}"
 
 
+def _own(suspects: Sequence[Suspect], because: Because) -> list[Suspect]:
+    return [one for one in suspects if one.outcome is Outcome.FAIL and not set(because.hosts).isdisjoint(one.hosts)]
+
+
 def _suite(because: Because, run: Measured, case: _Case) -> None:
     """Everything else that was measured of the hosts in this run."""
-    repaired = set(because.hosts)
-    named = [suspect for suspect in run.verdict.suspects if suspect.outcome is Outcome.FAIL]
-    own = [suspect for suspect in named if repaired & set(suspect.hosts)]
-    others = [suspect for suspect in named if not repaired & set(suspect.hosts)]
+    repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
+    others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
     case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:_MOST]]
     if others:
-        text = f"{fold([one.component for one in others])} was found bad, and is not what was repaired"
-        case.notes.append(text)
+        names = fold([one.component for one in others])
+        case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
     theirs = {host for suspect in others for host in suspect.hosts}
     verdicts = {one.probe_id: one for one in run.verdict.probes}
     left: dict[tuple[str, Outcome], list[ProbeVerdict]] = {}
@@ -308,11 +313,8 @@ def _lacking(
 
 
 def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth], case: _Case) -> None:
-    bad = [port for port in ports if port.outcome is Outcome.FAIL]
-    case.reject += [f"{port.component}: {'; '.join(port.words)}" for port in bad[:_MOST]]
-    case.notes += [
-        f"{port.component}: {'; '.join(port.words)}" for port in ports if port.outcome is Outcome.MARGINAL
-    ][:_MOST]  # fmt: skip
+    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
+        lines += [f"{one.component}: {'; '.join(one.words)}" for one in ports if one.outcome is outcome][:_MOST]
     if because.quick:
         case.notes.append("bit errors are not covered by a quick validation: 125 minutes without --quick tell of them")
         return

@@ -127,7 +127,7 @@ def test_a_suspect_on_it_rejects_and_one_elsewhere_does_not(rack: Topology) -> N
     other = replace(own, component="gpu002/mlx5_4", hosts=("gpu002",))
     found = Case(rack).decided(*GOOD, suspects=(other,))
     assert found.decision is Decision.ACCEPT
-    assert "gpu002/mlx5_4 was found bad, and is not what was repaired" in found.notes
+    assert "gpu002/mlx5_4 was found bad, and is not gpu001" in found.notes
 
 
 def test_good_numbers_do_not_outweigh_the_wrong_part(rack: Topology) -> None:
