@@ -33,6 +33,7 @@ from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import decided, prepare_repair
 from fabric.app.run import run
+from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
 from fabric.sim.life import passing
@@ -58,7 +59,7 @@ WORDS = ("ACCEPT", "REJECT", "INCONCLUSIVE")
 
 @dataclass(frozen=True)
 class Trial:
-    """What is wrong at first and shows in a run of *scenario*; by situation the faults afterwards, and what is right."""
+    """What is wrong at first, which a run of *scenario* shows; by situation the faults afterwards and what is right."""
 
     scenario: str
     fault: str
@@ -121,12 +122,12 @@ def measured(asked: Asked, results: Path, seed: int) -> Path:
 
 
 def failed_run(one: Trial, results: Path, seed: int) -> Path | None:
-    """A run that names what is wrong; None where none of many does."""
+    """A run that FAILs; None where none of many does."""
     path = results / "check.yaml"
     path.write_text(one.scenario, "utf-8")
     for number in range(TRIES):
         failed = measured(prepare(Given(path, faults=(one.fault,))), results, seed + 10_000 * number)
-        if reopened(failed).judged.verdict.suspects:
+        if reopened(failed).judged.verdict.outcome is Outcome.FAIL:
             return failed
     return None
 

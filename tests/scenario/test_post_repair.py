@@ -8,14 +8,17 @@ import pytest
 
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Given
-from fabric.app.repair import because_of, prepare_repair
+from fabric.app.repair import because_of, decided, prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
 from fabric.report.decision import FILE
 from tests import builders
-from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, validated
+from tests.places import SCENARIOS
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured, validated
+
+LINK = "su0-leaf3--spine02:slow=0.5"
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +125,30 @@ def test_only_the_repaired_host_is_kept_for_the_two_hours(failed: Path) -> None:
     assert all("gpu003" in probe.hosts for probe in probes)
     assert last.schedule.makespan_s >= 126 * 60
     assert asked.plan.duration_s < 3 * 3600
+
+
+def test_a_quick_validation_of_what_was_bad_once_fills_its_ten_minutes(tmp_path: Path) -> None:
+    """One path of many was low: it may be an RNIC that dips, and ten minutes are too short to tell."""
+    failed = checked(tmp_path, "gpu003/mlx5_3->gpu3:slow=0.6")
+    asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), failed, quick=True)
+    assert 9 * 60 < asked.plan.duration_s <= 10 * 60
+    because = because_of(asked.scenario)
+    assert because is not None
+    assert {one.part: one.tests for one in because.needs}["gpu003/mlx5_3"] == 683
+    _, found = validated(failed, "gpu003/mlx5_3:replaced")
+    assert found.decision is Decision.INCONCLUSIVE
+    assert "gpu003/mlx5_3 was bad in 1 of 24 tests: 683 good ones" in " ".join(found.reasons)
+
+
+@pytest.mark.parametrize(("after", "decision"), [((), Decision.ACCEPT), ((LINK,), Decision.REJECT)])
+def test_a_cable_between_switches_is_validated(tmp_path: Path, after: tuple[str, ...], decision: Decision) -> None:
+    run = measured(builders.asked(SCENARIOS / "localise.yaml", faults=(LINK,)), tmp_path / "results")
+    name = LINK.partition(":")[0]
+    asked = prepare_repair(Given(POST_REPAIR, faults=after), run, quick=True, links=name)
+    found = decided(reopened(measured(asked, tmp_path / "results", seed=2)))
+    assert found.hosts == (name,)
+    assert found.decision is decision, found.reasons
+    assert "bit errors are not covered: nothing reads the ports of switches" in found.notes
 
 
 def test_a_run_with_nothing_against_the_host_is_refused(failed: Path) -> None:

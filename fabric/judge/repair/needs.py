@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil, log, log1p
 
 from fabric.judge.course import shapes
@@ -134,28 +135,34 @@ def needs_of(
     What the *suspects* have to show; *names* are the hosts or links that were repaired.
 
     One that was tested too seldom to know how often it is bad explains nothing: a path that was low in its only test
-    may as well be an RNIC that dips. Of *evidence* that nobody explains each part on the way has to show it.
+    may as well be an RNIC that dips. Of *evidence* that nobody explains those parts on its way have to show it that
+    were bad most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
     blamed = dict.fromkeys(name for one in suspects for name in (one.component, *one.ambiguous_with))
-    tests = {name: part_tests(name, run, accused=accused) for name in blamed}
-    tests = {name: found for name, found in tests.items() if len(found) >= LEAST_SAMPLES}
+
+    @cache
+    def tests_of(name: str) -> list[PartTest]:
+        return part_tests(name, run, accused=accused)
+
+    tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
     told = {one.probe.probe_id for found in tests.values() for one in found}
     for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
         parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in told]
-        for name in [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]:
-            tests.setdefault(name, part_tests(name, run, accused=accused))
+        on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]
+        bad = {name: sum(one.bad for one in tests_of(name)) for name in on_way}
+        tests |= {name: tests_of(name) for name in on_way if bad[name] == max(bad.values())}
     began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
     found = []
     for name, own in tests.items():
-        part, bad = Part.of(name), sum(one.bad for one in own)
-        if bad and not set(names).isdisjoint((name, part.host)):
+        part, count = Part.of(name), sum(one.bad for one in own)
+        if count and not set(names).isdisjoint((name, part.host)):
             course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
-            found.append(Need(name, bad, len(own), tests_wanted(bad, len(own)), *_course(own, course, began_s)))
+            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *_course(own, course, began_s)))
     return tuple(found)
 
 
-def tests_wanted(bad: int, of: int) -> int:
+def wanted_tests(bad: int, of: int) -> int:
     """How many good tests tell that a part that was bad in *bad* of *of* is not so any more."""
     from scipy.special import betaincinv
 
