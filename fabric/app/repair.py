@@ -143,9 +143,11 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     share, least = min(1.0, max(0.0, room_s) / max(lasts_s.values())), min(LEAST_SAMPLES, spec.repeat)
     fits = [max(least, int(share * number)) for number in often]
     evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
-    left = len(because.evidence) - len(kept)
-    notes = [f"not repeated: {left} more that accused it, for want of time: the worst of each part are"] if left else []
-    changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *notes)))
+    left = f"{len(because.evidence) - len(kept)} of {len(because.evidence)} probes that accused it"
+    fewer = (
+        [f"not repeated for want of time: {left}; the worst of each part are"] if because.evidence[len(kept) :] else []
+    )
+    changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
 
 
@@ -366,7 +368,7 @@ def quick_evidence(because: Because) -> Because:
     short = [shortened(one.probe, iterations=ITERATIONS, duration_s=QUICK_DURATION_S) for one in because.evidence]
     pairs = list(zip(because.evidence, short, strict=True))
     kinds = sorted({now.kind for one, now in pairs if now != one.probe})
-    what = f"{', '.join(kinds)} of the evidence for {QUICK_DURATION_S} s or {ITERATIONS} iterations at most"
+    what = f"the evidence is measured for {QUICK_DURATION_S} s or {ITERATIONS} iterations at most ({', '.join(kinds)})"
     notes = [f"quick: {what}: what shows only under longer load is not covered"] if kinds else []
     evidence = tuple(replace(one, probe=now) for one, now in pairs)
     return replace(because, evidence=evidence, notes=(*because.notes, *notes))

@@ -108,5 +108,5 @@ def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -
     assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}
     assert quick.plan.duration_s < 15 * 60
     (note,) = because(quick).notes
-    assert "all_to_all of the evidence for 2 s or 20 iterations at most" in note
+    assert "for 2 s or 20 iterations at most (all_to_all)" in note
     assert "is not covered" in note

@@ -112,9 +112,7 @@ def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> li
         gbps, size_bytes = number_of(result) or (None, None)
         if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
             found.append(PartTest(probe, result, gbps, key_of(probe, size_bytes, run.topology), _is_bad(gbps, verdict)))
-    normal: dict[Key, float] = {}
-    for one in found:
-        normal[one.key] = max(one.gbps or 0.0, normal.get(one.key, 0.0))
+    normal = {key: max(one.gbps or 0.0 for one in found if one.key == key) for key in {one.key for one in found}}
     low = {key: (1 - floor_of(key.kind)) * gbps for key, gbps in normal.items()}
     return [
         replace(one, bad=one.bad or (one.probe.probe_id in accused and (one.gbps or 0.0) < low[one.key]))
@@ -196,11 +194,10 @@ def _course(
     at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
     shares = values / np.quantile(values, 0.9)
     warmth = [None if course is None else course.value_at(one.at_s) for one in own]
-    if None not in warmth:
-        heat = shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
-        if heat is not None:
-            after_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
-            return after_s - began_s, heat.warm_c
+    heat = None if None in warmth else shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
+    if heat is not None:
+        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
+        return first_s - began_s, heat.warm_c
     trend = shapes.trend(at_s, shares, floor=floor, alpha=ALPHA)
     if trend is None or trend.kind != "drift":
         return 0.0, None
