@@ -10,8 +10,6 @@ Each kind of trouble fails a run, comes back in several ways, and is validated:
 - ``fade``, ``heat``: a soak of 12 h in which an RNIC loses 30 % a day, or a fifth while its module is warm. What was
   repaired is also measured in a hall that is warm.
 - ``links``: a cable between switches or a whole leaf, found by `localise`, on 64 hosts.
-
-Seeds 1 to 12 chose ``needs.RATE_DOUBT``; others report.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log, log1p
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 from fabric.config import load_inventory
 from fabric.judge.repair.needs import Measured, needs_of, through, wanted_tests
@@ -62,10 +64,13 @@ def test_the_rarer_it_was_bad_the_more_good_tests_tell(bad: int, of: int, tests:
     assert wanted_tests(bad, of) == tests
 
 
-def test_the_tests_rule_out_the_rate_itself() -> None:
-    """As many as ln 0.05 / ln(1 - rate), or more: the rate that was seen is an estimate."""
-    for of in (10, 30, 100):
-        assert wanted_tests(1, of) >= log(0.05) / log1p(-1 / of)
+@pytest.mark.parametrize("of", [1, 3, 24, 100])
+def test_hardly_any_part_fails_and_passes_unrepaired_whatever_its_rate(of: int) -> None:
+    rates = np.linspace(1e-5, 0.9999, 20_000)
+    for bad in range(1, of + 1):
+        assert wanted_tests(bad, of) >= log(0.05) / log1p(-min(bad / of, 0.999))  # the rate itself is ruled out, too
+        both = binom.sf(bad - 1, of, rates) * (1.0 - rates) ** wanted_tests(bad, of)
+        assert both.max() < 0.025
 
 
 def test_a_part_that_is_always_bad_needs_a_few(rack: Topology) -> None:
