@@ -34,7 +34,7 @@ MISSED = 0.05
 RATE_DOUBT = 0.1
 """The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
 Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
-(worked out for up to 300 tests); with the rate itself it is 11 %: what happened to fail early seems worse than it is."""
+(worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
 
 LEAST_COURSE_S = 3600.0
 """What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
