@@ -112,7 +112,7 @@ def filled(prepared: Asked, because: Because) -> Asked:
     made = [
         _often_enough(one.phase, because, prepared.inventory.topology, room_s)
         if one.phase.name == again[0].name
-        else _long_enough(one, later_s)
+        else _long_enough(one, max(WINDOW_S, later_s))
         for one in plan.phases
     ]
     if later_s and not because.quick:
@@ -264,24 +264,21 @@ def _neighbours(host: str, topology: Topology) -> list[str]:
     return members[place + 1 :] + members[:place]
 
 
-def _long_enough(planned: PhasePlan, later_s: float) -> Phase:
-    """
-    The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform.
-
-    At least *later_s*, so that what is measured after it is measured so late.
-    """
+def _long_enough(planned: PhasePlan, window_s: float) -> Phase:
+    """The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform."""
     phase, makespan_s = planned.phase, planned.schedule.makespan_s
     if phase.name != BER_PHASE or makespan_s <= 0.0:
         return phase
-    stretch = max(WINDOW_S, later_s) / makespan_s
+    stretch = window_s / makespan_s
     return replace(phase, probes=tuple(_stretched(spec, stretch) for spec in phase.probes))
 
 
 def _stretched(spec: ProbeSpec, stretch: float) -> ProbeSpec:
     if not isinstance(spec, PairwiseSpec):
         return spec
-    often = ceil(stretch * spec.duration_s / LONGEST_S)  # a pair lasts no longer, so there are more of them
-    return spec.changed(rounds=often * spec.rounds, duration_s=max(1, ceil(stretch * spec.duration_s / often)))
+    of_each_s = max(1, ceil(stretch * spec.duration_s))
+    times = ceil(of_each_s / LONGEST_S)
+    return spec.changed(duration_s=ceil(of_each_s / times), repeat=times * spec.repeat)
 
 
 def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:
