@@ -30,7 +30,7 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.post_repair import CHECK, INVENTORY, ROOT, measured
+from benchmarks.post_repair import CHECK, RACK, ROOT, measured
 from fabric.app.prepare import Given, prepare
 from fabric.app.repair import prepare_repair
 from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
@@ -393,10 +393,10 @@ def _ran(folder: Path, scenario: Path, *, hosts: str, lasts_s: float | None = No
 def runs_in(folder: Path) -> list[Path]:
     """The four runs, each with a signed certificate."""
     check = folder / "check.yaml"
-    check.write_text(CHECK.format(inventory=INVENTORY), "utf-8")
+    check.write_text(CHECK, "utf-8")
     asked = prepare(Given(check, faults=("gpu003/mlx5_3:slow=0.6",)))
     failed = measured(asked, folder / "results", 1)
-    given = Given(ROOT / "scenarios" / "post-repair.yaml", INVENTORY, None, ("gpu003/mlx5_3:replaced",))
+    given = Given(ROOT / "scenarios" / "post-repair.yaml", RACK, None, ("gpu003/mlx5_3:replaced",))
     runs = [
         failed,
         measured(prepare_repair(given, failed, quick=True), folder / "results", 2),

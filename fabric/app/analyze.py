@@ -14,7 +14,7 @@ from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.judge.ports.verdict import wanted_for, with_samples
-from fabric.judge.repair import before_repair, measured_again, samples_since, with_repairs
+from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
 from fabric.judge.training import with_training
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,18 +15,20 @@ from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError, Problem
 from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.judge.compare.identity import repaired
-from fabric.judge.normal.keys import bandwidths
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.ports.health import clean_s
 from fabric.judge.ports.verdict import wanted
-from fabric.judge.repair import Measured, Same, accept, same, watched_ports
+from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
+from fabric.judge.repair.needs import Measured, needs_of, number_of, through
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
-from fabric.model.repair import Acceptance, Because, Evidence
+from fabric.model.part import Part
+from fabric.model.repair import Acceptance, Because, Evidence, Need
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Topology
+from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, plan_scenario
 from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
@@ -45,8 +48,20 @@ NEIGHBOURS = 3
 QUICK_REPEAT = 3
 """Repetitions of the evidence in a quick validation: the fewest that can be judged."""
 
+QUICK_S = 600.0
+"""A quick validation takes no longer, as planned: the evidence is repeated as often as there is time left."""
+
+QUICK_WORST = 10
+"""So many probes of each suspect are repeated in a quick validation, the worst (a choice)."""
+
+MOST_S = 2 * 3600.0
+"""The longest that the evidence is repeated otherwise (a choice: who was bad once in 24 tests needs half of it)."""
+
+MOST_LATER_S = 8 * 3600.0
+"""What came by and by or with warmth is waited for so long and no longer (a choice: a night)."""
+
 QUICK_DURATION_S = 2
-"""Of each bandwidth test of the suite in a quick validation (a choice)."""
+"""Of each bandwidth test in a quick validation (a choice)."""
 
 BER_PHASE = "bit-errors"
 """The phase that a quick validation leaves out."""
@@ -58,21 +73,23 @@ LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
 
 
-def prepare_repair(given: Given, run: Path, *, quick: bool) -> Asked:
+def prepare_repair(given: Given, run: Path, *, quick: bool, links: str | None = None) -> Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
+    Or with what accused *links* (leaves, spines, cables between switches); runs on whose probes passed through them.
     Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
     wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
     """
     failed = reopened(run)
-    hosts = _repaired_hosts(given, run, failed)
-    because = _because(run, failed, hosts, quick=quick)
+    hosts = _repaired_hosts(given, run, failed) if links is None else ()
+    named = () if links is None else _known_links(links, failed.inventory.topology)
+    because = _because(run, failed, hosts, named, quick=quick)
     names = _taking_part(because, failed)
     inventory, notes = inventory_of(run, failed, given.inventory, because, names)
     prepared = prepare(replace(given, inventory=inventory, hosts=fold(sorted(names))))
     because = replace(because, notes=(*because.notes, *notes))
-    return filled(prepared, quick_evidence(because, prepared.scenario) if quick else because)
+    return filled(prepared, quick_evidence(because) if quick else because)
 
 
 def filled(prepared: Asked, because: Because) -> Asked:
@@ -82,18 +99,60 @@ def filled(prepared: Asked, because: Because) -> Asked:
     Raises ConfigError for a scenario that has no place for it.
     """
     scenario = prepared.scenario
-    again = sum(isinstance(spec, AgainSpec) for phase in scenario.phases for spec in phase.probes)
-    if again != 1:
-        text = f"--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml: {again} here"
-        raise ConfigError.at(scenario.source, text)
+    again = [phase for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
+    if len(again) != 1:
+        text = "--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml"
+        raise ConfigError.at(scenario.source, f"{text}: {len(again)} here")
     kept = [phase for phase in scenario.phases if not (because.quick and phase.name == BER_PHASE)]
+    kept = again if because.links else kept  # no host was repaired
     phases = tuple(replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes)) for phase in kept)
     plan = plan_scenario(replace(scenario, phases=phases), prepared.inventory)
     hosts = prepared.inventory.topology.hosts
     rates_gbps = (rnic.line_rate_gbps for name in because.hosts for rnic in hosts[name].platform.rnics)
     window_s = clean_s(min(rates_gbps, default=inf)) + SPARE_S
-    scenario = replace(scenario, phases=tuple(_long_enough(planned, window_s) for planned in plan.phases))
+    others_s = sum(one.schedule.makespan_s for one in plan.phases if one.phase.name != again[0].name)
+    room_s = QUICK_S - others_s if because.quick else MOST_S
+    later_s = max((one.after_s for one in because.needs if one.after_s <= MOST_LATER_S), default=0.0)
+    made = [
+        _often_enough(one.phase, because, prepared.inventory.topology, room_s)
+        if one.phase.name == again[0].name
+        else _long_enough(one, max(window_s, later_s))
+        for one in plan.phases
+    ]
+    if later_s and not because.quick:
+        once = next(phase for phase in made if phase.name == again[0].name)
+        made.append(replace(once, name=f"{once.name}-later", needs=tuple(phase.name for phase in made)))
+    scenario = replace(scenario, phases=tuple(made))
     return replace(prepared, scenario=scenario, plan=plan_scenario(scenario, prepared.inventory))
+
+
+def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: float) -> Phase:
+    """The evidence, as often as its parts need and there is time for, the worst first: a host's tests run in a row."""
+    (spec,) = (spec for spec in phase.probes if isinstance(spec, AgainSpec))
+    needs = [(need, through(need.part, topology)) for need in because.needs]
+    kept: list[tuple[Evidence, list[Need]]] = []
+    taken, lasts_s = Counter[str](), Counter[str]()
+    for one in sorted(because.evidence, key=lambda one: (one.value_gbps or 0.0) / (one.limit_gbps or inf)):
+        own = [need for need, passes in needs if passes(one.probe)]
+        parts, least_s = [need.part for need in own] or [""], ceil(LEAST_SAMPLES * one.probe.duration_s)
+        many = because.quick and min(taken[part] for part in parts) >= QUICK_WORST
+        if not kept or not (many or any(lasts_s[host] + least_s > room_s for host in one.probe.hosts)):
+            kept.append((one, own))
+            taken.update(parts)
+            lasts_s.update(dict.fromkeys(one.probe.hosts, least_s))
+    often = [max([spec.repeat, *(ceil(need.tests / taken[need.part]) for need in own)]) for _, own in kept]
+    lasts_s.clear()
+    for (one, _), number in zip(kept, often, strict=True):
+        lasts_s.update(dict.fromkeys(one.probe.hosts, ceil(number * one.probe.duration_s)))
+    share, least = min(1.0, max(0.0, room_s) / max(lasts_s.values())), min(LEAST_SAMPLES, spec.repeat)
+    fits = [max(least, int(share * number)) for number in often]
+    evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
+    left = f"{len(because.evidence) - len(kept)} of {len(because.evidence)} probes that accused it"
+    fewer = (
+        [f"not repeated for want of time: {left}; the worst of each part are"] if because.evidence[len(kept) :] else []
+    )
+    changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
+    return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
 
 
 def is_post_repair(scenario: Scenario) -> bool:
@@ -118,32 +177,57 @@ def decided(run: ShownRun) -> Acceptance:
     if because is None:
         raise ConfigError.at(run.judged.path, "no post-repair validation: it was not run with --because")
     directory = Path(run.judged.path)
-    topology = run.inventory.topology
-    now = read_identity(directory)
+    topology, changes = run.inventory.topology, verdict.changes
+    again = {one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes)}
+    measured = Measured(
+        run.probes, run.results, verdict, topology, run.complete, frozenset(again), frozenset(because.hosts)
+    )
+    samples, now = read_samples(directory, wanted), read_identity(directory)
     before = {host.host: host for host in because.identity} or None
-    measured = Measured(run.probes, run.results, verdict, topology, run.complete)
-    watched = watched_ports(read_samples(directory, wanted), topology, because.hosts, verdict.changes)
-    phase = next(one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes))
-    return accept(because, measured, watched, repaired(before, now, because.hosts, because.suspects), phase)
+    found = []
+    for one in (alone(because, name, topology) for name in because.names):
+        watched = watched_ports(samples, topology, one.hosts, changes)
+        found.append(accept(one, measured, watched, repaired(before, now, one.hosts, one.suspects)))
+    return together(found)
 
 
 def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:
     """The hosts of --hosts, else those that the run named."""
     names = failed.judged.scenario.hosts
     if given.hosts is None:
-        found = tuple(name for name in names if name in suspected(failed))
+        switches = failed.inventory.topology.switches
+        beyond = [one for one in failed.judged.verdict.suspects if _switches(one.component)[0] in switches]
+        named = suspected(failed, but=beyond)
+        found = tuple(name for name in names if name in named)
         if not found:
-            raise ConfigError.at(run, "it names no host as bad: say --hosts")
+            links = f", and --links {','.join(one.component for one in beyond)} for what is no host" if beyond else ""
+            raise ConfigError.at(run, f"it names no host as bad: say --hosts{links}")
         return found
     return hosts_named(given.hosts, failed.inventory)
 
 
-def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) -> Because:
-    evidence, past_runs, notes = evidence_of(failed, hosts)
+def _known_links(text: str, topology: Topology) -> tuple[str, ...]:
+    """Those that ``--links`` names, of switches that there are."""
+    names = tuple(dict.fromkeys(text.split(",")))
+    for end in (end for name in names for end in _switches(name)):
+        if end not in topology.switches:
+            near = nearest(end, topology.switches)
+            raise ConfigError.at("--links", f"{quoted(text)}: no switch {quoted(end)}{near}")
+    return names
+
+
+def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str, ...], *, quick: bool) -> Because:
+    topology, verdict = failed.inventory.topology, failed.judged.verdict
+    about = {end for name in links for end in _switches(name)} or set(hosts)
+    listed = ((one, _switches(one.component) if links else one.hosts) for one in verdict.suspects)
+    suspects = [one for one, places in listed if not about.isdisjoint(places)]
+    evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
-        raise ConfigError.at(run, f"it has nothing against {fold(list(hosts))} that can be measured again")
+        raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again")
     identity = read_identity(Path(failed.judged.path)) or {}
-    suspects = [one for one in failed.judged.verdict.suspects if set(one.hosts) & set(hosts)]
+    measured = Measured(failed.probes, failed.results, verdict, topology)
+    bad = [one for one in suspects if one.outcome in NAMING]
+    samples = read_samples(Path(failed.judged.path), lambda one: one.name == "module_c")
     return Because(
         run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
         path=failed.judged.path,
@@ -154,7 +238,14 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) 
         identity=tuple(identity[host] for host in hosts if host in identity),
         past_runs=past_runs,
         notes=tuple(notes),
+        links=links,
+        needs=needs_of(measured, [one.probe for one in evidence], bad, links or hosts, samples),
     )
+
+
+def _switches(name: str) -> tuple[str, ...]:
+    """A switch, or both of a cable."""
+    return Part.of(name).link_ends or (Part.of(name).host,)
 
 
 def _taking_part(because: Because, failed: ShownRun) -> list[str]:
@@ -172,12 +263,9 @@ def _taking_part(because: Because, failed: ShownRun) -> list[str]:
 
 def _neighbours(host: str, topology: Topology) -> list[str]:
     """The other hosts of its ToR group, those after it first."""
-    for group in topology.tor_groups:
-        members = list(group)
-        if host in members:
-            place = members.index(host)
-            return members[place + 1 :] + members[:place]
-    return []
+    members = next((list(group) for group in topology.tor_groups if host in group), [host])
+    place = members.index(host)
+    return members[place + 1 :] + members[:place]
 
 
 def _long_enough(planned: PhasePlan, window_s: float) -> Phase:
@@ -253,7 +341,7 @@ def _absent(missing: Sequence[str], because: Because) -> str:
     repaired = [host for host in missing if host in because.hosts]
     if repaired:
         return f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
-    beside = f"{len(missing)} hosts beside {fold(because.hosts)} that it needs are missing"
+    beside = f"{len(missing)} hosts beside {fold(because.names)} that it needs are missing"
     return f"it is not the inventory of {because.run}: {beside}"
 
 
@@ -273,43 +361,18 @@ def _notes(then: Inventory, now: Inventory, hosts: Sequence[str], because: Becau
 
 
 ITERATIONS = 20
-"""Of the evidence where the scenario's suite has no such probe: the default of the suite's collectives."""
-
-DURATION_S = 5
-"""The longest that a bandwidth test of the evidence is repeated: as long as the suite of a full validation."""
+"""Of each collective of the evidence in a quick validation: the default of the suite's."""
 
 
-def quick_evidence(because: Because, scenario: Scenario) -> Because:
-    """The evidence as short as the suite of the scenario is; what that leaves out is said."""
-    own = {
-        spec.name: spec.iterations
-        for phase in scenario.phases
-        for spec in phase.probes
-        if isinstance(spec, AllToAllSpec | TorAllReduceSpec)
-    }
-    evidence: list[Evidence] = []
-    kinds: dict[str, str] = {}
-    for one in because.evidence:
-        then = one.probe
-        now = shortened(then, iterations=own.get(then.kind, ITERATIONS), duration_s=DURATION_S)
-        evidence.append(replace(one, probe=now))
-        if now != then:
-            kinds[then.kind] = ", ".join(_shorter(then, now))
-    if not kinds:
-        return because
-    said = "; ".join(f"{kind}: {words}" for kind, words in kinds.items())
-    note = f"quick: the evidence is repeated shorter ({said}): what shows only under longer load is not covered"
-    return replace(because, evidence=tuple(evidence), notes=(*because.notes, note))
-
-
-def _shorter(then: Probe, now: Probe) -> list[str]:
-    """Each setting that is less than it was, in words."""
-    words = {"iterations": "iterations", "duration_s": "s"}
-    return [
-        f"{now.params[key]:,} {word} instead of {then.params[key]:,}"
-        for key, word in words.items()
-        if then.params.get(key) != now.params.get(key)
-    ]
+def quick_evidence(because: Because) -> Because:
+    """The evidence, shorter where it takes long; what that leaves out is said."""
+    short = [shortened(one.probe, iterations=ITERATIONS, duration_s=QUICK_DURATION_S) for one in because.evidence]
+    pairs = list(zip(because.evidence, short, strict=True))
+    kinds = sorted({now.kind for one, now in pairs if now != one.probe})
+    what = f"the evidence is measured for {QUICK_DURATION_S} s or {ITERATIONS} iterations at most ({', '.join(kinds)})"
+    notes = [f"quick: {what}: what shows only under longer load is not covered"] if kinds else []
+    evidence = tuple(replace(one, probe=now) for one, now in pairs)
+    return replace(because, evidence=evidence, notes=(*because.notes, *notes))
 
 
 ACCUSING = (Outcome.FAIL, Outcome.ERROR, Outcome.MARGINAL)
@@ -327,27 +390,34 @@ MOST_PAST_RUNS = 10
 Found = tuple[list[Evidence], int, list[str]]
 
 
-def suspected(run: ShownRun) -> frozenset[str]:
-    """The hosts that a run names: as bad, or as those that could not be measured."""
-    return frozenset(host for one in run.judged.verdict.suspects for host in one.hosts if one.outcome in NAMING)
+def suspected(run: ShownRun, *, but: Sequence[Suspect] = ()) -> frozenset[str]:
+    """The hosts that a run names: as bad, or as those that could not be measured; *but* for these suspects."""
+    named = (one for one in run.judged.verdict.suspects if one.outcome in NAMING and one not in but)
+    return frozenset(host for one in named for host in one.hosts)
 
 
-def evidence_of(failed: ShownRun, hosts: Sequence[str]) -> Found:
-    """What accused *hosts* there, each once; how many earlier runs know of it; what could not be taken, in words."""
-    accused, bad = set(hosts), suspected(failed)
+def evidence_of(failed: ShownRun, hosts: Sequence[str], links: Sequence[str], suspects: Sequence[Suspect]) -> Found:
+    """
+    What accused *hosts* or *links* there, each once; how many earlier runs know of it; what could not be taken.
+
+    Also what the *suspects* rest on and what passed by itself: a course is made of such probes.
+    """
+    accused, bad = set(hosts), suspected(failed, but=suspects if links else ())
+    passes = [through(name, failed.inventory.topology) for name in links]
+    named = {name for one in suspects for name in one.probes}
     kept: dict[Same, Row] = {}
-    large: set[str] = set()
-    partners: set[str] = set()
+    large, partners = set[str](), set[str]()
     for row in failed.rows:
-        others = set(row.probe.hosts) - accused
-        if row.verdict.outcome not in ACCUSING or not row.verdict.ran or others == set(row.probe.hosts):
+        what, others = same(row.probe), set(row.probe.hosts) - accused
+        told = row.verdict.ran and (row.verdict.outcome in ACCUSING or row.probe.probe_id in named)
+        if not told or not (any(one(row.probe) for one in passes) if links else others != set(row.probe.hosts)):
             continue
         if len(row.probe.hosts) > MOST_HOSTS:
             large.add(row.probe.kind)
         elif others & bad:
             partners |= others & bad
-        elif same(row.probe) not in kept or row.verdict.outcome.rank > kept[same(row.probe)].verdict.outcome.rank:
-            kept[same(row.probe)] = row
+        elif what not in kept or row.verdict.outcome.rank > kept[what].verdict.outcome.rank:
+            kept[what] = row
     past, runs = _past(failed, set(kept))
     evidence = [_evidence(row, past.get(what, ())) for what, row in kept.items()]
     notes = [f"not repeated: {', '.join(sorted(large))} over more than {MOST_HOSTS} hosts"] if large else []
@@ -369,13 +439,11 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
     runs = 0
     for run in _earlier(failed):
         probes = [probe for probe in run.probes if same(probe) in wanted]
-        measured = 0
-        for probe in probes:
-            result = run.results.get(probe.probe_id)
-            if result is not None and result.outcome is None and bandwidths(result):
-                found.setdefault(same(probe), []).append(representative(result)[0])
-                measured += 1
-        runs += measured > 0
+        numbers = [(probe, number_of(run.results.get(probe.probe_id))) for probe in probes]
+        measured = [(same(probe), number[0]) for probe, number in numbers if number is not None]
+        for what, gbps in measured:
+            found.setdefault(what, []).append(gbps)
+        runs += bool(measured)
     return found, runs
 
 

@@ -51,6 +51,7 @@ def _how_it_is_run(function: _F) -> _F:
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
 @click.option("--because", type=PATH, metavar="RUN", help="After a repair: the run that failed.")
 @click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
+@click.option("--links", metavar="LIST", help="With --because: leaves, spines or cables (leaf1--spine2), not hosts.")
 @_how_it_is_run
 def run_command(
     given: Given,
@@ -58,6 +59,7 @@ def run_command(
     results: Path,
     seed: int,
     because: Path | None,
+    links: str | None,
     *,
     quick: bool,
     yes: bool,
@@ -73,7 +75,7 @@ def run_command(
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning() as told:
-        asked = _asked(given, because, quick=quick, told=told)
+        asked = _asked(given, because, links, quick=quick, told=told)
     name = asked.inventory.backend if backend is None else backend
     make_executor = backend_named(name)
     if given.faults and name != "mock":
@@ -135,21 +137,23 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
     return show(judged, as_json=as_json)
 
 
-def _asked(given: Given, because: Path | None, *, quick: bool, told: Told) -> Asked:
+def _asked(given: Given, because: Path | None, links: str | None, *, quick: bool, told: Told) -> Asked:
     from fabric.app.prepare import prepare, require_run
 
-    if because is None and quick:
-        raise ConfigError.at("--quick", "it goes with --because RUN, after a repair")
     if because is None:
+        for option in (["--quick"] if quick else []) + ([] if links is None else ["--links"]):
+            raise ConfigError.at(option, "it goes with --because RUN, after a repair")
         return require_run(prepare(given, told=told))
     if given.lasts_s is not None:
         raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
     if given.budget_s is not None:
         text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
         raise ConfigError.at("--budget", text)
+    if links is not None and given.hosts is not None:
+        raise ConfigError.at("--links", "not with --hosts: which hosts are needed follows from what failed")
     from fabric.app.repair import prepare_repair
 
-    return prepare_repair(given, run_path(because), quick=quick)
+    return prepare_repair(given, run_path(because), quick=quick, links=links)
 
 
 def _tell(note: str | None) -> None:

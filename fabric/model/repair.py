@@ -48,7 +48,8 @@ class Evidence:
     One probe that did not pass in the run that failed the host, Gb/s.
 
     *value_gbps* is None where nothing was measured then, *limit_gbps* where there was no limit. *past_gbps* is what the
-    same probe measured in earlier runs, where it met its limit.
+    same probe measured in earlier runs, where it met its limit. *repeat*: how often it is measured again; 0: as often
+    as the scenario says.
     """
 
     probe: Probe
@@ -57,16 +58,34 @@ class Evidence:
     value_gbps: float | None = None
     limit_gbps: float | None = None
     past_gbps: tuple[float, ...] = ()
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """
+    What *part* has to show, from how it failed: *bad* of the *of* tests through it then.
+
+    *tests*: so many good ones tell that it is bad that often no more. *after_s*: it was bad no sooner than so long
+    under load, and *warm_c*: only when its module was so warm (Celsius); None: that had no part in it.
+    """
+
+    part: str
+    bad: int
+    of: int
+    tests: int
+    after_s: float = 0.0
+    warm_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Because:
     """
-    The run that failed *hosts*, which are said to be repaired.
+    The run that failed *hosts*, which are said to be repaired; or *links*: leaves, spines and cables between switches.
 
-    *run* is ``scenario/run-id``, *path* its directory. *quick*: bit errors are not watched. *identity* is what the
-    parts were then, empty where that was not read. *past_runs* counts the earlier runs that were looked at; *notes* say
-    what could not be repeated.
+    *needs* is what their parts have to show. *run* is ``scenario/run-id``, *path* its directory. *quick*: bit errors
+    are not watched. *identity* is what the parts were then, empty where that was not read. *past_runs* counts the
+    earlier runs that were looked at; *notes* say what could not be repeated.
     """
 
     run: str
@@ -78,6 +97,13 @@ class Because:
     identity: tuple[HostIdentity, ...] = ()
     past_runs: int = 0
     notes: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What was repaired, each of which gets a decision."""
+        return self.links or self.hosts
 
 
 class Decision(Enum):
@@ -110,13 +136,22 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """Of one host or link: whether it may go back, and why, the weightiest reason first."""
+
+    name: str
+    decision: Decision
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Acceptance:
     """
-    The end of a post-repair validation.
+    The end of a post-repair validation: one decision for *each* host or link, and the worst of them for all.
 
-    *reasons* explain the decision, the weightiest first; *notes* are what a reader should know and what does not change
-    it. *parts* says what was replaced. *watched_s* is how long the ports were watched for bit errors, the shortest of
-    them (None: not at all).
+    *hosts* are their names (links' as well). *reasons* explain the decision, the weightiest first; *notes* are what a
+    reader should know and what does not change it. *parts* says what was replaced. *watched_s* is how long the ports
+    were watched for bit errors, the shortest of them (None: not at all).
     """
 
     decision: Decision
@@ -128,6 +163,7 @@ class Acceptance:
     parts: tuple[str, ...]
     watched_s: float | None
     quick: bool
+    each: tuple[Decided, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

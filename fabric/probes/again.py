@@ -44,14 +44,15 @@ class AgainSpec(ProbeSpec):
         return self.because is not None
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """The probes whose hosts all take part, each *repeat* times, the repetitions of one after the other."""
+        """The probes whose hosts all take part, each as often as it needs, the repetitions of one after the other."""
         here = set(hosts)
-        for probe in [] if self.because is None else [one.probe for one in self.because.evidence]:
+        for one in () if self.because is None else self.because.evidence:
+            probe = one.probe
             if not here.issuperset(probe.hosts):
                 continue
             label = probe.probe_id.partition("/")[2]
             params = dict(probe.params)
-            for name, _ in repeated(label, self.repeat):
+            for name, _ in repeated(label, one.repeat or self.repeat):
                 if "port" in params:
                     params["port"] = next(ports)
                 yield replace(probe, probe_id=f"{phase}/{name}", phase=phase, params=dict(params))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,34 +32,45 @@ _HEAD = ("probe", "before", "now", "limit", "own past", "peers", "")
 def acceptance_document(found: Acceptance) -> dict[str, Any]:
     """JSON-able."""
     weighed = [{**asdict(one), "outcome": one.outcome.value} for one in found.weighed]
+    each = [{**asdict(one), "decision": one.decision.value} for one in found.each]
     return {
         "format": FORMAT,
         **asdict(found),
         "decision": found.decision.value,
         "exit_code": EXIT_CODES[found.decision],
         "weighed": weighed,
+        "each": each,
     }
 
 
 def acceptance_lines(found: Acceptance, suspects: Sequence[Suspect] = ()) -> list[str]:
     """
-    The page: the decision first, then why, what to do next about *suspects* that are still bad, what was replaced, the
-    evidence before and now, what else to know.
+    The page: the decision for each host or link first, then why, what to do next about *suspects* that are still bad,
+    what was replaced, the evidence before and now, what else to know.
     """
     quick = " (quick: bit errors not covered)" if found.quick else ""
-    lines = [f"{found.decision.value} {fold(list(found.hosts))}{quick}", ""]
+    lines = [f"{text}{quick}" for text in _decided((one.decision.value, one.name) for one in found.each)] + [""]
     lines += [f"  {text}" for text in found.reasons]
     if found.decision is not Decision.ACCEPT:
         own = [one for one in suspects if not set(found.hosts).isdisjoint(one.hosts) and one.next_step]
         lines += [f"  next: {one.component}: {one.next_step}" for one in own[:_MOST_NEXT]]
     lines += ["", f"Against {found.because}, Gb/s:"]
     lines += [f"  {text}" for text in _table(found.weighed)]
-    lines += ["", "Parts:"] + [f"  {text}" for text in found.parts]
+    if found.parts:
+        lines += ["", "Parts:"] + [f"  {text}" for text in found.parts]
     watched = "not at all" if found.watched_s is None else f"for {duration_text(found.watched_s)}"
     lines += ["", f"Ports were watched for bit errors {watched}."]
     if found.notes:
         lines += ["", "Also:"] + [f"  {text}" for text in found.notes]
     return [visible(line) for line in lines]
+
+
+def _decided(each: Iterable[tuple[str, str]]) -> list[str]:
+    """``REJECT gpu003``, ``ACCEPT gpu[001,004]``: names that are decided alike in one."""
+    names: dict[str, list[str]] = {}
+    for decision, name in each:
+        names.setdefault(decision, []).append(name)
+    return [f"{decision} {fold(alike)}" for decision, alike in names.items()]
 
 
 def look_lines(path: str) -> list[str]:
@@ -114,18 +125,20 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     because = _because(run.judged.scenario)
     if because is None:
         return None
-    hosts = fold(list(because.hosts))
+    hosts = fold(because.names)
     untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
     try:
         found = orjson.loads(read_plain(Path(run.judged.path) / FILE, MOST_BYTES))
         decision, reasons = Decision(found["decision"]), found["reasons"]
+        each = found.get("each", [{"decision": decision.value, "name": hosts}])
+        decided = _decided((one["decision"], one["name"]) for one in each)
     except (OSError, ValueError, TypeError, KeyError):
         return untold
     if not isinstance(reasons, list):
         return untold
     shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
-    line = f"{decision.value} {hosts} after repair{quick}"
+    line = f"{', '.join(decided)} after repair{quick}"
     return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
 
 

@@ -72,10 +72,25 @@ def test_the_decision_is_shown_again_and_certified_and_verified(failed: Path) ->
     assert json.loads(fabric("verify", run, "--json").stdout)["exit_code"] == 1
 
 
-def test_quick_without_a_reason_is_refused() -> None:
-    done = fabric("run", POST_REPAIR, "--quick")
+@pytest.mark.parametrize("option", [["--quick"], ["--links", "su0-leaf0"]])
+def test_quick_or_links_without_a_reason_are_refused(option: list[str]) -> None:
+    done = fabric("run", POST_REPAIR, *option)
     assert isinstance(done.exception, ConfigError)
-    assert "--because RUN" in str(done.exception)
+    assert f"{option[0]}: it goes with --because RUN" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--links", "su0-leaf3--spin2"], "'su0-leaf3--spin2': no switch 'spin2'"),
+        (["--links", ""], "no switch ''"),
+        (["--links", "su0-leaf3", "--hosts", "gpu003"], "--links: not with --hosts"),
+    ],
+)
+def test_links_that_are_none_are_refused(failed: Path, words: list[str], said: str) -> None:
+    done = validate(failed, *words)
+    assert isinstance(done.exception, ConfigError)
+    assert said in str(done.exception)
 
 
 def test_a_certificate_is_of_one_run(failed: Path) -> None:

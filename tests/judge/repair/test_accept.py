@@ -8,16 +8,19 @@ import pytest
 
 from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.ports.health import BerVerdict, PortHealth
-from fabric.judge.repair import Measured, WatchedPorts, accept
+from fabric.judge.repair.accept import WatchedPorts, accept, alone, together
+from fabric.judge.repair.needs import Measured
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.repair import Acceptance, Because, Decision, Evidence
+from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
+from fabric.model.sampling import CounterCourse
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
+from fabric.report.decision import acceptance_lines
 
 RIGHT = Repaired(Repair.RIGHT_PART, ("the named part was replaced: gpu001/mlx5_0",))
 SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s")
@@ -54,8 +57,9 @@ class Case:
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
         verdict = Verdict(outcome, (), suspects, (), verdicts)
-        run = Measured(self.probes, results, verdict, self.rack, complete)
-        return accept(self.because, run, ports() if watched is None else watched, repaired, "evidence")
+        again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
+        run = Measured(self.probes, results, verdict, self.rack, complete, again, hosts)
+        return accept(self.because, run, ports() if watched is None else watched, repaired)
 
 
 def _result(probe: Probe, value: float) -> ProbeResult:
@@ -124,7 +128,7 @@ def test_a_suspect_on_it_rejects_and_one_elsewhere_does_not(rack: Topology) -> N
     other = replace(own, component="gpu002/mlx5_4", hosts=("gpu002",))
     found = Case(rack).decided(*GOOD, suspects=(other,))
     assert found.decision is Decision.ACCEPT
-    assert "gpu002/mlx5_4 was found bad, and is not what was repaired" in found.notes
+    assert "gpu002/mlx5_4 was found bad, and is not gpu001" in found.notes
 
 
 def test_good_numbers_do_not_outweigh_the_wrong_part(rack: Topology) -> None:
@@ -141,3 +145,53 @@ def test_a_reason_with_brackets_stands_in_no_others(rack: Topology) -> None:
     found = Case(rack).decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL)
     assert " Gb/s now: " in found.reasons[0]
     assert "now (" not in found.reasons[0]
+
+
+def test_a_dip_that_the_median_hides_rejects_it(rack: Topology) -> None:
+    found = Case(rack).decided(397.0, 240.0, 398.0)
+    assert found.decision is Decision.REJECT
+    assert "1 of 3 below 380.0 Gb/s, the least 240.0" in found.reasons[0]
+
+
+def test_too_few_good_tests_leave_it_open_and_say_the_time(rack: Topology) -> None:
+    case = Case(rack)
+    case.because = replace(case.because, needs=(Need("gpu001/mlx5_0", 1, 24, 683),))
+    found = case.decided(*GOOD)
+    assert found.decision is Decision.INCONCLUSIVE
+    assert found.reasons == (
+        "gpu001/mlx5_0 was bad in 1 of 24 tests: 683 good ones would tell that it is not so any more, 3 were measured: "
+        "1 h 19 min more",
+    )
+
+
+@pytest.mark.parametrize(
+    ("need", "words"),
+    [
+        (Need("gpu001/mlx5_0", 20, 40, 3, 7200.0), "it had become worse by and by: that takes 2 h 00 min"),
+        (Need("gpu001/mlx5_0", 20, 40, 3, 7200.0, 60.0), "its module was at 60 C, which was 45 C at most now"),
+    ],
+)
+def test_what_failed_late_or_warm_is_not_accepted_early_or_cold(rack: Topology, need: Need, words: str) -> None:
+    case = Case(rack)
+    case.because = replace(case.because, needs=(need,))
+    modules = {("gpu001", "mlx5_0"): CounterCourse([0.0], [45.0], 100.0)}
+    found = case.decided(*GOOD, watched=replace(ports(), modules=modules))
+    assert found.decision is Decision.INCONCLUSIVE
+    assert words in found.reasons[0]
+
+
+def test_each_host_gets_its_own_decision(rack: Topology) -> None:
+    because = replace(Case(rack).because, hosts=("gpu001", "gpu002"), needs=(Need("gpu002/mlx5_0", 1, 24, 683),))
+    own = {name: alone(because, name, rack) for name in because.hosts}
+    assert [len(one.evidence) for one in own.values()] == [1, 0]
+    assert [len(one.needs) for one in own.values()] == [0, 1]
+    good, bad = Case(rack).decided(*GOOD), Case(rack).decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL)
+    bad = replace(bad, hosts=("gpu002",), each=(replace(bad.each[0], name="gpu002"),))
+    found = together([good, bad])
+    assert found.decision is Decision.REJECT
+    assert [(one.name, one.decision) for one in found.each] == [
+        ("gpu002", Decision.REJECT),
+        ("gpu001", Decision.ACCEPT),
+    ]
+    assert found.reasons[0].startswith("gpu002: still bad")
+    assert acceptance_lines(found)[:2] == ["REJECT gpu002", "ACCEPT gpu001"]

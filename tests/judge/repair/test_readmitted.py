@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.repair import SetAside, before_repair, samples_since, with_repairs
+from fabric.judge.repair.readmitted import SetAside, before_repair, samples_since, with_repairs
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import Readmission

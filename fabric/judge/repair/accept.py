@@ -1,0 +1,356 @@
+"""
+May a repaired host go back into service? What accused it is weighed again, against four things.
+
+- Its limits, its suite and its ports: anything bad rejects it.
+- How often it was bad then (``needs``): too few good tests, or none as warm or as late as then, leave it open.
+- Its own past and its peers in this run: with three repetitions or more, an interval of the ratio that lies wholly
+  below 1 - margin rejects it, even above the limit (``against_recorded``). A median below it that may be chance is
+  INCONCLUSIVE.
+- The serial numbers: where the part that was named is still there and another one was replaced, good numbers are no
+  proof (the fault may come and go), and the answer is INCONCLUSIVE.
+
+ACCEPT also takes a time without bit errors, NVIDIA's 125 minutes at 400 Gb/s (``clean_s``); a quick validation leaves
+that out, and says so. What is not measured is INCONCLUSIVE. Of a leaf, a spine or a cable between switches what accused
+it is all that is weighed: it has no suite, and nobody reads its ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+
+from fabric.judge.compare.identity import Repair, Repaired
+from fabric.judge.normal.keys import floor_of, key_of
+from fabric.judge.normal.peers import SCALE
+from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
+from fabric.judge.normal.samples import name_of
+from fabric.judge.ports.health import PortHealth, ports_of_run
+from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, number_of, part_tests, through
+from fabric.model.change import ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.recorded import Key, Recorded
+from fabric.model.repair import Acceptance, Because, Decided, Decision, Evidence, Need, Weighed
+from fabric.model.sampling import CounterCourse, Samples
+from fabric.model.text import duration_text, fold
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPorts:
+    """
+    The ports that could be read; *watched_s* is the shortest time of them all, None where none was read.
+
+    *modules*: how warm their modules were, by host and device.
+    """
+
+    ports: tuple[PortHealth, ...] = ()
+    watched_s: float | None = None
+    modules: Mapping[tuple[str, str], CounterCourse] = field(default_factory=dict)
+
+
+def watched_ports(
+    samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
+) -> WatchedPorts:  # fmt: skip
+    """Every port of *hosts*, judged as in the verdict of a run."""
+    found = ports_of_run(samples, topology, hosts, changes)
+    times_s = (port.ber.watched_s for port in found if port.ber is not None)
+    modules = {(at.host, at.part): course for at, course in samples.courses.items() if at.name == "module_c"}
+    return WatchedPorts(tuple(found), min(times_s, default=None), modules)
+
+
+_MOST = 4  # lines of one kind on the page
+
+Same = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Case:
+    """What speaks against the hosts, what leaves it open, and what else there is to say."""
+
+    reject: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def alone(because: Because, name: str, topology: Topology) -> Because:
+    """What accuses one of several hosts or links: each gets a decision of its own."""
+    if len(because.names) == 1:
+        return because
+    passes = through(name, topology) if because.links else (lambda probe: name in probe.hosts)
+    evidence = tuple(one for one in because.evidence if passes(one.probe))
+    hosts, links = ((), (name,)) if because.links else ((name,), ())
+    suspects = tuple(one for one in because.suspects if because.links or name in one.hosts)
+    parts = {part for one in suspects for part in (one.component, *one.ambiguous_with)}
+    needs = tuple(one for one in because.needs if one.part in parts or Part.of(one.part).host == name)
+    return replace(because, evidence=evidence, suspects=suspects, needs=needs, hosts=hosts, links=links)
+
+
+def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Repaired) -> Acceptance:
+    """Weigh everything of one host or link; *watched* are the ports of the host."""
+    case = _Case(notes=list(because.notes))
+    bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
+    bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
+    own = replace(run, probes=[probe for probe in run.probes if because.links or bad.isdisjoint(probe.hosts)])
+    weighed = tuple(_weighed(because, own))
+    _evidence(weighed, case)
+    if because.links:
+        case.notes.append("bit errors are not covered: nothing reads the ports of switches")
+    else:
+        _suite(because, run, case)
+        _bit_errors(because, run.topology, watched.ports, case)
+        _parts(repaired, case)
+    _needs(because.needs, own, watched.modules, case)
+    if not run.complete:
+        case.open.append("the run has not reached its end: what it did not reach is not judged")
+    decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
+    reasons = tuple([*case.reject, *case.open]) or (_all_good(weighed, because),)
+    return Acceptance(
+        decision=decision,
+        hosts=because.names,
+        because=because.run,
+        reasons=reasons,
+        notes=tuple(case.notes),
+        weighed=weighed,
+        parts=() if because.links else repaired.lines,
+        watched_s=watched.watched_s,
+        quick=because.quick,
+        each=tuple(Decided(name, decision, reasons) for name in because.names),
+    )
+
+
+_WORST_FIRST = (Decision.REJECT, Decision.INCONCLUSIVE, Decision.ACCEPT)
+
+
+def together(found: Sequence[Acceptance]) -> Acceptance:
+    """Several hosts or links as one page, the worst first, each reason with its name."""
+    if len(found) == 1:
+        return found[0]
+    ranked = sorted(found, key=lambda one: _WORST_FIRST.index(one.decision))
+    return replace(
+        ranked[0],
+        hosts=tuple(name for one in found for name in one.hosts),
+        reasons=tuple(f"{fold(one.hosts)}: {text}" for one in ranked for text in one.reasons),
+        notes=tuple(dict.fromkeys(text for one in ranked for text in one.notes)),
+        weighed=tuple({row.label: row for one in found for row in one.weighed}.values()),
+        parts=tuple(f"{fold(one.hosts)}: {text}" for one in found for text in one.parts),
+        watched_s=min((one.watched_s for one in found if one.watched_s is not None), default=None),
+        each=tuple(decided for one in ranked for decided in one.each),
+    )
+
+
+def same(probe: Probe) -> Same:
+    """What two probes share that measure the same thing on the same hosts, in whichever phase and repetition."""
+    sizes = probe.params.get("sizes_bytes", probe.params.get("size_bytes"))
+    return probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), sizes
+
+
+def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
+    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    again: dict[Same, list[Probe]] = {}
+    peers: dict[Key, list[float]] = {}  # what hosts that were not repaired measured in this run
+    for probe in run.probes:
+        if probe.phase in run.again:
+            again.setdefault(same(probe), []).append(probe)
+        elif run.repaired.isdisjoint(probe.hosts):
+            number = number_of(run.results.get(probe.probe_id))
+            if number is not None:
+                peers.setdefault(key_of(probe, number[1], run.topology), []).append(number[0])
+    for one in because.evidence:
+        members = again.get(same(one.probe), [])
+        yield _one(one, [(verdicts[name], run.results.get(name)) for name in (m.probe_id for m in members)], peers, run)
+
+
+def _one(
+    one: Evidence,
+    again: Sequence[tuple[ProbeVerdict, ProbeResult | None]],
+    peers: Mapping[Key, Sequence[float]],
+    run: Measured,
+) -> Weighed:
+    measured = [number for number in (number_of(result) for _, result in again) if number is not None]
+    values = [value for value, _ in measured]
+    worst = max((verdict for verdict, _ in again), key=lambda verdict: verdict.outcome.rank, default=None)
+    outcome = worst.outcome if worst else Outcome.INCONCLUSIVE
+    reason = worst.reason if worst else "not repeated"
+    limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
+    low = [value for value in values if limits and value < limits[0]]
+    if low and outcome in WELL:  # what is judged is the median of the repetitions, and it dips now and then
+        outcome = Outcome.FAIL
+        reason = f"{len(low)} of {len(values)} below {limits[0]:.1f} Gb/s, the least {min(low):.1f}"
+    if outcome in WELL and len(values) < LEAST_SAMPLES:
+        outcome, reason = Outcome.INCONCLUSIVE, f"{len(values)} of {LEAST_SAMPLES} samples that are needed"
+    key = key_of(one.probe, measured[0][1], run.topology) if measured else None
+    margin = floor_of(one.probe.kind)
+    past = _against(values, one.past_gbps, margin)
+    beside = _against(values, peers.get(key, ()), margin) if key else None
+    for found, what in ((past, "its own past"), (beside, "its peers")):
+        if found is None or outcome not in WELL or found.ratio >= 1 - margin:
+            continue  # a loss below the margin is not acted upon
+        slower = found.outcome is Outcome.FAIL
+        outcome = Outcome.FAIL if slower else Outcome.INCONCLUSIVE
+        reason = f"{'slower than' if slower else 'perhaps slower than'} {what}: {found.reason}"
+    return Weighed(
+        label=one.probe.probe_id,
+        outcome=outcome,
+        reason=reason,
+        before_gbps=one.value_gbps,
+        before=one.outcome.name if one.value_gbps is None else f"{one.value_gbps:.1f}",
+        now_gbps=median(values) if values else None,
+        n=len(values),
+        limit_gbps=limits[0] if limits else one.limit_gbps,
+        past=_said(past),
+        peers=_said(beside),
+    )
+
+
+def _against(values: Sequence[float], others: Sequence[float], margin: float) -> RecordedRatio | None:
+    """How *values* lie to *others*; None where either is too few to tell."""
+    if min(len(values), len(others)) < LEAST_SAMPLES:
+        return None
+    middle = median(others)
+    mad = median(abs(value - middle) for value in others)
+    recorded = Recorded(Key("", ""), middle, mad, len(others), SCALE * mad / middle, ())
+    return against_recorded(values, recorded, margin=margin)
+
+
+def _said(found: RecordedRatio | None) -> str:
+    return "" if found is None else f"{found.ratio - 1:+.1%}"
+
+
+def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
+    if not weighed:
+        case.open.append("nothing that accused it could be measured again")
+    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
+        found = [one for one in weighed if one.outcome is outcome]
+        if found:
+            what = "still bad" if outcome is Outcome.FAIL else "good, but near a limit or unsteady"
+            lines.append(f"{what}: {len(found)} of {len(weighed)} probes that accused it, such as {_example(found)}")
+    left = [one for one in weighed if one.outcome not in (*WELL, Outcome.FAIL)]
+    if left:
+        case.open.append(
+            f"not told: {len(left)} of {len(weighed)} probes that accused it, such as {_example(left)}"
+        )  # fmt: skip
+
+
+def _example(found: Sequence[Weighed]) -> str:
+    """The slowest, as it was and is."""
+    one = min(found, key=lambda one: -1.0 if one.now_gbps is None else one.now_gbps)
+    now = "nothing" if one.now_gbps is None else f"{one.now_gbps:.1f} Gb/s"
+    reason = one.reason.removeprefix(f"{now}, ") or "good"
+    return f"{one.label}: {one.before} before, {now} now: {reason}"
+
+
+def _own(suspects: Sequence[Suspect], because: Because) -> list[Suspect]:
+    return [one for one in suspects if one.outcome is Outcome.FAIL and not set(because.hosts).isdisjoint(one.hosts)]
+
+
+def _suite(because: Because, run: Measured, case: _Case) -> None:
+    """Everything else that was measured of the hosts in this run."""
+    repaired, own = set(because.hosts), _own(run.verdict.suspects, because)
+    others = [one for one in run.verdict.suspects if one.outcome is Outcome.FAIL and one not in own]
+    case.reject += [f"named: {one.component} ({one.kind}): {'; '.join(one.evidence[:1])}" for one in own[:_MOST]]
+    if others:
+        names = fold([one.component for one in others])
+        case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
+    theirs = {host for suspect in others for host in suspect.hosts}
+    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    left: dict[tuple[str, Outcome], list[ProbeVerdict]] = {}
+    for probe in run.probes:
+        verdict = verdicts[probe.probe_id]
+        if probe.phase in run.again or not repaired & set(probe.hosts) or verdict.outcome in WELL:
+            continue
+        left.setdefault((f"{probe.kind} of {probe.phase}", verdict.outcome), []).append(verdict)
+        if verdict.outcome is Outcome.FAIL and not theirs & set(probe.hosts) and not own:
+            case.reject.append(f"bad: {probe.probe_id}: {verdict.reason}")
+    for (what, outcome), found in left.items():
+        if outcome is not Outcome.FAIL or not case.reject:
+            case.open.append(f"{outcome.name}: {len(found)} {what}, such as {found[0].probe_id}: {found[0].reason}")
+    del case.reject[2 * _MOST :]
+
+
+def _needs(needs: Sequence[Need], run: Measured, modules: Mapping[tuple[str, str], CounterCourse], case: _Case) -> None:
+    """Whether the parts have shown enough; what several of them lack alike is said once."""
+    said: dict[str, list[str]] = {}
+    for need in needs:
+        tests = part_tests(need.part, run)
+        bad = [one.probe.probe_id for one in tests if one.bad]
+        if not bad:
+            for text in _lacking(need, tests, run.again, modules):
+                said.setdefault(text, []).append(need.part)
+        elif not case.reject:
+            case.reject.append(f"{need.part}: bad in {len(bad)} of {len(tests)} tests, such as {bad[0]}")
+    case.open += [f"{' or '.join(parts[:_MOST])} {text}" for text, parts in said.items()]
+    cleared = [one.part for one in needs if one.tests > LEAST_SAMPLES]
+    if cleared and not (said or case.reject):
+        case.notes.append(f"{' and '.join(cleared[:_MOST])}: as many good tests as tell (95 %) that it is well")
+
+
+def _lacking(
+    need: Need, good: Sequence[PartTest], again: Collection[str], modules: Mapping[tuple[str, str], CounterCourse]
+) -> Iterator[str]:
+    """What a part that is good now has not shown yet, with the time that it takes."""
+    if len(good) < need.tests:
+        each_s = [one.probe.duration_s for one in good if one.probe.phase in again]
+        takes = f": {duration_text(fmean(each_s) * (need.tests - len(good)))} more" if each_s else ""
+        text = f"{need.tests:,} good ones would tell that it is not so any more, {len(good):,} were measured"
+        yield f"was bad in {need.bad} of {need.of} tests: {text}{takes}"
+    began_s, part = min((one.at_s for one in good), default=0.0), Part.of(need.part)
+    telling = [one for one in good if one.at_s - began_s >= need.after_s]
+    what = "it had become worse by and by"
+    if need.warm_c is not None:
+        module = modules.get((part.host, part.device))
+        telling = [one for one in good if is_as_warm(module, one.at_s, need.warm_c)]
+        known = [value for value in (module.values if module else ()) if value is not None]
+        now = f"{max(known):.0f} C at most now" if known else "not read now"
+        what = f"its module was at {need.warm_c:.0f} C, which was {now}"
+    if len(telling) < LEAST_SAMPLES:
+        least = f"{LEAST_SAMPLES} good tests then; {len(telling)} were measured"
+        yield f"was bad when {what}: that takes {duration_text(need.after_s)}, and {least}"
+
+
+def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth], case: _Case) -> None:
+    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
+        lines += [f"{one.component}: {'; '.join(one.words)}" for one in ports if one.outcome is outcome][:_MOST]
+    if because.quick:
+        case.notes.append("bit errors are not covered by a quick validation: 125 minutes without --quick tell of them")
+        return
+    planned = sum(len(topology.hosts[host].platform.rnics) for host in because.hosts)
+    unread = planned - sum(port.ber is not None for port in ports)
+    if unread:
+        case.open.append(f"bit errors: {unread} of {planned} ports could not be watched")
+    short = [port.ber for port in ports if port.ber is not None and port.ber.outcome is Outcome.INCONCLUSIVE]
+    if short:
+        left_s = max(ber.left_s for ber in short)
+        text = f"{len(short)} of {planned} ports were not watched long enough: {duration_text(left_s)} more"
+        case.open.append(f"bit errors: {text}")
+
+
+_MAY_COME_BACK = {
+    Repair.WRONG_PART: "; the numbers are good now, and what was named may fail again",
+    Repair.NOTHING: ": if nothing was cleaned or reseated, the fault may come back",
+}
+
+
+def _parts(repaired: Repaired, case: _Case) -> None:
+    again = _MAY_COME_BACK.get(repaired.what)
+    if again and case.reject:
+        case.reject.insert(0, repaired.lines[0])
+    elif again:
+        (case.open if repaired.what is Repair.WRONG_PART else case.notes).append(f"{repaired.lines[0]}{again}")
+    elif repaired.what is Repair.UNKNOWN:
+        case.notes.append(repaired.lines[0])
+    case.notes += [
+        f"{one.host}/{one.part}: firmware {one.after.firmware}, peers have {one.peers_firmware}"
+        for one in repaired.changes
+        if one.odd_firmware and one.after is not None
+    ]
+
+
+def _all_good(weighed: Sequence[Weighed], because: Because) -> str:
+    if because.links:
+        return f"all {len(weighed)} probes that accused it are good now"
+    covered = "" if because.quick else ", and no bit errors in the window that is asked for"
+    return f"all {len(weighed)} probes that accused it are good now, and so is its suite{covered}"

@@ -1,0 +1,204 @@
+"""
+What a repaired part has to show, from how it failed: so many good tests, so long under load, as warm as then.
+
+A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
+may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
+followed its temperature, or came by and by, is told only when it is as warm again, or after as long a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil, log, log1p
+
+from fabric.judge.course import shapes
+from fabric.judge.locate.candidates import components_of
+from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
+from fabric.judge.normal.recorded import LEAST_SAMPLES
+from fabric.judge.normal.series import representative
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.recorded import Key
+from fabric.model.repair import Need
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+
+MISSED = 0.05
+"""The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
+
+RATE_DOUBT = 0.1
+"""The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
+Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
+(worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
+
+LEAST_COURSE_S = 3600.0
+"""What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
+
+ALPHA = 1e-3
+"""The chance that a healthy part is said to fade or to follow its temperature (as in ``judge.course``)."""
+
+AS_WARM_C = 2.0
+"""So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
+
+_PARTS = ("rnic", "link", "gpu")
+"""Kinds of components that come and go, and are replaced."""
+
+WELL = (Outcome.PASS, Outcome.MARGINAL)
+_BAD = (Outcome.FAIL, Outcome.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """
+    A whole run: its probes, what came of them, and how they were judged; *complete*: it was not interrupted.
+
+    Of a post-repair validation *again* names the phases that measured the evidence again, and *repaired* hosts are
+    nobody's peers.
+    """
+
+    probes: Sequence[Probe]
+    results: Mapping[str, ProbeResult]
+    verdict: Verdict
+    topology: Topology
+    complete: bool = True
+    again: frozenset[str] = frozenset()
+    repaired: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PartTest:
+    """A probe through a part that told something; *gbps* None: it failed. *bad* by itself, whatever its median says."""
+
+    probe: Probe
+    result: ProbeResult
+    gbps: float | None
+    key: Key
+    bad: bool
+
+    @property
+    def at_s(self) -> float:
+        """The middle of it."""
+        return (self.result.started_s + self.result.ended_s) / 2.0
+
+
+def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
+    """Whether a probe passes through a part, or may: which way it takes between leaves is not known."""
+    part = Part.of(name)
+    ends = part.link_ends or (part.host,)
+    leaves = {end for end in ends if end in topology.switches and topology.switches[end].tier == "leaf"}
+    if name in leaves or not topology.switches.keys() >= set(ends):
+        return lambda probe: any(one.name == name for one in components_of(probe, topology))
+    return lambda probe: (
+        link_class(probe, topology) == CROSS_LEAF
+        and (not leaves or any(one.name in leaves for one in components_of(probe, topology)))
+    )
+
+
+def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> list[PartTest]:
+    """Every probe through a part that was measured or failed; of the *accused* also less than was normal is bad."""
+    passes, host = through(name, run.topology), Part.of(name).host
+    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    own = [probe for probe in run.probes if host in probe.hosts or host not in run.topology.hosts]
+    found: list[PartTest] = []
+    for probe in own:
+        result, verdict = run.results.get(probe.probe_id), verdicts.get(probe.probe_id)
+        if result is None or verdict is None or not verdict.ran:
+            continue
+        gbps, size_bytes = number_of(result) or (None, None)
+        if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
+            found.append(PartTest(probe, result, gbps, key_of(probe, size_bytes, run.topology), _is_bad(gbps, verdict)))
+    normal = {key: max(one.gbps or 0.0 for one in found if one.key == key) for key in {one.key for one in found}}
+    low = {key: (1 - floor_of(key.kind)) * gbps for key, gbps in normal.items()}
+    return [
+        replace(one, bad=one.bad or (one.probe.probe_id in accused and (one.gbps or 0.0) < low[one.key]))
+        for one in found
+    ]
+
+
+def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
+    """Its number, as limits are judged, and the message size; None where nothing was measured."""
+    measured = result is not None and result.outcome is None and bandwidths(result)
+    return representative(result) if measured and result is not None else None
+
+
+def needs_of(
+    run: Measured, evidence: Sequence[Probe], suspects: Sequence[Suspect], names: Sequence[str], samples: Samples
+) -> tuple[Need, ...]:
+    """
+    What the *suspects* have to show; *names* are the hosts or links that were repaired.
+
+    One that was tested too seldom to know how often it is bad explains nothing: a path that was low in its only test
+    may as well be an RNIC that dips. Of *evidence* that nobody explains those parts on its way have to show it that
+    were bad most often.
+    """
+    accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
+    blamed = dict.fromkeys(name for one in suspects for name in (one.component, *one.ambiguous_with))
+
+    @cache
+    def tests_of(name: str) -> list[PartTest]:
+        return part_tests(name, run, accused=accused)
+
+    tests = {name: tests_of(name) for name in blamed if len(tests_of(name)) >= LEAST_SAMPLES}
+    told = {one.probe.probe_id for found in tests.values() for one in found}
+    for probe in evidence if set(names) <= run.topology.hosts.keys() else ():
+        parts = [one for one in components_of(probe, run.topology) if probe.probe_id not in told]
+        on_way = [one.name for one in parts if one.kind in _PARTS] or [one.name for one in parts[:1]]
+        bad = {name: sum(one.bad for one in tests_of(name)) for name in on_way}
+        tests |= {name: tests_of(name) for name in on_way if bad[name] == max(bad.values())}
+    began_s = min((one.started_s for one in run.results.values() if one.attempt), default=0.0)
+    found = []
+    for name, own in tests.items():
+        part, count = Part.of(name), sum(one.bad for one in own)
+        if count and not set(names).isdisjoint((name, part.host)):
+            course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
+            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *_course(own, course, began_s)))
+    return tuple(found)
+
+
+def wanted_tests(bad: int, of: int) -> int:
+    """How many good tests tell that a part that was bad in *bad* of *of* is not so any more."""
+    from scipy.special import betaincinv
+
+    rate = float(betaincinv(bad, of - bad + 1, RATE_DOUBT))
+    return max(LEAST_SAMPLES, ceil(log(MISSED) / log1p(-rate)))
+
+
+def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool:
+    """Whether a module was as warm then; one that was not read was not."""
+    value = None if course is None else course.value_at(at_s)
+    return value is not None and value >= warm_c - AS_WARM_C
+
+
+def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
+    if gbps is None or (verdict.outcome is Outcome.FAIL and verdict.against):
+        return True
+    return verdict.limit_gbps is not None and gbps < verdict.limit_gbps
+
+
+def _course(
+    tests: Sequence[PartTest], course: CounterCourse | None, began_s: float
+) -> tuple[float, float | None]:  # fmt: skip
+    """How long into its run it was bad, and how warm it was then, where it came by and by or with warmth."""
+    import numpy as np
+
+    key = Counter(one.key for one in tests).most_common(1)[0][0]
+    own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
+    if len(own) < shapes.LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
+        return 0.0, None
+    floor = floor_of(own[0].probe.kind)
+    at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
+    shares = values / np.quantile(values, 0.9)
+    warmth = [None if course is None else course.value_at(one.at_s) for one in own]
+    heat = None if None in warmth else shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
+    if heat is not None:
+        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
+        return first_s - began_s, heat.warm_c
+    trend = shapes.trend(at_s, shares, floor=floor, alpha=ALPHA)
+    if trend is None or trend.kind != "drift":
+        return 0.0, None
+    return float(at_s[-1] - at_s[0]) * floor / -trend.change, None
