@@ -36,11 +36,11 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from burn_in_faults import HOUR_S, UNIT, Planted, planted, score
-from scoring import Silent
 from self_check import inventory as hall
 
+from benchmarks.scoring import Silent
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.run import run
 from fabric.model.inventory import Inventory

@@ -22,9 +22,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-from scoring import Planted, named, played
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import numpy as np
+
+from benchmarks.scoring import Planted, named, played
 from fabric.errors import Interrupted
 from fabric.model.inventory import NOISES
 from fabric.model.verdict import Suspect, Verdict

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +25,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-import numpy as np
-from scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import numpy as np
+
+from benchmarks.scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
 from fabric.config import load_inventory
 from fabric.config.faults import network_problem
 from fabric.errors import Interrupted

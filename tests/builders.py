@@ -107,10 +107,15 @@ def failure_in(text: str) -> FailureKind | None:
 
 
 def suspects(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], *, topology: Topology, outcome: Outcome
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    *,
+    topology: Topology,
+    outcome: Outcome,
+    results: Mapping[str, ProbeResult] | None = None,
 ) -> tuple[Suspect, ...]:
-    """The parts that explain these verdicts, each of which measured once what it says."""
-    results = {probe.probe_id: _measured(verdicts[probe.probe_id]) for probe in probes}
+    """The parts that explain these verdicts; without *results* each probe measured once what its verdict says."""
+    results = results or {probe.probe_id: _measured(verdicts[probe.probe_id]) for probe in probes}
     return locate(probes, verdicts, results, topology=topology, outcome=outcome).suspects
 
 

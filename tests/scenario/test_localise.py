@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.confusion import HOSTS_A_UNIT, RAILS, ROOT, SCENARIO, TEMPLATE, Silent
+from benchmarks.confusion import HOSTS_A_UNIT, RAILS, ROOT, SCENARIO, TEMPLATE
+from benchmarks.scoring import Silent
 from fabric.app.analyze import reopened
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
@@ -43,7 +44,7 @@ def named(judged: JudgedRun) -> list[str]:
     [
         ("gpu005/mlx5_3:slow=0.8", "gpu005/mlx5_3"),
         ("gpu030/mlx5_7:port:slow=0.95", "gpu030/mlx5_7:port"),
-        ("gpu017/gpu3:slow=0.6", "gpu017/gpu3:pcie"),
+        ("gpu017/gpu3:slow=0.6", "gpu017/gpu3"),
         ("gpu017/pcie1:slow=0.6", "gpu017/pcie1"),
         ("su2-leaf4:slow=0.9", "su2-leaf4"),
         ("su1-leaf6--spine03:slow=0.7", "su1-leaf6--spine03"),

@@ -28,8 +28,8 @@ def test_a_mild_fault_is_one_suspect(tmp_path: Path, fault: str, suspected: str)
     assert (document["outcome"], names(document)) == ("fail", [suspected])
 
 
-def test_a_slow_path_that_is_seen_once_is_to_be_measured_again(tmp_path: Path) -> None:
-    """One RNIC to one GPU across the sockets, -10 % and above its limit: MARGINAL, no suspect, and why."""
+def test_a_slow_path_is_measured_again_and_then_named(tmp_path: Path) -> None:
+    """One RNIC to one GPU across the sockets, -10 % and above its limit."""
     document = verdict("--inventory", HEALTHY, "--fault", "gpu002/mlx5_1->gpu6:slow=0.9", cwd=tmp_path)
-    assert (document["outcome"], document["exit_code"], names(document)) == ("marginal", 0, [])
-    assert "seen once: measure it again" in str(document["reasons"])
+    assert (document["outcome"], document["exit_code"], names(document)) == ("fail", 1, ["gpu002/mlx5_1->gpu6"])
+    assert "confirmed by others" in str(document)

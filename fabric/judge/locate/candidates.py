@@ -36,7 +36,7 @@ def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], 
     def about(probe: Probe) -> bool:
         if not hosts.isdisjoint(probe.hosts):
             return True
-        return crosses_leaves(probe) and not neighbours.isdisjoint(probe.hosts)
+        return (len(probe.hosts) > 1 or crosses_leaves(probe)) and not neighbours.isdisjoint(probe.hosts)
 
     return about
 

@@ -124,7 +124,7 @@ class Samples:
         }
         self.count = len(self.rows)
         about = are_about(self.bad_hosts, self._topology)
-        kept = [number for number, row in enumerate(self.rows) if about(row.probe)]
+        kept = [i for i, row in enumerate(self.rows) if about(row.probe) or self._anchored[row.of_class]]
         self.rows = [self.rows[number] for number in kept]
         self.of_class, self._y = self.of_class[kept], self._y[kept]
 

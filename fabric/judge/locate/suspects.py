@@ -238,7 +238,7 @@ class _Told:
     @staticmethod
     def _hosts(column: Component, bad: Sequence[Probe]) -> tuple[str, ...]:
         """Whose part it is; of what hosts share, and of several hosts, those of the bad probes."""
-        every = tuple(dict.fromkeys(host for probe in bad for host in probe.hosts))
+        every = tuple(sorted({host for probe in bad for host in probe.hosts}))
         own = tuple(one.host for one in Part.of(column.name).members)
         return own if set(own) <= set(every) else every
 

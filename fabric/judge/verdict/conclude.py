@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -180,10 +180,12 @@ def _suspects(
         known = {name for one in between for name in (one.component, *one.ambiguous_with)}
     found, inside = confirmed(probes, told, results, topology=topology, written=written, known=known)
     errors = locate(probes, found, results, topology=topology, outcome=Outcome.ERROR, written=written)
+    hosts = {one.component: one.hosts for one in inside.suspects}
+    between = [replace(one, hosts=one.hosts or hosts.get(one.component, ())) for one in between]
     named = [*(one for one in inside.suspects if one.component not in known), *between]
     if pairs is not None:
-        hosts = {host for suspect in inside.suspects for host in suspect.hosts}
-        left = [p for p in measured if p.probe_id not in pairs.verdicts and hosts.isdisjoint(p.hosts)]
+        suspected = {host for suspect in inside.suspects for host in suspect.hosts}
+        left = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         of_left = {probe.probe_id: found[probe.probe_id] for probe in left}
         named += locate(
             left, of_left, results, topology=topology, outcome=Outcome.FAIL, written=written, pairs=True

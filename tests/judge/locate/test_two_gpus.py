@@ -32,7 +32,11 @@ def slow_gpus(rack: Topology, levels: Mapping[int, float]) -> tuple[Suspect, ...
 def test_two_gpus_at_different_levels_are_both_named(rack: Topology, pair: tuple[int, int]) -> None:
     """Two slow NVLinks, one slower than the other: one of them or their host is named, and no healthy GPU alone."""
     found = slow_gpus(rack, {pair[0]: 1300.0, pair[1]: 1900.0})
-    allowed = {"gpu001", *(f"gpu001/gpu{gpu}" for gpu in pair)}  # nothing here tells a GPU from its NVLink
+    allowed = {
+        "gpu001",
+        "gpu001/nvlink",
+        *(f"gpu001/gpu{gpu}" for gpu in pair),
+    }  # nothing here tells a GPU from its NVLink
     assert found
     assert all(allowed & {one.component, *one.ambiguous_with} for one in found)
 

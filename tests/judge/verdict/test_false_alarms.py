@@ -42,6 +42,8 @@ def test_a_slow_rnic_is_found_and_nothing_else(loss: float, cv: float, repeat: i
     probes = probes_of(topology, repeat=repeat)
     for seed in range(2):
         factor = slow_rnic("gpu005/mlx5_6", 1 - loss)
-        verdicts = judged(measured(probes, cv=cv, seed=seed, factor=factor), topology)
-        found = suspects(probes, verdicts, topology=topology, outcome=Outcome.FAIL)
+        pairs = measured(probes, cv=cv, seed=seed, factor=factor)
+        results = {result.probe_id: result for _, result in pairs}
+        verdicts = judged(pairs, topology)
+        found = suspects(probes, verdicts, topology=topology, outcome=Outcome.FAIL, results=results)
         assert [suspect.component for suspect in found] == ["gpu005/mlx5_6"]
