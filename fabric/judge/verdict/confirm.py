@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.samples import series_key
@@ -39,7 +40,7 @@ def confirmed(
     """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
     from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
 
-    verdicts = _run_again(probes, verdicts)
+    verdicts = _run_again(probes, verdicts, results)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
     anew = dict(verdicts)
     for probe in probes:
@@ -50,21 +51,22 @@ def confirmed(
     return anew, found
 
 
-def _run_again(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+def _run_again(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+) -> dict[str, ProbeVerdict]:
     """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
     found = dict(verdicts)
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
     if not errors:
         return found
-    wanted = {series_key(probe) for probe in errors}
-    measured = {
-        series_key(probe)
-        for probe in probes
-        if verdicts[probe.probe_id].value_gbps is not None and series_key(probe) in wanted
-    }
+    measured_s = {series_key(probe): -inf for probe in errors}  # when it was last begun and went well
+    for probe in probes:
+        key = series_key(probe)
+        if key in measured_s and verdicts[probe.probe_id].value_gbps is not None:
+            measured_s[key] = max(measured_s[key], results[probe.probe_id].started_s)
     for probe in errors:
         verdict = verdicts[probe.probe_id]
-        if verdict.ran and series_key(probe) in measured:
+        if verdict.ran and results[probe.probe_id].started_s < measured_s[series_key(probe)]:
             reason = f"{verdict.reason}; measured when it was run again"
             found[probe.probe_id] = replace(verdict, outcome=Outcome.MARGINAL, reason=reason, named=None)
     return found

@@ -259,7 +259,8 @@ def _doubts(
     doubts = []
     for one in found.effects:
         alike = sum(abs(other.loss - one.loss) < _SAME for other in small)
-        if one in small and alike > max(1, FIFTH * hosts):
+        of_place = one in small and (not placed or one.loss < PLACED + _SAME)
+        if of_place and alike > max(1, FIFTH * hosts):
             doubts.append(f"{alike} of {hosts} hosts lose as much: a class of hosts (make, wiring, place), not faults")
         elif one in small and not placed and hosts < CLASS_HOSTS and one.loss < least:
             doubts.append("hosts that stand elsewhere are as much slower on real clusters: give an inventory")

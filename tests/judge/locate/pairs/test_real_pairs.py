@@ -21,8 +21,7 @@ def test_there_are_four_of_them() -> None:
 
 def test_healthy_parts_of_them_fail_nobody() -> None:
     """A seed with which nothing was chosen; median and MAD rules fail 7 to 15 in 100."""
-    wrong, parts = healthy(SETS, np.random.default_rng(201), 12)
-    assert (wrong, parts) == (0, 48)
+    assert healthy(SETS, np.random.default_rng(201), 12) == 0
 
 
 def test_bad_hosts_are_found_in_them_and_nobody_else() -> None:
