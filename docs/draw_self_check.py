@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.report.console import show_verdict
 from fabric.report.progress import ConsoleProgress
@@ -23,7 +23,7 @@ def main() -> None:
     """Run the demo rack and export what is printed."""
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
     os.chdir(ROOT)  # the README shows paths as a user in this folder sees them
-    asked = prepare(Path("scenarios/self-check.yaml"), inventory_path=None, hosts=None, faults=())
+    asked = prepare(Given(Path("scenarios/self-check.yaml")))
     with tempfile.TemporaryDirectory() as folder:
         judged = run(
             asked,
