@@ -175,7 +175,7 @@ def _without_explained(verdict: Verdict, findings: Sequence[CourseFinding]) -> V
         return verdict
     cleared = gone | {Part.of(name).host for name in gone} | {str(Part.of(name).whole) for name in gone}
     left = [suspect for suspect in verdict.suspects if suspect.component not in gone]
-    cleared -= {part for one in left for part in (one.component, *one.hosts)}
+    cleared -= {part for one in left for part in (one.component, *(p.host for p in Part.of(one.component).members))}
     return replace(
         verdict,
         suspects=tuple(left),

@@ -180,8 +180,8 @@ def _suspects(
         known = {name for one in between for name in (one.component, *one.ambiguous_with)}
     found, inside = confirmed(probes, told, results, topology=topology, written=written, known=known)
     errors = locate(probes, found, results, topology=topology, outcome=Outcome.ERROR, written=written)
-    hosts = {one.component: one.hosts for one in inside.suspects}
-    between = [replace(one, hosts=one.hosts or hosts.get(one.component, ())) for one in between]
+    same = {one.component: one for one in inside.suspects}
+    between = [_both(one, same[one.component]) if one.component in same else one for one in between]
     named = [*(one for one in inside.suspects if one.component not in known), *between]
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
@@ -191,6 +191,11 @@ def _suspects(
             left, of_left, results, topology=topology, outcome=Outcome.FAIL, written=written, pairs=True
         ).suspects
     return {**verdicts, **found}, named + merged(errors.suspects), pairs
+
+
+def _both(of_pairs: Suspect, inside: Suspect) -> Suspect:
+    """One part, named by pairs and by what was measured beside them."""
+    return replace(of_pairs, hosts=of_pairs.hosts or inside.hosts, evidence=(*of_pairs.evidence, *inside.evidence[1:2]))
 
 
 def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
