@@ -59,13 +59,13 @@ class Somewhere(Entry):
     where: Values = Field({}, max_length=6, description="Only the phases with these values of the matrix.")
 
 
-class OfPhase(Somewhere):
+class PhaseEntry(Somewhere):
     """What is expected of one phase."""
 
     phase: Name = Field(description="Which phase, by the name that is written.")
 
 
-class Bounded(Entry):
+class BoundedEntry(Entry):
     """What bounds a number, and which measurements it is of."""
 
     at_least: Bound | None = Field(None, description="It is not below this.")
@@ -74,7 +74,7 @@ class Bounded(Entry):
     size: Annotated[int, Size(1, 256 * GIB)] | None = Field(None, description="Only messages of this size.")
 
 
-class CompareEntry(Bounded, Somewhere):
+class CompareEntry(BoundedEntry, Somewhere):
     """The bandwidth of one phase, or another statistic of it, over that of another."""
 
     compare: Annotated[str, COMPARED] = Field(description="degraded/healthy: the bandwidth of one over the other's.")
@@ -84,13 +84,13 @@ class CompareEntry(Bounded, Somewhere):
     statistic: Statistic = Field(MEAN, description=_STATISTIC_TEXT)
 
 
-class StatisticEntry(Bounded, OfPhase):
+class StatisticEntry(BoundedEntry, PhaseEntry):
     """A statistic of a phase; p5 and mean are in Gb/s."""
 
     statistic: Statistic = Field(description=_STATISTIC_TEXT)
 
 
-class EndsEntry(OfPhase):
+class EndsEntry(PhaseEntry):
     """How every probe of a phase ends."""
 
     ends: Annotated[str, Choice(ENDS)] = Field(
@@ -98,7 +98,7 @@ class EndsEntry(OfPhase):
     )
 
 
-class RecoversEntry(OfPhase):
+class RecoversEntry(PhaseEntry):
     """How soon bandwidth is back after each change of a phase."""
 
     recovers_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's end.")
@@ -106,7 +106,7 @@ class RecoversEntry(OfPhase):
     to: Fraction = Field(0.95, description="Fraction of the median before the change.")
 
 
-class FallsEntry(OfPhase):
+class FallsEntry(PhaseEntry):
     """How soon each change of a phase is felt."""
 
     falls_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's begin.")

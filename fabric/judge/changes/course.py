@@ -63,7 +63,7 @@ class PhaseCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WindowCourse:
     """
     How one window showed, seconds; *lost_s* after its begin a sample was below, None: none was.
 
@@ -96,7 +96,7 @@ def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Seque
     return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
 
 
-def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> Seen:
+def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> WindowCourse:
     """
     When every key that had lost was back, from a window's end until *until_s* (the next one's begin, or infinity).
 
@@ -108,7 +108,7 @@ def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *
     # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
     telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
     seen = [one.seen_s for one in telling if one.seen_s is not None]
-    return Seen(
+    return WindowCourse(
         lost_s=min(lost, default=None),
         seen_s=max(seen) if seen and len(seen) == len(telling) else None,
         not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
@@ -116,7 +116,7 @@ def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *
     )
 
 
-def felt(course: PhaseCourse, window: Window, fraction: float) -> Seen:
+def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
     """When the first key was below, from a window's begin until its end."""
     seen: list[float] = []
     whole: list[float] = []
@@ -125,7 +125,7 @@ def felt(course: PhaseCourse, window: Window, fraction: float) -> Seen:
         seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
         whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
     first_s = min(seen, default=None)
-    return Seen(first_s, first_s, min(whole, default=0.0), len(whole))
+    return WindowCourse(first_s, first_s, min(whole, default=0.0), len(whole))
 
 
 def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
@@ -136,7 +136,9 @@ def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[l
     return found.values()
 
 
-def _key_back(levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool) -> Seen:
+def _key_back(
+    levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool
+) -> WindowCourse:
     """
     One key, until the first sample that shows it back: what comes later has other causes, unless the change *holds*.
 
@@ -147,7 +149,7 @@ def _key_back(levels: Sequence[CourseLevel], window: Window, from_s: float, frac
     bad = [level for level in told if not level.reaches(fraction)]
     last_s = max((level.ended_s for level in bad), default=-inf)
     back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
-    return Seen(
+    return WindowCourse(
         lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(BELOW)), default=None),
         seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
         not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)

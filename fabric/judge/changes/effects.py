@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, Seen, back, course
+from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, WindowCourse, back, course
 from fabric.judge.normal.samples import Sample, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
@@ -74,7 +74,9 @@ def phase_course(
     return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
 
 
-def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False) -> list[Seen]:
+def backs(
+    course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
+) -> list[WindowCourse]:
     """What became of each window of one change, in order."""
     ends = [*(window.began_s for window in windows[1:]), inf]
     return [

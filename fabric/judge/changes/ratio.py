@@ -23,7 +23,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from fabric.judge.changes.effects import UNCHANGED, corrected
-from fabric.judge.changes.sides import Side, Sides, compared, each_combination, selected
+from fabric.judge.changes.sides import SampledSide, Sides, compared, each_combination, selected
 from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.samples import Sample
 from fabric.model.change import Change
@@ -219,7 +219,7 @@ def _less(logs: Sequence[float], others: Sequence[float]) -> list[float]:
     return [one - other for one, other in zip(logs, others, strict=True)]
 
 
-def _logs(side: Side, statistic: str, rounds: Sequence[int]) -> tuple[list[float], list[float]]:
+def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[list[float], list[float]]:
     """The statistic of each round, as a logarithm: at the least, and at the most."""
     if statistic == MEAN:
         means = side.means()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.judge.changes.course import PhaseCourse, Seen, felt
+from fabric.judge.changes.course import PhaseCourse, WindowCourse, felt
 from fabric.judge.changes.effects import backs, phase_course
 from fabric.judge.changes.ratio import words
 from fabric.judge.changes.sides import selected
@@ -14,7 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedFall, ExpectedRecovery, Phase
 from fabric.model.verdict import ExpectationVerdict
 
-_Found = tuple[Outcome, str, Seen | None]
+_Found = tuple[Outcome, str, WindowCourse | None]
 
 
 def judge_time(
@@ -80,7 +80,7 @@ def _unknown(reason: str) -> _Found:
     return Outcome.INCONCLUSIVE, reason, None
 
 
-def _in_time(expected: ExpectedRecovery | ExpectedFall, said: str, seen: Seen) -> _Found:
+def _in_time(expected: ExpectedRecovery | ExpectedFall, said: str, seen: WindowCourse) -> _Found:
     if seen.seen_s is not None and seen.seen_s <= expected.within_s:
         return Outcome.PASS, said, seen
     if seen.not_before_s > expected.within_s:
@@ -88,14 +88,14 @@ def _in_time(expected: ExpectedRecovery | ExpectedFall, said: str, seen: Seen) -
     return Outcome.INCONCLUSIVE, f"{said}: too far apart to tell, take shorter or more samples", seen
 
 
-def _back(seen: Seen, since: str) -> str:
+def _back(seen: WindowCourse, since: str) -> str:
     loss = "no loss seen" if seen.lost_s is None else f"loss seen after {seen.lost_s:.1f} s"
     if seen.seen_s is None:
         return f"{loss}, still not back {seen.not_before_s:.1f} s after its {since}"
     return f"{loss}, back {seen.seen_s:.1f} s after its {since}"
 
 
-def _fall(seen: Seen) -> str:
+def _fall(seen: WindowCourse) -> str:
     if seen.seen_s is None:
         return f"not below it {seen.not_before_s:.1f} s after its begin"
     return f"below it {seen.seen_s:.1f} s after its begin"

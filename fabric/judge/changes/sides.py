@@ -26,7 +26,7 @@ _Passes = Mapping[Pass, Mapping[SampleKey, Sample]]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SampledSide:
     """
     What one side measured, Gb/s, by pass and in the order of the *keys*; passes that have not all of them are left out.
 
@@ -56,12 +56,12 @@ class Side:
 class Sides:
     """Both; *over* is None where there is only one. *lost*: samples that are missing and were not given up."""
 
-    of: Side
-    over: Side | None
+    of: SampledSide
+    over: SampledSide | None
     lost: tuple[Sample, ...]
 
     @property
-    def all(self) -> tuple[Side, ...]:
+    def all(self) -> tuple[SampledSide, ...]:
         """One or two."""
         return (self.of,) if self.over is None else (self.of, self.over)
 
@@ -128,14 +128,14 @@ def _passes(side: Sequence[Phase], samples: Sequence[Sample]) -> _Passes:
     return found
 
 
-def _side(passes: _Passes, common: set[SampleKey], kept: Sequence[SampleKey]) -> Side:
+def _side(passes: _Passes, common: set[SampleKey], kept: Sequence[SampleKey]) -> SampledSide:
     whole = {
         number: [float(row[key].value_gbps or 0.0) for key in kept]
         for number, row in passes.items()
         if kept and all(key in row and _good(row[key]) for key in kept)
     }
     gave_up = tuple(row[key] for row in passes.values() for key in row if key in common and row[key].gave_up)
-    return Side(len(kept), whole, gave_up)
+    return SampledSide(len(kept), whole, gave_up)
 
 
 def _good(sample: Sample) -> bool:

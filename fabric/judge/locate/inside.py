@@ -63,7 +63,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultyPart:
     """A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much."""
 
     part: int
@@ -75,7 +75,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class SampleMatrix:
     """
     Samples and the parts that they pass through.
 
@@ -111,7 +111,7 @@ class Matrix:
 class Search:
     """Finds the faulty parts of a matrix: greedy, then swaps and drops until nothing is better."""
 
-    def __init__(self, matrix: Matrix) -> None:
+    def __init__(self, matrix: SampleMatrix) -> None:
         self._matrix = matrix
         classes = len(matrix.noise)
         key = matrix.part * classes + matrix.of_class[matrix.sample]
@@ -126,7 +126,7 @@ class Search:
         dip = np.where(matrix.slow, 1 / _DIP_WIDTH, 1e-9) * np.where(matrix.y <= NOTHING, _FAILURE, 1.0)
         self._base = (1 - share) * student(matrix.y / self._width, HEAVY) / self._width + share * dip
 
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[FaultyPart, ...]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
         found = self._greedy([])
         begun = [found]
@@ -136,7 +136,7 @@ class Search:
         faults = max((self._settled(one) for one in begun), key=self._score)
         return tuple(sorted(self._told(faults), key=lambda one: -one.gain))
 
-    def matters(self, fault: Fault) -> bool:
+    def matters(self, fault: FaultyPart) -> bool:
         """Whether it loses as much as a faulty part must in any class; a host may be a little low, and well."""
         return any(one.loss >= self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses)
 
@@ -144,7 +144,7 @@ class Search:
         """The samples of one part and class."""
         return self._sample[self._start[cell] : self._start[cell + 1]]
 
-    def during(self, fault: Fault, samples: Ints) -> Ints:
+    def during(self, fault: FaultyPart, samples: Ints) -> Ints:
         """Those of *samples* that began while the part was faulty."""
         at_s = self._matrix.at_s[samples]
         return samples[(at_s >= fault.since_s) & (at_s <= fault.until_s)]
@@ -153,7 +153,7 @@ class Search:
         """The cells of a part."""
         return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
 
-    def explained(self, faults: Sequence[Fault]) -> tuple[Floats, Floats]:
+    def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
         """The density of every sample given *faults*, and the loss that explains it."""
         density, explained = self._base.copy(), np.zeros(len(self._base))
         losses = sorted(
@@ -187,11 +187,11 @@ class Search:
         found: Floats = student((self._matrix.y[samples] + loss) / width, HEAVY) / width
         return found
 
-    def _score(self, faults: Sequence[Fault]) -> float:
+    def _score(self, faults: Sequence[FaultyPart]) -> float:
         density, _ = self.explained(faults)
         return float(np.log(density).sum() - sum(self._cost(one) for one in faults))
 
-    def _cost(self, fault: Fault) -> float:
+    def _cost(self, fault: FaultyPart) -> float:
         told = {loss.cell: loss for loss in fault.losses}
         level = self._matrix.level
         cap = min((level[self.class_of_cell[one.cell]] * exp(-one.loss) for one in fault.losses), default=0.0)
@@ -216,9 +216,9 @@ class Search:
         count = int(self._start[cells.stop] - self._start[cells.start])
         return ((since_s > -inf) + (until_s < inf)) * log(max(count, 2))
 
-    def _fits(self, parts: Ints, density: Floats, explained: Floats) -> list[Fault]:
+    def _fits(self, parts: Ints, density: Floats, explained: Floats) -> list[FaultyPart]:
         """The best fault of each of *parts*, the best first."""
-        best: dict[int, Fault] = {}
+        best: dict[int, FaultyPart] = {}
         for since_s, until_s in self._spans(parts, explained):
             for one in _Fit(self, parts, density, explained, since_s, until_s).faults():
                 if one.part not in best or one.gain > best[one.part].gain:
@@ -240,8 +240,8 @@ class Search:
         return [always, (first, always[1]), (tenth, always[1]), (first, last)]
 
     def _candidates(
-        self, rest: Sequence[Fault], *, instead: Fault | None = None, without: Bools | None = None
-    ) -> list[Fault]:
+        self, rest: Sequence[FaultyPart], *, instead: FaultyPart | None = None, without: Bools | None = None
+    ) -> list[FaultyPart]:
         """What may be faulty beside *rest*, the best first; only what shares slow samples with *instead*."""
         density, explained = self.explained(rest)
         wanted = self.open(explained)
@@ -258,7 +258,7 @@ class Search:
         parts = np.flatnonzero(possible)
         return self._fits(parts, density, explained) if len(parts) else []
 
-    def _greedy(self, faults: Sequence[Fault], *, without: Bools | None = None) -> list[Fault]:
+    def _greedy(self, faults: Sequence[FaultyPart], *, without: Bools | None = None) -> list[FaultyPart]:
         found = list(faults)
         while len(found) < _MOST_BLAMED:
             further = self._candidates(found, without=without)
@@ -267,7 +267,7 @@ class Search:
             found.append(further[0])
         return found
 
-    def _settled(self, faults: list[Fault]) -> list[Fault]:
+    def _settled(self, faults: list[FaultyPart]) -> list[FaultyPart]:
         for _ in range(_MOST_BLAMED):
             improved = self._improved(faults)
             if improved is None:
@@ -275,7 +275,7 @@ class Search:
             faults = self._greedy(improved)
         return faults
 
-    def _improved(self, faults: Sequence[Fault]) -> list[Fault] | None:
+    def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
         for number, fault in enumerate(faults):
             rest = [*faults[:number], *faults[number + 1 :]]
@@ -287,7 +287,7 @@ class Search:
                 return [*rest, again[0]]
         return None
 
-    def _told(self, faults: Sequence[Fault]) -> list[Fault]:
+    def _told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         found = []
         for number, fault in enumerate(faults):
             again = self._candidates([*faults[:number], *faults[number + 1 :]], instead=fault)
@@ -297,7 +297,7 @@ class Search:
             found.append(replace(mine, rivals=rivals + self._several(faults, fault, mine.gain)))
         return found
 
-    def _several(self, faults: Sequence[Fault], fault: Fault, gain: float) -> tuple[tuple[int, float], ...]:
+    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> tuple[tuple[int, float], ...]:
         """Several parts that together would explain nearly as much as one of which some samples are good."""
         if all(one.rho == OFTEN[0][0] for one in fault.losses):
             return ()
@@ -317,7 +317,7 @@ class Search:
         return cells, self._sample[entry], np.repeat(np.arange(len(cells)), count)
 
     @property
-    def matrix(self) -> Matrix:
+    def matrix(self) -> SampleMatrix:
         """What is searched."""
         return self._matrix
 
@@ -347,7 +347,7 @@ class _Fit:
         little = np.where(matrix.large[parts][self._place], _LITTLE, 1.0)
         self._least = little * matrix.least[search.class_of_cell[self._cells]]
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[FaultyPart]:
         """One for each part that any loss fits, with its gain."""
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
@@ -393,12 +393,12 @@ class _Fit:
         none: Floats = np.where(self._count > 0, found, 0.0)
         return none
 
-    def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> Fault:
+    def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
         since_s, until_s = float(self._since_s[number]), float(self._until_s[number])
         part = int(self._parts[number])
         told = np.flatnonzero((self._place == number) & (rho > 0)).tolist()
         losses = tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told)
-        return Fault(part, gain - self._search.when(part, since_s, until_s), losses, since_s, until_s)
+        return FaultyPart(part, gain - self._search.when(part, since_s, until_s), losses, since_s, until_s)
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""
@@ -427,7 +427,7 @@ def _clear(count: Ints | int, rho: Floats | float, *, dead: Bools | bool) -> Flo
     return found
 
 
-def _background(matrix: Matrix) -> float:
+def _background(matrix: SampleMatrix) -> float:
     """The share of slow samples that touch no part of which most samples are slow."""
     parts = len(matrix.cost)
     count = np.bincount(matrix.part, minlength=parts)

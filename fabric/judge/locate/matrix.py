@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.gpus import GPUS
-from fabric.judge.locate.inside import NOTHING, Matrix
+from fabric.judge.locate.inside import NOTHING, SampleMatrix
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.structure import Floats, Ints
 from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
@@ -61,7 +61,7 @@ _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlacedSample:
     """One sample: *value_gbps* is None where nothing was measured."""
 
     probe: Probe
@@ -70,7 +70,7 @@ class Row:
     began_s: float
 
 
-class Samples:
+class ProbeSamples:
     """Probes as samples, by class."""
 
     def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
@@ -80,7 +80,7 @@ class Samples:
         self._known: dict[Hashable, int] = {}
         self._kinds: list[str] = []
         self._anchor: dict[int, float] = {}
-        self.rows: list[Row] = []
+        self.rows: list[PlacedSample] = []
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
         self.bad_hosts: set[str] = set()
@@ -150,7 +150,7 @@ class Samples:
             known = [one for one in (verdict.limit_gbps, verdict.expected_gbps if verdict.against else None) if one]
             if known:
                 self._anchor[number] = max(*known, self._anchor.get(number, 0.0))
-        self.rows.append(Row(probe, number, value, result.started_s))
+        self.rows.append(PlacedSample(probe, number, value, result.started_s))
 
     def _class(self, probe: Probe) -> int:
         host = self._topology.hosts[probe.hosts[0]]
@@ -200,7 +200,7 @@ class Samples:
         most = np.where(self._anchored, 0.0, _SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble
         self._y = np.clip(np.log(share), NOTHING, most[self.of_class])
 
-    def matrix(self, known: AbstractSet[str] = frozenset()) -> tuple[Matrix, list[Component]]:
+    def matrix(self, known: AbstractSet[str] = frozenset()) -> tuple[SampleMatrix, list[Component]]:
         """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
         numbers: dict[tuple[str, str], int] = {}
         columns: list[Component] = []
@@ -221,7 +221,7 @@ class Samples:
         cost = [
             0.0 if one.name in known else log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns
         ]
-        matrix = Matrix(
+        matrix = SampleMatrix(
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),
@@ -241,7 +241,7 @@ class Samples:
     def _phases(self) -> set[Hashable]:
         return {self._written.get(row.probe.phase, row.probe.phase) for row in self.rows}
 
-    def _parts(self, row: Row) -> Iterator[Component]:
+    def _parts(self, row: PlacedSample) -> Iterator[Component]:
         probe = row.probe
         verdict = self._verdicts[probe.probe_id]
         bad = verdict.outcome is self._outcome

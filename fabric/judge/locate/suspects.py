@@ -9,9 +9,9 @@ from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.description import CERTAIN
-from fabric.judge.locate.inside import DEAD, LEAST_GAIN, Fault, Search
+from fabric.judge.locate.inside import DEAD, LEAST_GAIN, FaultyPart, Search
 from fabric.judge.locate.levels import FIFTH
-from fabric.judge.locate.matrix import LEAST_ALIKE, Samples, Written
+from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
 from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL
@@ -71,7 +71,7 @@ def locate(
     with *pairs* they are. *known*: parts that pairs named; to say that one of them is faulty costs next to nothing.
     What was run because one part had dipped says nothing here: most of it goes through that part.
     """
-    made = Samples(topology, outcome, written or {}, pairs=pairs)
+    made = ProbeSamples(topology, outcome, written or {}, pairs=pairs)
     made.take(probes, verdicts, results)
     if not made.rows or not made.bad_hosts:
         return Located(normal_gbps=made.judged)
@@ -95,7 +95,7 @@ class _Told:
 
     def __init__(
         self,
-        made: Samples,
+        made: ProbeSamples,
         columns: Sequence[Component],
         search: Search,
         verdicts: Mapping[str, ProbeVerdict],
@@ -109,7 +109,7 @@ class _Told:
             outcome,
         )
 
-    def is_sure(self, fault: Fault) -> bool:
+    def is_sure(self, fault: FaultyPart) -> bool:
         """Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be."""
         least = LEAST_GAIN if any(self._rows_value(i) is None for i in self._bad(fault)) else CERTAIN
         return fault.gain >= least
@@ -117,28 +117,28 @@ class _Told:
     def _rows_value(self, sample: int) -> float | None:
         return self._made.rows[sample].value_gbps
 
-    def _all(self, fault: Fault) -> list[int]:
+    def _all(self, fault: FaultyPart) -> list[int]:
         """The samples that could show it: of classes that do, in its time."""
         search = self._search
         return sorted({i for one in fault.losses for i in search.during(fault, search.samples_of(one.cell)).tolist()})
 
-    def _bad(self, fault: Fault) -> list[int]:
+    def _bad(self, fault: FaultyPart) -> list[int]:
         slow = self._search.matrix.slow
         return [i for i in self._all(fault) if slow[i]]
 
-    def explained(self, faults: Sequence[Fault]) -> frozenset[str]:
+    def explained(self, faults: Sequence[FaultyPart]) -> frozenset[str]:
         """The ids of the bad probes that they explain; repetitions of one series have one verdict."""
         bad = {series_key(self._made.rows[i].probe) for one in faults for i in self._bad(one)}
         return frozenset(row.probe.probe_id for row in self._made.rows if series_key(row.probe) in bad)
 
-    def suspects(self, faults: Sequence[Fault]) -> tuple[Suspect, ...]:
+    def suspects(self, faults: Sequence[FaultyPart]) -> tuple[Suspect, ...]:
         """Each fault as a suspect; the same trouble of many hosts is one."""
-        groups: dict[Hashable, list[Fault]] = {}
+        groups: dict[Hashable, list[FaultyPart]] = {}
         for fault in faults:
             groups.setdefault(self._alike(fault, faults), []).append(fault)
         return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
 
-    def left_over(self, faults: Sequence[Fault], results: Mapping[str, ProbeResult]) -> list[Suspect]:
+    def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
         """Of what measured nothing and no fault explains: the host that it failed on, or those that it was between."""
         explained = {i for one in faults for i in self._all(one)}
         where: dict[tuple[str, ...], list[int]] = {}
@@ -168,7 +168,7 @@ class _Told:
             probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:_MOST_PROBES]),
         )
 
-    def _alike(self, fault: Fault, faults: Sequence[Fault]) -> Hashable:
+    def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
         """What a fault shares with others: the same part of enough other hosts that loses about as much."""
         mine, loss = self._within(fault), self._loss(fault)
         same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < _SAME]
@@ -177,7 +177,7 @@ class _Told:
         enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL
         return (mine, min(one.part for one in same)) if enough and mine is not None else fault.part
 
-    def _within(self, fault: Fault) -> tuple[str, str] | None:
+    def _within(self, fault: FaultyPart) -> tuple[str, str] | None:
         """Kind and name within its host; None of what is no part of one host, or that was not measured at all."""
         column = self._columns[fault.part]
         part = Part.of(column.name)
@@ -186,10 +186,10 @@ class _Told:
         return column.kind, part.inside
 
     @staticmethod
-    def _loss(fault: Fault) -> float:
+    def _loss(fault: FaultyPart) -> float:
         return max(one.loss for one in fault.losses)
 
-    def _named(self, fault: Fault) -> tuple[Component, tuple[str, ...]]:
+    def _named(self, fault: FaultyPart) -> tuple[Component, tuple[str, ...]]:
         """
         What a fault is called, and its rivals.
 
@@ -206,11 +206,11 @@ class _Told:
                 return whole, (mine.name, *(one.name for one in alike)) if whole.kind == "pair" else ()
         return mine, self._rivals(fault)
 
-    def _is_of_gpus(self, fault: Fault) -> bool:
+    def _is_of_gpus(self, fault: FaultyPart) -> bool:
         """Whether only what GPUs do with each other shows it."""
         return {self._made.rows[i].probe.kind for i in self._bad(fault)} == {AllToAllSpec.kind}
 
-    def _suspect(self, fault: Fault) -> Suspect:
+    def _suspect(self, fault: FaultyPart) -> Suspect:
         (column, rivals), bad, telling = self._named(fault), self._bad(fault), self._all(fault)
         judged = [(row.probe, self._verdicts[row.probe.probe_id]) for i in bad for row in [self._made.rows[i]]]
         hosts = self._hosts(column, [probe for probe, _ in judged])
@@ -255,26 +255,26 @@ class _Told:
             return verdict
         return replace(verdict, expected_gbps=float(self._made.level[row.of_class]), against=verdict.against or NORMAL)
 
-    def _rivals(self, fault: Fault) -> tuple[str, ...]:
+    def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
         """Other parts that would explain nearly as much, but for wider and narrower names of the same."""
         mine = self._columns[fault.part]
         others = (self._columns[part] for part, _ in fault.rivals)
         return tuple(other.name for other in others if not _restates(mine, other))[:_MOST_RIVALS]
 
-    def _confidence(self, fault: Fault) -> float:
+    def _confidence(self, fault: FaultyPart) -> float:
         """The share of the likelihood that it has among its rivals and nobody."""
         mine = self._columns[fault.part]
         others = [gain for part, gain in fault.rivals if not _restates(mine, self._columns[part])]
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
-    def _since(self, fault: Fault) -> str:
+    def _since(self, fault: FaultyPart) -> str:
         if fault.since_s == -inf:
             return ""
         until = "" if fault.until_s == inf else f" to {fault.until_s / 3600:.1f} h"
         after = "" if fault.until_s == inf else ", and then it was well again"
         return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good{after}"
 
-    def _group(self, faults: Sequence[Fault]) -> Suspect:
+    def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""
         each = [self._suspect(one) for one in faults]
         first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
