@@ -33,7 +33,7 @@ from benchmarks.measured_rack import (
     sampled,
     slow_rnic,
 )
-from fabric.judge.locate.localise import suspects
+from fabric.judge.locate.suspects import locate
 from fabric.judge.verdict.conclude import conclude
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -48,8 +48,9 @@ Named = tuple[list[str], int, float]
 
 def named(topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy) -> Named:
     """With a fixed number of samples."""
-    verdicts = judged(measured(probes, cv=cv, seed=seed, factor=factor, host_spread=HOST_SPREAD), topology)
-    found = suspects(probes, verdicts, topology=topology, outcome=Outcome.FAIL)
+    pairs = measured(probes, cv=cv, seed=seed, factor=factor, host_spread=HOST_SPREAD)
+    verdicts, results = judged(pairs, topology), {result.probe_id: result for _, result in pairs}
+    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL).suspects
     again = sum(verdict.outcome is Outcome.MARGINAL for verdict in verdicts.values())
     return [suspect.component for suspect in found], again, len(probes) / len(_series(probes))
 
@@ -65,7 +66,7 @@ def named_by_samples(
         return normal_gbps(probe) * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
 
     got = sampled(probes, one, judge_of(topology))
-    found = suspects(got.probes, got.verdicts, topology=topology, outcome=Outcome.FAIL)
+    found = locate(got.probes, got.verdicts, got.results, topology=topology, outcome=Outcome.FAIL).suspects
     again = sum(got.verdicts[probe.probe_id].outcome is not Outcome.PASS for probe in probes)
     return [suspect.component for suspect in found], again, got.mean
 

@@ -99,10 +99,11 @@ Draw = Callable[[Probe], float]
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """All probes, their verdicts by id, how many samples each planned series has, and how often more were asked for."""
+    """All probes, verdicts and results by id, the samples of each series, and how often more were asked for."""
 
     probes: list[Probe]
     verdicts: dict[str, ProbeVerdict]
+    results: dict[str, ProbeResult]
     samples: dict[str, int]
     rounds: int
 
@@ -168,12 +169,13 @@ def sampled(probes: Sequence[Probe], draw: Draw, judge: Judge, *, most_rounds: i
         results += [result_of(probe, draw(probe)) for probe in more]
         rounds += 1
     everything = [*probes, *added]
-    verdicts = judge.judge(list(zip(everything, results, strict=True)))
+    by_id = {result.probe_id: result for result in results}
+    verdicts = {one.probe_id: one for one in judge.judge(list(zip(everything, results, strict=True)))}
     samples: dict[str, int] = {}
     for probe in everything:
         name = f"{probe.hosts}{probe.kind}{probe.params['series']}"
         samples[name] = samples.get(name, 0) + 1
-    return Sampled(everything, {verdict.probe_id: verdict for verdict in verdicts}, samples, rounds)
+    return Sampled(everything, verdicts, by_id, samples, rounds)
 
 
 def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:

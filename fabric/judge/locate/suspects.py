@@ -41,8 +41,7 @@ class Located:
     *suspects*, the surest first; *explained*: the ids of the bad probes that they explain.
 
     *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s; *low*: those whose verdict rests on
-    a number below it by more than noise, *far* by so much that no healthy one of all of them is. *unsure*: parts that
-    may be bad.
+    a number below it by more than noise, *far* by so much that no healthy one of all of them is.
     """
 
     suspects: tuple[Suspect, ...] = ()
@@ -50,7 +49,6 @@ class Located:
     normal_gbps: Mapping[str, float] = field(default_factory=dict)
     low: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
-    unsure: tuple[str, ...] = ()
 
 
 def locate(
@@ -86,7 +84,6 @@ def locate(
         normal_gbps=made.judged,
         low=made.low(verdicts),
         far=made.low(verdicts, among=made.count),
-        unsure=tuple(columns[one.part].name for one in faults if not told.is_sure(one)),
     )
 
 

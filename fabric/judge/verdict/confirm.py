@@ -83,6 +83,8 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
             return replace(verdict, outcome=Outcome.FAIL, reason=said)
         reason = f"{below}; {CONFIRMED}"
         return replace(verdict, outcome=Outcome.FAIL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
+    if verdict.outcome is Outcome.FAIL and verdict.against:
+        return verdict  # by its own samples against what is normal, which is more than one number
     if verdict.outcome is Outcome.FAIL and verdict.probe_id not in found.far:
         reason = f"{verdict.reason}, which is within the noise of its like"
         return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)

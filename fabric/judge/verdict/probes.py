@@ -1,18 +1,16 @@
 """
-Each probe against what it must reach: the worst of three comparisons counts, and nothing to compare with is no pass.
+Each probe against what it must reach: the worse of two comparisons counts, and nothing to compare with is no pass.
 
-- its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole. One that
-  asks for more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
-- what good runs recorded for its key (``against_recorded.py``), where the baseline holds it.
-- its peers in this run (``peers.py``): at least eight measurements of the same key.
+- its absolute limit, with a source: below it is FAIL. Only this finds a rack that is slow as a whole. One that asks for
+  more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
+- what good runs recorded for its key (``recorded.py``), where the baseline holds it.
 
-Slower than records or peers, above the limit, is FAIL when it is confirmed (``confirm.py``), else MARGINAL: measure it
-again. Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples
-that lie far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and
-one meets the limit, the series is INCONCLUSIVE.
+What the other probes of the run make of that is in ``confirm.py``. Without limit and record a number is never PASS.
+Repetitions of one series are judged by their median; samples that lie far apart are MARGINAL at least, whatever the
+median. Of two there is no median: when they lie far apart and one meets the limit, the series is INCONCLUSIVE.
 
 Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
-sequential test (``by_samples.py``) and not by the rules for a single number.
+sequential test (``standings.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations

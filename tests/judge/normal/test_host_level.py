@@ -51,5 +51,5 @@ def test_parts_of_a_slightly_slow_host_are_judged_by_their_host(level: float, pa
         return normal_gbps(probe) * own * slow * draw.gauss(1.0, 0.01)
 
     got = sampled(probes, one, judge_of(topology))
-    found = suspects(got.probes, got.verdicts, topology=topology, outcome=Outcome.FAIL)
+    found = suspects(got.probes, got.verdicts, topology=topology, outcome=Outcome.FAIL, results=got.results)
     assert [suspect.component for suspect in found] == expected
