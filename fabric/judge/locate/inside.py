@@ -137,8 +137,11 @@ class Search:
         return tuple(sorted(self._told(faults), key=lambda one: -one.gain))
 
     def matters(self, fault: FaultyPart) -> bool:
-        """Whether it loses as much as a faulty part must in any class; a host may be a little low, and well."""
-        return any(one.loss >= self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses)
+        """Whether it loses as much as a faulty part must, on average over a class: a host may be a little low."""
+        always = OFTEN[0][0]
+        return any(
+            one.rho * one.loss >= always * self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses
+        )
 
     def samples_of(self, cell: int) -> Ints:
         """The samples of one part and class."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 import numpy as np
 from scipy.special import ndtri
@@ -79,7 +79,8 @@ class ProbeSamples:
         self._classes: dict[Hashable, int] = {}
         self._known: dict[Hashable, int] = {}
         self._kinds: list[str] = []
-        self._anchor: dict[int, float] = {}
+        self._limit: dict[int, float] = {}
+        self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
@@ -147,9 +148,9 @@ class ProbeSamples:
             return
         number = self._class(probe)
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
-            known = [one for one in (verdict.limit_gbps, verdict.expected_gbps if verdict.against else None) if one]
-            if known:
-                self._anchor[number] = max(*known, self._anchor.get(number, 0.0))
+            self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
+            if verdict.against:
+                self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
         self.rows.append(PlacedSample(probe, number, value, result.started_s))
 
     def _class(self, probe: Probe) -> int:
@@ -181,14 +182,14 @@ class ProbeSamples:
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
         for number in range(count):
             mine = value[(self.of_class == number) & (value > 0)]
-            anchor, few = (
-                self._anchor.get(number, 0.0),
-                len(mine) < LEAST_PEERS or self._kinds[number] not in PEER_KINDS,
-            )
+            limit, usual = self._limit.get(number, 0.0), self._usual.get(number, 0.0)
+            few = len(mine) < LEAST_PEERS or self._kinds[number] not in PEER_KINDS
             if not few:
                 self.level[number], self.noise[number] = level_and_noise(mine)
-            elif len(mine) and not anchor:  # nothing says what is normal, so nothing is slow
+            elif len(mine) and not limit and not usual:  # nothing says what is normal, so nothing is slow
                 self.level[number] = mine.min()
+            behind = usual > self.level[number] * exp(_OF_FLOOR * floor_of(self._kinds[number]))
+            anchor = max(limit, usual if few or behind else 0.0)
             if anchor and (few or anchor > self.level[number]):
                 self.level[number], self._anchored[number] = anchor, True
         self.noise = np.maximum(self.noise, LEAST_SPREAD)
