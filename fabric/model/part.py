@@ -18,7 +18,6 @@ class Part:
 
     ==========================  ==================================================================
     ``gpu001``, ``leaf3``       a host, a switch
-    ``gpu001:network``          a host as its neighbours see it
     ``gpu001/mlx5_0``           an RNIC; likewise ``gpu3``, ``numa0``, ``nvlink``, a PCIe switch
     ``gpu001/mlx5_0:port``      its port, cable and leaf port; ``:tx`` and ``:rx`` one way of it
     ``gpu001/mlx5_0->numa1``    a path inside the host; ``numa1-gpus``, ``numa1-side`` a group of ends

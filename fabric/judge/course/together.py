@@ -1,4 +1,4 @@
-"""Parts that many RNICs share, as suspects: of probes that FAIL, and of tracks that become low over the hours."""
+"""Parts that many RNICs share, of tracks that become low over the hours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.shared import INSIDE, LowThrough, SharedCause, shared_parts
 from fabric.judge.course.tracks import Track, Tracks
 from fabric.judge.locate.candidates import crosses_leaves
-from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.text import fold
@@ -25,10 +24,6 @@ NEXT = {
     "(dmidecode -t memory)",
 }
 """What to do next, by the kind of the part."""
-
-_MOST_PROBES = 20  # as ``model.verdict.Suspect``
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
-_TEXT = {"leaf": "the leaf switch", "pcie_switch": "the PCIe switch, or its uplink", "numa": "the memory node"}
 
 
 def shared_in_tracks(found: Tracks, probes: Sequence[Probe], topology: Topology) -> list[CourseFinding]:

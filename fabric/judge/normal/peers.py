@@ -1,5 +1,5 @@
 """
-Which of many like measurements of one run are slower than the others.
+Which of many like latencies of one run are worse than the others, and what is normal among repeated measurements.
 
 Robust z (median and MAD) as Iglewicz and Hoaglin (1993), because the slow ones must not set the scale they are measured
 by; a floor on the effect, because a loss that nobody would act upon is none; and Holm's step-down (1979) over the whole
