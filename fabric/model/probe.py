@@ -11,6 +11,9 @@ from fabric.model.outcome import Outcome
 
 ParamValue = str | int | tuple[int, ...]
 
+SHARE = "share_percent"
+"""A parameter of a probe to which others leave only so much of its line: a limit asks for that part of itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:

@@ -151,7 +151,9 @@ def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
-    return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)), changes)
+    return PhasePlan(
+        phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes, inventory.topology)), changes
+    )
 
 
 def _kept(whole: PhasePlan) -> PhasePlan:

@@ -51,7 +51,7 @@ class ConcurrentRingsSpec(AllReduceSpec):
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """One probe a group and repetition; hosts that fill no group are left out."""
         number = 0
-        for alike in multi_host.alike(topology.hosts[name] for name in hosts):
+        for alike in multi_host.joined(hosts, topology):
             for group in groups(alike, self):
                 label = _label(group)
                 yield from self.probes(group, phase=phase, label=label, group=number)

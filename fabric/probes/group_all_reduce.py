@@ -63,7 +63,7 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """The first hosts that are alike and enough; none when there are too few."""
-        for alike in multi_host.alike(topology.hosts[name] for name in hosts):
+        for alike in multi_host.joined(hosts, topology):
             group = self._first(alike)
             if group is None:
                 continue

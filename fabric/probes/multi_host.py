@@ -44,6 +44,15 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
     return list(by_fit.values())
 
 
+def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
+    """The same, of hosts whose rails have a way to each other."""
+    by_part: dict[tuple[int | None, ...], list[Host]] = {}
+    for host in map(topology.hosts.__getitem__, names):
+        parts = tuple(topology.part_of(host, rnic.rail) for rnic in host.platform.rnics)
+        by_part.setdefault(parts, []).append(host)
+    return [group for hosts in by_part.values() for group in alike(hosts)]
+
+
 def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)

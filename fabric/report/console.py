@@ -13,11 +13,11 @@ from rich.text import Text
 from fabric.model.change import ChangeResult, ChangeSettings
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
-from fabric.model.text import duration_text, fold
+from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
-from fabric.report.meaning import NOTE, commands, how_sure, impact_line, is_known, meaning
+from fabric.report.meaning import commands, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
 from fabric.report.verdict_json import counts
@@ -185,7 +185,7 @@ def show_plan(
         for line in phase_lines(phase.changes):
             out.print(Text(f"    {visible(line)}"))
         for note in phase.notes:
-            out.print(Text(f"    note: {note}"))
+            out.print(Text(f"    {NOTE}{note.removeprefix(NOTE)}"))
     if notes:
         out.print()
     for note in notes:

@@ -23,7 +23,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import fold, three_digits
+from fabric.model.text import NOTE, fold, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
@@ -127,14 +127,15 @@ def conclude(
     verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
     outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
-    outcomes += [Outcome.SKIPPED for _ in notes] + [outcome for outcome, _ in (pairs.open if pairs else ())]
+    outcomes += [Outcome.SKIPPED for note in notes if not note.startswith(NOTE)]
+    outcomes += [outcome for outcome, _ in (pairs.open if pairs else ())]
     outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
     reasons = [
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(probes, verdicts, untold),
         *(pairs.lines if pairs else ()),
-        *(f"SKIPPED: {note}" for note in notes),
+        *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *unseen_uplinks(probes, results, phases, topology),
     ]
     return Verdict(

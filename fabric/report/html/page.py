@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.text import duration_text, fold
+from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_lines, number
 from fabric.report.decision import ShownDecision, run_exit_code
@@ -21,7 +21,7 @@ from fabric.report.html import configurations, fabric_map, heat, link_load, pair
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.html.timeline import levels
-from fabric.report.meaning import NOTE, headline, impact_line, is_known, meaning
+from fabric.report.meaning import headline, impact_line, is_known, meaning
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
