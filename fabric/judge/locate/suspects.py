@@ -69,6 +69,8 @@ def locate(
     with *pairs* they are. *known*: parts that pairs named; to say that one of them is faulty costs next to nothing.
     What was run because one part had dipped says nothing here: most of it goes through that part.
     """
+    if outcome is not Outcome.FAIL and all(one.outcome is not outcome for one in verdicts.values()):
+        return Located()
     made = ProbeSamples(topology, outcome, written or {}, pairs=pairs)
     made.take(probes, verdicts, results)
     if not made.rows or not made.bad_hosts:
