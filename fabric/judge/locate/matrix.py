@@ -82,6 +82,7 @@ class ProbeSamples:
         self._limit: dict[int, float] = {}
         self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
+        self._bad: list[int] = []  # those whose verdict is the outcome that is asked for
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
         self.bad_hosts: set[str] = set()
@@ -104,28 +105,24 @@ class ProbeSamples:
         }
         for probe in probes:
             verdict = verdicts[probe.probe_id]
-            if (
-                renumbered
-                and (probe.phase, probe.hosts[0]) in renumbered
-                and verdict.named is None
-                and verdict.value_gbps is not None
-                and str(probe.params.get("endpoint", "gpu")).startswith("gpu")
-            ):
-                continue  # CUDA numbered the GPUs that are left anew: another one was measured than was meant
+            # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
+            if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
+                continue
             if verdict.ran and AGAIN not in probe.params and probe.probe_id in results:
                 self._add(probe, verdict, results[probe.probe_id], failed=failed)
         self._fit()
-        for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True):
-            if y < -floor:
-                self.bad_hosts.update(row.probe.hosts)
+        low = self._y < -self.floor[self.of_class]
+        self.bad_hosts.update(host for i in np.flatnonzero(low) for host in self.rows[i].probe.hosts)
+        low[self._bad] = True
         self.judged = {
-            row.probe.probe_id: float(self.level[row.of_class])
-            for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True)
-            if row.value_gbps is not None and (y < -floor or verdicts[row.probe.probe_id].outcome is self._outcome)
+            self.rows[i].probe.probe_id: float(self.level[self.of_class[i]])
+            for i in np.flatnonzero(low)
+            if self.rows[i].value_gbps is not None
         }
         self.count = len(self.rows)
-        about = are_about(self.bad_hosts, self._topology)
-        kept = [i for i, row in enumerate(self.rows) if about(row.probe) or self._anchored[row.of_class]]
+        about = are_about(self.bad_hosts, self._topology) if self.bad_hosts else None
+        anchored = self._anchored[self.of_class]
+        kept = [i for i, row in enumerate(self.rows) if anchored[i] or about(row.probe)] if about is not None else []
         self.rows = [self.rows[number] for number in kept]
         self.of_class, self._y = self.of_class[kept], self._y[kept]
 
@@ -147,6 +144,8 @@ class ProbeSamples:
         else:
             return
         number = self._class(probe)
+        if bad:
+            self._bad.append(len(self.rows))
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
             self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
             if verdict.against:
@@ -274,3 +273,9 @@ class ProbeSamples:
             for row in self.rows
             if (value := verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
         )
+
+
+def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:
+    """Whether a GPU by its number was measured."""
+    measured = verdict.named is None and verdict.value_gbps is not None
+    return measured and str(probe.params.get("endpoint", "gpu")).startswith("gpu")
