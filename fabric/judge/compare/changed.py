@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.judge.locate.candidates import Component, components_of
+from fabric.judge.locate.candidates import Component, components_of, named_components_of
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.inside import NOTHING, FaultyPart, SampleMatrix, Search
 from fabric.judge.locate.levels import LEAST_NOISE
@@ -24,7 +24,7 @@ from fabric.judge.locate.structure import Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.keys import floor_of
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import NamedPart, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
@@ -51,6 +51,7 @@ class Both:
     logs: tuple[float, ...] = ()
     lost: bool = False
     regained: bool = False
+    named: NamedPart | None = None  # what a tool said of it while it carried nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,14 @@ class Ways:
             ]
             self._known.update(routes_of(tables, topology))
 
-    def parts(self, probe: Probe) -> Iterator[Component]:
-        """Every part that a probe passes through; none where its hosts are not in the topology."""
-        if not all(name in self._topology.hosts for name in probe.hosts):
-            return
-        yield from components_of(probe, self._topology)
-        yield from self._between(probe)
+    def parts(self, one: Both) -> Iterator[Component]:
+        """Every part that a probe passes through, or those that a tool named; none of hosts that are not known."""
+        probe = one.probe
+        if one.named is not None:
+            yield from named_components_of(probe, one.named, self._topology)
+        elif all(name in self._topology.hosts for name in probe.hosts):
+            yield from components_of(probe, self._topology)
+            yield from self._between(probe)
 
     def _between(self, probe: Probe) -> Iterator[Component]:
         """The two RNICs together; the uplinks and the spine, or all uplinks of both leaves where which is not known."""
@@ -125,7 +128,7 @@ def culprits(seen: Sequence[Both], ways: Ways, *, worse: bool) -> list[Culprit]:
     floor = np.maximum(least, SIGMAS * noise) if len(groups) else least
     if not len(y) or not (y < -floor[of_class]).any():
         return []
-    columns, sample, part, cost, large = entries_of([ways.parts(one.probe) for one, _ in samples])
+    columns, sample, part, cost, large = entries_of(ways.parts(one) for one, _ in samples)
     matrix = SampleMatrix(
         y=np.clip(y, NOTHING, SIGMAS * noise[of_class]),
         of_class=of_class,

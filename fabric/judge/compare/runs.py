@@ -116,8 +116,17 @@ def _seen(
     lost, regained = state_after == _FAILED, state_before == _FAILED
     if not logs and {state_before, state_after} != {_MEASURED, _FAILED}:
         return None
-    parts = tuple(parts_of(probe))
-    return Both(group, probe, _path(probe), parts, logs, lost=lost and not logs, regained=regained and not logs)
+    failed = [one.result.named for one in (*before, *after) if one.result is not None and one.result.named is not None]
+    return Both(
+        group,
+        probe,
+        _path(probe),
+        tuple(parts_of(probe)),
+        logs,
+        lost=lost and not logs,
+        regained=regained and not logs,
+        named=failed[0] if failed and not logs else None,
+    )
 
 
 def _by_name(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[_Name, list[Sample]]:

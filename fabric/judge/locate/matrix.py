@@ -234,7 +234,7 @@ class ProbeSamples:
         probe = row.probe
         verdict = self._verdicts[probe.probe_id]
         bad = verdict.outcome is self._outcome
-        named = list(named_components_of(probe, verdict, self._topology)) if bad and self._is_named(verdict) else []
+        named = list(named_components_of(probe, verdict.named, self._topology)) if bad and verdict.named else []
         if named:
             yield from named
             return
@@ -244,10 +244,6 @@ class ProbeSamples:
             hosts = tuple(name for name, host in self._topology.hosts.items() if host.platform.name == platform)
             if len(hosts) >= LEAST_ALIKE:
                 yield Component(platform, "group", "nobody stands out: these hosts are slow as a whole")
-
-    @staticmethod
-    def _is_named(verdict: ProbeVerdict) -> bool:
-        return verdict.named is not None
 
     def low(self, verdicts: Mapping[str, ProbeVerdict], *, among: int = 1) -> frozenset[str]:
         """
