@@ -17,6 +17,7 @@ from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
@@ -37,6 +38,7 @@ _OWN: tuple[type[ProbeSpec], ...] = (
     AllToAllSpec,
     TorAllReduceSpec,
     GroupAllReduceSpec,
+    GroupAllToAllSpec,
     ConcurrentRingsSpec,
     PairwiseSpec,
     AgainSpec,

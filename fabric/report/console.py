@@ -17,6 +17,7 @@ from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
+from fabric.report.hall import hall_lines
 from fabric.report.meaning import commands, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
@@ -76,6 +77,10 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     _print_expectations(out, judged)
     told = _print_changes(out, judged)
     _print_suspects(out, verdict.suspects)
+    if verdict.hall is not None:
+        out.print(Text("\nThe hall as a whole"))
+        for line in hall_lines(verdict.hall):
+            _print_wrapped(out, f"  {visible(line)}")
     failed = [_once(reason, verdict.changes, told) for reason in verdict.reasons if not reason.startswith(NOTE)]
     noted = [reason.removeprefix(NOTE) for reason in verdict.reasons if reason.startswith(NOTE)]
     if verdict.outcome is Outcome.PASS:

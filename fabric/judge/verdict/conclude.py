@@ -15,6 +15,7 @@ from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.course.partners import not_cleared_by_older
 from fabric.judge.course.unseen import unseen_uplinks
+from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.verdict.confirm import confirmed
@@ -126,14 +127,16 @@ def conclude(
     components = _components(probes, of_parts, named)
     verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
-    outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
+    curve = {probe.probe_id for probe in probes if is_told(probe, verdicts[probe.probe_id])}
+    outcomes = [verdict.outcome for name, verdict in verdicts.items() if name not in curve]
+    outcomes += [found.outcome for found in expectations]
     outcomes += [Outcome.SKIPPED for note in notes if not note.startswith(NOTE)]
     outcomes += [outcome for outcome, _ in (pairs.open if pairs else ())]
     outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
     reasons = [
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
-        *_reasons(probes, verdicts, untold),
+        *_reasons([probe for probe in probes if probe.probe_id not in curve], verdicts, untold),
         *(pairs.lines if pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *unseen_uplinks(probes, results, phases, topology),
@@ -147,6 +150,7 @@ def conclude(
         expectations=expectations,
         changes=tuple(changes),
         effects=windows_report(phases, probes, results, changes),
+        hall=hall_of(probes, verdicts, topology),
     )
 
 

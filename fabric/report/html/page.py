@@ -17,6 +17,7 @@ from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_lines, number
 from fabric.report.decision import ShownDecision, run_exit_code
+from fabric.report.hall import HEAD, hall_notes, hall_rows
 from fabric.report.html import configurations, fabric_map, heat, link_load, pairs, pcie_tree, strip, timeline
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
@@ -118,6 +119,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "exit_code": run_exit_code(run),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
+        "hall": None if verdict.hall is None else (HEAD, list(hall_rows(verdict.hall)), hall_notes(verdict.hall)),
         "judged": judged,
         "run": run,
         "outcomes": list(Outcome),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
@@ -37,12 +37,25 @@ class Known:
 
 
 def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
-    """Source and destination RNICs of every edge, rail by rail within each host."""
+    """Source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
     ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
-    src = net.clos.nic(ids[:, np.newaxis], np.array(ring.rails)).ravel()
-    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], np.array(ring.to_rails or ring.rails)).ravel()
+    turns = [np.roll(ids, -step) for step in _steps(ring)]
+    src = net.clos.nic(np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)).ravel()
+    dst = net.clos.nic(np.concatenate(turns)[:, np.newaxis], np.array(ring.to_rails or ring.rails)).ravel()
     edges = len(ring.rails) if ring.one_way else len(src)
     return src[:edges], dst[:edges]
+
+
+_MOST_EDGES = 200_000  # of an all-to-all that are looked at; more hosts send to some of the others, evenly far apart
+
+
+def _steps(ring: Ring) -> list[int]:
+    """How far on the hosts are that each host sends to."""
+    if not ring.every:
+        return [1]
+    others = len(ring.hosts) - 1
+    count = min(others, max(1, _MOST_EDGES // (len(ring.hosts) * len(ring.rails))))
+    return [1 + turn * others // count for turn in range(count)]
 
 
 def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
@@ -82,7 +95,7 @@ def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
-_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool]
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool]
 
 
 @dataclass(slots=True)
@@ -189,8 +202,8 @@ class Network:
             edge = next(iter(found.flow[shut[found.links].any(axis=1)].tolist()), None)
         if edge is None:
             return None
-        host, rail = divmod(edge, len(ring.rails))
-        return ring.hosts[host], ring.hosts[(host + 1) % len(ring.hosts)], ring.rails[rail]
+        host, receiver = (self.net.ends[int(ends[edge])][0] for ends in ends_of(self.net, ring))
+        return host, receiver, ring.rails[edge % len(ring.rails)]
 
     def _apart(self, ring: Ring) -> int | None:
         """The first edge of a ring between leaves that nothing joins."""
@@ -294,7 +307,7 @@ class Network:
 
     @staticmethod
     def _key(ring: Ring, *, adaptive: bool) -> _PathKey:
-        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, adaptive
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
@@ -305,6 +318,8 @@ class Network:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
                 found = static_paths(self.net, src, dst, self._routing, self._known)
+            if ring.every:
+                found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found
         return found
 
