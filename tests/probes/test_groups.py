@@ -11,6 +11,7 @@ from fabric.model.topology import Topology
 from fabric.plan.schedule import schedule
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
 from tests.conftest import rack_topology
 
@@ -103,3 +104,19 @@ def test_one_command_starts_all_ranks(rack: Topology, launcher: str) -> None:
     assert set(probe.claims) == {
         f"{host}/{part}{n}" for host in rack.hosts for part in ("gpu", "mlx5_") for n in range(8)
     }
+
+
+@pytest.mark.parametrize(("hosts", "counts"), [(1, []), (2, [2]), (6, [2, 4, 6]), (8, [2, 4, 8])])
+def test_a_curve_doubles_until_it_has_all(hosts: int, counts: list[int]) -> None:
+    """The first 2, 4, 8 and so on, and all; each has the first host, so no two run at once."""
+    for spec in (GroupAllReduceSpec(scaling=True), GroupAllToAllSpec(scaling=True)):
+        assert [len(group) for group in expanded(spec, hosts)[0]] == counts
+
+
+def test_all_to_all_over_hosts_is_nccls(rack: Topology) -> None:
+    """alltoall_perf over all ranks, without an algorithm."""
+    probe = expand_phase(Phase("p", (GroupAllToAllSpec(),)), rack, tuple(rack.hosts))[0]
+    argv = KINDS[probe.kind].commands(probe, rack).client.argv
+    assert "alltoall_perf" in argv
+    assert not any("NCCL_ALGO" in word for word in argv)
+    assert argv[argv.index("-np") + 1] == "32"

@@ -194,3 +194,10 @@ def test_a_ring_waits_while_it_is_cut_off(kit) -> None:
     assert (ended.pid, ended.exit_status) == (pid, 0)
     (found,) = kit.busbw_gbps(ended.stdout)
     assert found < 0.99 * kit.rings_gbps
+
+
+def test_an_all_to_all_loads_every_uplink(kit) -> None:
+    """One spine for two hosts of a unit: of three others two are beyond it, so each RNIC keeps 3/4 of its line."""
+    text = line("gpu000", "gpu001", "gpu002", "gpu003").replace("all_reduce", "alltoall")
+    wide, narrow = (measured(kit, world(two_units(kit, spines=spines)), text)[0] for spines in (2, 1))
+    assert narrow / wide == pytest.approx(0.75, rel=0.02)
