@@ -10,6 +10,7 @@ from markupsafe import escape
 
 from fabric.model.text import duration_text, fold
 from fabric.report.certificate import FAILED, NOT_REAL, PASSED, encoded
+from fabric.report.hall import HEAD, hall_from, hall_notes, hall_rows
 from fabric.report.output import visible
 
 _STYLE = (
@@ -29,6 +30,7 @@ def certificate_html(document: Mapping[str, Any]) -> str:
         _section("Why", _list(document["reasons"] or ["everything that was asked for was measured, and is good"])),
         _decision(document["decision"]),
         _section("What was tested", _tested(document)),
+        _hall(document["hall"]),
         _section("Against which limits", _limits(document["limits"])),
         _section("Components", _components(document["components"])),
         _section("Parts", _parts(document["identity"])),
@@ -78,6 +80,14 @@ def _tested(document: Mapping[str, Any]) -> str:
     if not coverage["sampled"]:
         text += " Counters of ports were not watched: nothing is said of bit errors."
     return _table(("phase", "kind", "probes", "outcomes"), rows) + f"<p>{_text(text)}</p>"
+
+
+def _hall(document: Mapping[str, Any] | None) -> str:
+    if document is None:
+        return ""
+    hall = hall_from(document)
+    notes = "".join(f"<p>{_text(line)}.</p>" for line in hall_notes(hall))
+    return _section("The hall as a whole", _table(HEAD, hall_rows(hall)) + notes)
 
 
 def _limits(baselines: Sequence[Mapping[str, Any]]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fabric.model.verdict import Hall, HallPoint
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import Hall, HallPairs, HallPoint
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
 """Where the bound comes from."""
@@ -60,6 +61,12 @@ def hall_document(hall: Hall | None) -> dict[str, Any] | None:
         "bound": BOUND,
         "without_limit": NO_LIMIT,
     }
+
+
+def hall_from(document: Mapping[str, Any]) -> Hall:
+    """The curve that such a document was made from."""
+    points = (HallPoint(**{**point, "outcome": Outcome(point["outcome"])}) for point in document["points"])
+    return Hall(tuple(points), tuple(HallPairs(**pairs) for pairs in document["pairs"]))
 
 
 def _point(point: HallPoint) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
-from fabric.report.hall import hall_document, hall_lines, hall_rows
+from fabric.report.hall import hall_document, hall_from, hall_lines, hall_rows
 from tests.builders import on_mock
 from tests.conftest import dgx_platform
 from tests.places import INVENTORY
@@ -164,3 +164,11 @@ def test_a_pair_that_was_not_measured_leaves_no_bisection() -> None:
     (point,) = found.points
     assert isinstance(point, HallPoint)
     assert (point.gbps, point.outcome, point.reason) == (None, Outcome.ERROR, "1 of 4 pairs were not measured")
+
+
+def test_the_certificate_shows_the_same_table(run: JudgedRun) -> None:
+    """Its rows are made of the document alone."""
+    assert run.verdict.hall is not None
+    document = hall_document(run.verdict.hall)
+    assert document is not None
+    assert hall_from(document) == run.verdict.hall
