@@ -45,8 +45,8 @@ Place = tuple[str | int, ...]
 
 FIELDS = (
     "backend", "began", "changes", "complete", "components", "coverage", "decision", "digest", "duration_s", "format",
-    "hosts", "identity", "kind", "limits", "manifest", "reasons", "result", "run", "simulated", "suspects", "tested",
-    "versions",
+    "hall", "hosts", "identity", "kind", "limits", "manifest", "reasons", "result", "run", "simulated", "suspects",
+    "tested", "versions",
 )  # fmt: skip
 """Every field of a certificate."""
 

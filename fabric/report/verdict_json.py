@@ -75,7 +75,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "expectations": [{**asdict(found), "outcome": found.outcome.value} for found in verdict.expectations],
         "changes": _changes(verdict.changes, verdict.effects),
         "training": training_document(verdict.training),
-        "hall": hall_document(verdict.hall),
+        **({} if verdict.hall is None else {"hall": hall_document(verdict.hall)}),
         "not_passed": [
             {
                 "probe_id": probe.probe_id,
@@ -180,7 +180,7 @@ def verdict_schema() -> Schema:
                 "expectations": _many(_expectation()),
                 "changes": _many(_change()),
                 "training": {"oneOf": [{"type": "null"}, _training()], "description": "null: no GPUs; since minor 1"},
-                "hall": {"oneOf": [{"type": "null"}, _hall()], "description": "null: no scaling curve; since minor 3"},
+                "hall": {**_hall(), "description": "where a scaling curve was asked for; since minor 3"},
                 "not_passed": _many(_not_passed()),
             },
             optional=("minor", "training", "history_bytes", "hall"),  # what an older version wrote fits, too

@@ -43,7 +43,7 @@ BAD = [
         "one thing twice",
         "- rnic_to_rnic",
         "- group_all_reduce: {hosts: 4, gpus: 16}",
-        ["9: 'hosts' and 'gpus' say the same thing: leave out one"],
+        ["9: 'hosts', 'gpus' and 'scaling' say the same thing: leave out all but one"],
     ),
     (
         "an order that is lost",

@@ -33,7 +33,7 @@ def shipped(*allow: str) -> tuple[Scenario, Inventory]:
 def test_without_allow_drills_and_what_is_expected_of_them_are_left_out_and_that_is_said() -> None:
     scenario, _ = shipped()
     kept, lines = without_drills(scenario)
-    assert {phase.name for phase in kept.phases} == {"self-check", "burn", "soak"}
+    assert {phase.name for phase in kept.phases} == {"self-check", "burn", "soak", "hall", "bisection"}
     assert not any(phase.changes for phase in kept.phases)
     assert (len(scenario.expect), kept.expect) == (2, ())
     (line,) = lines
