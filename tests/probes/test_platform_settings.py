@@ -71,6 +71,7 @@ def test_all_to_all_gets_its_environment() -> None:
     """The site's variables, the GID, and the probe's own GPUs."""
     env = dict(commands(AllToAllSpec(), rack(SITE))[0].env)
     assert env == {
+        "NCCL_DEBUG": "WARN",
         "NCCL_SOCKET_IFNAME": "eth0",
         "NCCL_IB_TC": "106",
         "NCCL_IB_GID_INDEX": "3",
@@ -83,7 +84,8 @@ def test_mpirun_gets_options_first_and_variables_by_x() -> None:
     argv = commands(TorAllReduceSpec(), rack(SITE))[0].argv
     assert argv[:6] == (PATHS["mpirun"], *SITE.mpirun_options, "-np")
     exported = [argv[position + 1] for position, word in enumerate(argv) if word == "-x"]
-    assert exported[:4] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
+    assert exported[0] == "NCCL_DEBUG=WARN"
+    assert exported[1:5] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
     assert argv[argv.index("-b") - 1] == PATHS["all_reduce_perf"]
 
 
@@ -93,6 +95,12 @@ def test_srun_gets_variables_by_env() -> None:
     assert argv[0] == PATHS["srun"]
     assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_GID_INDEX=3"} <= set(argv[argv.index("env") :])
     assert "--allow-run-as-root" not in argv
+
+
+def test_what_the_site_says_of_warnings_counts() -> None:
+    """NCCL warns unless the inventory asks for something else."""
+    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_DEBUG", "INFO"),))))[0].argv
+    assert [word for word in argv if word.startswith("NCCL_DEBUG")] == ["NCCL_DEBUG=INFO"]
 
 
 def test_the_probe_wins_over_the_site() -> None:

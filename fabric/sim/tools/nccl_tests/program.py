@@ -183,6 +183,7 @@ class CollectiveJob:
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
         told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
+        told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
         self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -237,7 +238,7 @@ class CollectiveJob:
             )
             for rank, member in enumerate(group)
         )
-        return text.head(self.operation, self.options) + "".join(lines)
+        return text.head(self.operation, self.options) + "".join(lines) + text.version(self.setting.env)
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -256,7 +257,9 @@ class CollectiveJob:
             if site.trouble_of(rnic.device) == "broken":
                 mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
                 peer = next(member.site for member in group if member.site is not site)
-                said = text.completion_error(site.host.name, mine[0], peer=peer.host.address, device=rnic.device)
+                said = text.completion_error(
+                    self.setting.env, site.host.name, mine[0], peer=peer.host.address, device=rnic.device
+                )
                 return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
         return None
 
@@ -290,7 +293,7 @@ class CollectiveJob:
             return None
         (site, rnic, _), peer = used[0], ring.hosts[1]
         address = rack.topology.hosts[peer].address
-        said = text.completion_error(site.host.name, pids[0], peer=address, device=rnic.device)
+        said = text.completion_error(self.setting.env, site.host.name, pids[0], peer=address, device=rnic.device)
         return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
 
     def _plan(
@@ -432,7 +435,9 @@ class RunningCollective(Flow):
         here, pid = site.host.name, self._pid_on(site)
         self.gone = True
         self.rack.timeline.sharing.end(self, at_s)
-        said = text.completion_error(here, pid, peer=peer, device=device) + text.nccl_failure(here, (pid,), NETWORK)
+        said = text.completion_error(self.job.setting.env, here, pid, peer=peer, device=device) + text.nccl_failure(
+            here, (pid,), NETWORK
+        )
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
