@@ -126,6 +126,8 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
         },
     }
     unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
+    if "cpunodebind" in given:  # since 6.29, which goes to the RNIC's own node where nothing keeps it from that
+        unasked = {**unasked, "NUMA node": given["cpunodebind"]}
     return PerftestAsked(told, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 

@@ -1,4 +1,4 @@
-"""What ``ib_write_bw`` is told and what it prints: perftest 6.x on mlx5, GPU lines as a build with CUDA prints them."""
+"""What ``ib_write_bw`` is told and what it prints: perftest 6.29 on mlx5, GPU lines as a build with CUDA prints them."""
 
 from __future__ import annotations
 
@@ -97,15 +97,16 @@ _HEAD = """\
  Dual-port       : OFF\t\tDevice         : %s
  Number of qps   : %d\t\tTransport type : IB
  Connection type : RC\t\tUsing SRQ      : OFF
- PCIe relax order: ON
- ibv_wr* API     : ON
+ PCIe relax order: ON\t\tLock-free      : OFF
+ ibv_wr* API     : ON\t\tUsing Enhanced Reorder      : OFF
 %s CQ Moderation   : 1
+ CQE Poll Batch  : Dynamic
  Mtu             : 4096[B]
  Link type       : %s
 %s Max inline data : 0[B]
  rdma_cm QPs\t : OFF
  Data ex. method : Ethernet
-"""
+%s"""
 COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 
 
@@ -122,11 +123,12 @@ def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
     return PORT_DOWN % options.ib_port if trouble == "broken" else ""
 
 
-def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
-    """From the first rule to the one before the addresses."""
+def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
+    """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""
     link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
-    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid)}{RULE}"
+    node = "" if numa is None else f" NUMA node       : {numa}\n"
+    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid, node)}{RULE}"
 
 
 def address_end(site: Site, device: str) -> tuple[str, str]:
