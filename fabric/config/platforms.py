@@ -94,6 +94,23 @@ def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> 
             problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe sets hosts and ranks")
 
 
+_PERFTEST_OURS = re.compile(
+    r"--(?:ib-dev|ib-port|port|size|duration|iters|qp|gid-index|tclass|tos|use_cuda|report_gbits|bidirectional|all"
+    r"|version|help|run_infinitely|out_json|output|connection|dualport)(?:=|$)|-[dipsDnqxTbahVocO]"
+)
+"""What probes say themselves, and what would make another test of it."""
+
+
+def perftest_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
+    """Note what the probes set themselves, and words that no option takes."""
+    if words and not words[0].startswith("-"):
+        problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which perftest would connect to")
+    for position, word in enumerate(words):
+        if _PERFTEST_OURS.match(word):
+            ours = "write traffic_class" if re.match("--t|-T", word) else "the probe sets it"
+            problems.add((*path, position), f"{quoted(word)} cannot be set here: {ours}")
+
+
 class PcieSwitchEntry(Entry):
     """One PCIe switch of a host, or several alike."""
 
@@ -139,10 +156,16 @@ class PlatformEntry(Entry):
     gid_index: Annotated[int, Whole(0, 255)] | None = Field(
         None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
     )
+    traffic_class: Annotated[int, Whole(0, 255)] | None = Field(
+        None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
+    )
     tools: ToolsEntry = Field(ToolsEntry(), description="Programs that are not on the path, as absolute paths.")
     env: Env = Field({}, max_length=64, description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
     mpirun_options: OptionWords = Field(
         (), max_length=64, description="Words put right after mpirun, such as --allow-run-as-root."
+    )
+    perftest_options: OptionWords = Field(
+        (), max_length=64, description="Words that every test of perftest is given, such as -R."
     )
 
 
@@ -159,6 +182,10 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
     _names_differ(switches, rnics, (*path, "pcie_switches"), problems)
     env_problems(entry.env, (*path, "env"), problems)
     option_problems(entry.mpirun_options, (*path, "mpirun_options"), problems)
+    perftest_problems(entry.perftest_options, (*path, "perftest_options"), problems)
+    if entry.traffic_class is not None and entry.link_layer != "ethernet":
+        text = "'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"
+        problems.add((*path, "traffic_class"), text)
     return Platform(
         name=name,
         gpus=gpus,
@@ -171,7 +198,17 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         tools=entry.tools.given(),
         env=tuple(entry.env.items()),
         mpirun_options=entry.mpirun_options,
+        traffic_class=_traffic_class(entry),
+        perftest_options=entry.perftest_options,
     )
+
+
+def _traffic_class(entry: PlatformEntry) -> int | None:
+    """What bandwidth is measured in: the queue of collectives, unless another is asked for."""
+    nccl = entry.env.get("NCCL_IB_TC", "")
+    if entry.traffic_class is None and entry.link_layer == "ethernet" and re.fullmatch("[0-9]{1,3}", nccl, re.ASCII):
+        return int(nccl) if int(nccl) < 256 else None
+    return entry.traffic_class
 
 
 def _pcie_switches(entries: Iterable[PcieSwitchEntry], path: KeyPath, problems: Problems) -> tuple[PcieSwitch, ...]:

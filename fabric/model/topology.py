@@ -50,8 +50,9 @@ class Platform:
     """
     A host layout, described once and shared by every host of that make.
 
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
-    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``.
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
+    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
+    given, *mpirun_options* what follows ``mpirun``, *perftest_options* what every test of perftest is given.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Platform:
     tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
     env: tuple[tuple[str, str], ...] = ()
     mpirun_options: tuple[str, ...] = ()
+    traffic_class: int | None = None  # none: what is set on the host
+    perftest_options: tuple[str, ...] = ()
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -47,7 +47,14 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
 def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
-    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
+    return (
+        len(platform.gpus),
+        rnics,
+        platform.gid_index,
+        platform.traffic_class,
+        platform.env,
+        platform.program("all_reduce_perf"),
+    )
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:

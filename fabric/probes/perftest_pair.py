@@ -73,6 +73,8 @@ class PerftestSpec(ProbeSpec):
             cuda_gpu=gpu,
             numa_node=numa,
             gid_index=platform.gid_index,
+            traffic_class=platform.traffic_class,
+            options=platform.perftest_options,
             program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
         )

@@ -73,6 +73,8 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         "tools": dict(platform.tools),
         "env": dict(platform.env),
         "mpirun_options": list(platform.mpirun_options),
+        "traffic_class": platform.traffic_class,
+        "perftest_options": list(platform.perftest_options),
     }
 
 

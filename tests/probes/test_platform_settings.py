@@ -12,6 +12,7 @@ from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -65,6 +66,19 @@ def test_perftest_gets_the_gid_on_both_sides(spec: ProbeSpec) -> None:
     assert all("--gid-index=3" in command.argv for command in commands(spec, rack(SITE)))
     words = {word for command in commands(spec, rack(dgx_platform())) for word in command.argv}
     assert not any("gid" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [((), ["--tclass=106"]), (("-R", "--retry_count=5"), ["--tos=106", "-R", "--retry_count=5"])]
+)
+@pytest.mark.parametrize("spec", [*SPECS[:2], LatencySpec()], ids=["loopback", "rnic_to_rnic", "latency"])
+def test_perftest_is_in_the_class_of_collectives(spec: ProbeSpec, options: tuple[str, ...], words: list[str]) -> None:
+    """On both sides, by the address of each queue pair or, where rdma_cm makes them, by the type of service."""
+    platform = replace(SITE, traffic_class=106, perftest_options=options)
+    for command in commands(spec, rack(platform)):
+        assert [one for one in command.argv if one.startswith(("--t", "-R", "--retry"))] == words
+    exported = commands(TorAllReduceSpec(), rack(replace(platform, env=())))[0].argv
+    assert "NCCL_IB_TC=106" in exported
 
 
 def test_all_to_all_gets_its_environment() -> None:

@@ -6,6 +6,8 @@ from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_o
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
+from fabric.sim.tools.roce import NAME as ROCE_NAME
+from fabric.sim.tools.roce import roce_settings
 
 CONF_NAME = "fabric-conf"
 """The name ($0) under which a shell text that edits a configuration file is started."""
@@ -15,10 +17,12 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
 
 
 def shell_tool(asked: ToolCall) -> Said:
-    """``sh -c TEXT NAME VERB ...`` of fabric-conf or fabric-nvue; a text under another name is not known here."""
+    """``sh -c TEXT NAME WORDS`` of fabric-conf, fabric-nvue or fabric-roce; others are not known here."""
     words = asked.words
     if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
         return nvue_shell(asked, words[3:])
+    if len(words) > 2 and words[0] == "-c" and words[2] == ROCE_NAME:
+        return roce_settings(asked, words[3:])
     if len(words) < 3 or words[0] != "-c" or words[2] != CONF_NAME:
         return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
     return fabric_conf(asked, words[3:])

@@ -169,9 +169,16 @@ class Transfer(Flow):
         return text.row(self.client.options, self.average_gbps() * noise)
 
     def finish(self, at_s: float) -> None:
-        """The last byte is there: both sides print the same row and end."""
+        """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
         self.gone = True
         client, server, timeline = self.client, self.server, self.rack.timeline
+        platform, leaves = client.process.site.layout.platform, client.side.device != server.side.device
+        leaves = leaves or client.process.site is not server.process.site
+        share = self.average_gbps() / self.ceiling_gbps
+        if leaves and self.rack.drops(platform, client.options.traffic_class, share):
+            self._fail(client, at_s, text.RETRY_EXCEEDED)
+            self._fail(server, at_s, text.PEER_GONE)
+            return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
         queue_pairs = client.options.queue_pairs
