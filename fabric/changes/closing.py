@@ -28,8 +28,8 @@ POLL_S = 0.5
 
 _NOT_FOUND = 127
 _PAOS_PHYSICAL = {2: "Polling", 3: "Disabled", 5: "LinkUp", 6: "LinkErrorRecovery"}
-_NOT_CLOSED = '"Physical state" *: *"[A-CE-Z]'
-"""mlxlink's JSON of a port that is neither Disabled nor Down; its words between those and LinkUp differ by version."""
+_NOT_CLOSED = '"State" *: *"[A-CE-Z]'
+"""mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
