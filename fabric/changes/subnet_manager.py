@@ -14,7 +14,7 @@ from shlex import join, quote
 from typing import Annotated, ClassVar
 
 from fabric.changes.kind import FABRIC, Alters, Context, Kind
-from fabric.changes.ports import Text, fabric_ports, look, program
+from fabric.changes.ports import Text, fabric_ports, in_band, look, program
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
@@ -191,7 +191,9 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    return (yield from look(context, host, infiniband.subnet_manager(tool=program(context, host, "sminfo"))))
+    words = () if context.settings.via is None else in_band(context)
+    argv = infiniband.subnet_manager(through=words, tool=program(context, host, "sminfo"))
+    return (yield from look(context, host, argv))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:

@@ -45,7 +45,9 @@ _PROGRAMS = {
     "srun": _Program("Slurm", version=re.compile(r"^slurm\S* (\S+)", re.MULTILINE), named=True),
     "mlxreg": _Program("NVIDIA MFT (or mstflint's mstreg under this name)", version=_MFT),
     "mlxlink": _Program("NVIDIA MFT (or mstflint's mstlink under this name)", version=_MFT),
-    **dict.fromkeys(("ibportstate", "iblinkinfo", "perfquery", "sminfo"), _Program("infiniband-diags", "-V")),
+    **dict.fromkeys(
+        ("ibportstate", "iblinkinfo", "perfquery", "sminfo", "smpquery"), _Program("infiniband-diags", "-V")
+    ),
     **dict.fromkeys(("flock", "setsid"), _Program("util-linux")),
     "timeout": _Program("coreutils"),
     "ip": _Program("iproute2", "-V"),

@@ -13,6 +13,18 @@ from fabric.model.fields.quantities import Duration, Span
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.model.topology import Topology
 
+SITE = {
+    "root": "the account is root, as which Open MPI does not start without --allow-run-as-root",
+    "no_cuda": "perftest is a distribution's, built without CUDA",
+    "dmabuf": "the open GPU driver and no nvidia_peermem: GPU memory is registered by DMA-BUF only",
+    "no_persistence": "the GPUs' persistence mode is off",
+    "gres": "Slurm shows a job step the GPUs that it asked for, and no others",
+    "storage": "a storage adapter on a fabric of its own is the first that management packets go through",
+    "m_key": "ports answer management packets with the M_Key 0xfab only",
+    "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
+    "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
+}
+"""What of a real site the simulated one may have; without them it is the kindest there is."""
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
@@ -181,6 +193,10 @@ class MockSettings:
         Flag(),
         Field(description="Whether UFM isolates ports with many bit errors; they stay so until it is told."),
     ] = False
+    site: Annotated[
+        tuple[Annotated[str, Choice(tuple(SITE))], ...],
+        Field(max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."),
+    ] = ()
     timed_faults: Annotated[
         tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...],
         Field(max_length=1000, description="What goes wrong for a while."),

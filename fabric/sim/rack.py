@@ -106,8 +106,8 @@ class Rack:
     """
     Hosts, ports, the network above the leaves and who governs it, on one time line.
 
-    Nothing below the tools sees it whole: each part is given what it needs. *guards*: by host and directory, then by
-    id; *boots*: how often a host has started anew.
+    Nothing below the tools sees it whole: each part is given what it needs. *site*: which of ``SITE`` it has. *guards*:
+    by host and directory, then by id; *boots*: how often a host has started anew.
     """
 
     topology: Topology
@@ -122,6 +122,7 @@ class Rack:
     passing: Passing
     noise: Noise
     lossless_class: int | None = None
+    site: frozenset[str] = frozenset()
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
 
@@ -164,4 +165,5 @@ def rack(
         passing=Passing(hosts, ports, timeline, whims, given=faults),
         noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
         lossless_class=mock.lossless_class,
+        site=frozenset(mock.site),
     )

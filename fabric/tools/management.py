@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fabric.errors import UnreadableOutput
+from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import need_success
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,11 +46,21 @@ def conf_equals(key: str, value: str) -> str:
 
 
 PATH = "/ufmRest/app/unhealthy_ports"
+_UNTRUSTED = 60  # CURLE_PEER_FAILED_VERIFICATION; UFM ships a certificate that nobody else has signed
 LIMIT_S = 10
 """How long one request may take (seconds; choice)."""
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?")
 _PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Ufm:
+    """Where UFM is, and whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``)."""
+
+    url: str
+    ca: str | None = None
+    insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +75,24 @@ class UnhealthyPort:
     state: str
 
 
-def list_unhealthy(url: str) -> tuple[str, ...]:
+def list_unhealthy(ufm: Ufm) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
-    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+    return (*_curl(ufm), _address(ufm.url))
 
 
-def put_healthy(url: str, ports: tuple[str, ...]) -> tuple[str, ...]:
+def _curl(ufm: Ufm) -> tuple[str, ...]:
+    trust = ("-k",) if ufm.insecure else ("--cacert", ufm.ca) if ufm.ca is not None else ()
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *trust)
+
+
+def put_healthy(ufm: Ufm, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
     for port in ports:
         if not _PORT.fullmatch(port):
             raise ValueError(f"port is {port!r}, not <guid>_<number>")
     body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
     head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
-    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+    return (*_curl(ufm), *head, _address(ufm.url))
 
 
 def port_name(guid: int, number: int) -> str:
@@ -91,6 +106,8 @@ def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple
 
     Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
     """
+    if exit_status == _UNTRUSTED:
+        raise ToolError("curl does not trust the certificate of UFM (exit 60): name its CA (ufm_ca under changes:)")
     need_success("curl", stdout, stderr, exit_status)
     try:
         document = json.loads(stdout)

@@ -74,7 +74,7 @@ changes:
 
 def missing() -> str | None:
     """Why there can be no such fabric here, None when there can."""
-    for name in ("ibsim", "opensm", "ibportstate", "iblinkinfo", "perfquery"):
+    for name in ("ibsim", "opensm", "ibportstate", "iblinkinfo", "perfquery", "smpquery"):
         if shutil.which(name, path="/usr/sbin:/usr/bin") is None:
             return f"there is no {name} (ibsim-utils, opensm, infiniband-diags)"
     return None if _LIBRARY.exists() else "there is no libumad2sim (ibsim-utils)"
@@ -92,7 +92,7 @@ class IbSim:
 
     def __enter__(self) -> IbSim:
         self._tools.mkdir()
-        for name in ("cat", "ibportstate", "iblinkinfo", "perfquery", "numactl", "ib_write_bw"):
+        for name in ("cat", "ibportstate", "iblinkinfo", "perfquery", "smpquery", "numactl", "ib_write_bw"):
             (self._tools / name).symlink_to(_HERE / "ibsim_stub.sh")
         (self.folder / "net").write_text(_NET)
         self._write_inventory()

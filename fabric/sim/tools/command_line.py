@@ -11,7 +11,7 @@ from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, 
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, small_program
-from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibroute, perfquery, sminfo
+from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
@@ -29,6 +29,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
     dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
     | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibroute=ibroute)
     | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
+    | dict(smpquery=smpquery)
     | {"nvidia-smi": nvidia_smi}
 )
 """By the name they are called."""

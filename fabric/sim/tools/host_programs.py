@@ -32,6 +32,7 @@ _SAYS: Mapping[tuple[str, ...], str] = {
     ("iblinkinfo", "-V"): f"iblinkinfo {_BUILD}",
     ("perfquery", "-V"): f"perfquery {_BUILD}",
     ("sminfo", "-V"): f"sminfo {_BUILD}",
+    ("smpquery", "-V"): f"smpquery {_BUILD}",
 }
 _USAGE = (
     "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"

@@ -126,6 +126,8 @@ _CURL = options("""
     fail     -f --fail
     flag     -n --netrc -s --silent -S --show-error
     plain=   -H --header -m --max-time
+    trust    -k --insecure
+    trust=   --cacert
 """)
 
 
@@ -143,6 +145,8 @@ def curl(asked: ToolCall) -> Said:
         port = port or ("443" if rest[-1].startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
         return Said(stderr=reason, status=7)
+    if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a certificate that only itself has signed
+        return Said(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
     code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
     if code >= 400 and "fail" in fields:
         return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
