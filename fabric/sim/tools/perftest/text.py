@@ -19,6 +19,7 @@ _OPTIONS = options("""
     qps=       -q --qp
     cuda=      --use_cuda
     version    -V --version
+    dmabuf     --use_cuda_dmabuf
     both_ways  -b --bidirectional
     ib_port=   -i --ib-port
     flag       -F --CPU-freq --report_gbits
@@ -41,6 +42,7 @@ class WriteBwOptions:
     cuda: int | None
     ib_port: int
     version: bool
+    dmabuf: bool = False
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
@@ -62,6 +64,7 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         cuda=number(fields["cuda"], most=1023) if "cuda" in fields else None,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,
+        dmabuf="dmabuf" in fields,
     )
 
 
@@ -86,6 +89,7 @@ RETRY_EXCEEDED = (
 )
 NO_GPU = "No such device ID (%d) exists in system\n"
 NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
+NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
 REFUSED = (
     "ib_write_bw: %s\n Invalid Command or flag.\n Please check command line and run again.\n\n"
     "Usage:\n  ib_write_bw            start a server and wait for connection\n"
