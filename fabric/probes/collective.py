@@ -102,7 +102,7 @@ def collective(probe: Probe, op: str) -> Collective:
 def argv(probe: Probe, platform: Platform, *, op: str) -> tuple[str, ...]:
     """The nccl-tests command line for this probe's sizes."""
     name, *options = collective(probe, op).argv()
-    return (program(platform.program(name)), *options)
+    return (*platform.wrapper, program(platform.program(name)), *options, *platform.nccl_tests_options)
 
 
 def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:

@@ -74,7 +74,7 @@ class LatencySpec(PairSpec):
     ) -> Command:
         """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
         port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
-        argv = write_lat(
+        called = write_lat(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -89,6 +89,7 @@ class LatencySpec(PairSpec):
             numactl_path=platform.program("numactl"),
         )
         deadline_s = GRACE_S + iterations * _SLOW_MESSAGE_S
+        argv = (*platform.wrapper, *called)
         return Command(host, argv, deadline_s, ready_port=port if peer is None else None)
 
     @classmethod

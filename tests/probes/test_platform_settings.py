@@ -11,7 +11,7 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
-from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
@@ -32,6 +32,8 @@ SITE = replace(
     tools=tuple(PATHS.items()),
     env=(("NCCL_SOCKET_IFNAME", "eth0"), ("NCCL_IB_TC", "106")),
     mpirun_options=("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
+    srun_options=("--gres=gpu:8", "--mpi=pmi2"),
+    nccl_tests_options=("-R", "1"),
 )
 
 
@@ -109,6 +111,42 @@ def test_srun_gets_variables_by_env() -> None:
     assert argv[0] == PATHS["srun"]
     assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_GID_INDEX=3"} <= set(argv[argv.index("env") :])
     assert "--allow-run-as-root" not in argv
+    assert argv.index("--gres=gpu:8") + 1 == argv.index("--mpi=pmi2") > argv.index("--mpi=pmix")
+    assert argv[-2:] == ("-R", "1")
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["loopback", "rnic_to_rnic", "all_to_all", "mpirun", "srun"])
+def test_what_measures_is_started_by_the_wrapper(spec: ProbeSpec) -> None:
+    """And a launcher starts the wrapper, once a rank."""
+    wrapper = ("apptainer", "exec", "--nv", "/opt/nccl.sif")
+    plain = [command.argv for command in commands(spec, rack(SITE))]
+    for wrapped, argv in zip(commands(spec, rack(replace(SITE, wrapper=wrapper))), plain, strict=True):
+        place = wrapped.argv.index("apptainer")
+        assert wrapped.argv == (*argv[:place], *wrapper, *argv[place:])
+
+
+@pytest.mark.parametrize(("use", "options"), [("auto", 0), ("peermem", 0), ("dmabuf", 1)])
+def test_gpu_memory_is_registered_as_the_platform_says(use: str, options: int) -> None:
+    """perftest takes the one option after the other only."""
+    on_gpu = [c.argv for c in commands(LoopbackSpec(), rack(replace(SITE, use_cuda=use), 1)) if "use_cuda=" in str(c)]
+    assert len(on_gpu) == 2 * 64
+    for argv in on_gpu:
+        place = next(number for number, word in enumerate(argv) if word.startswith("--use_cuda="))
+        assert argv[place + 1 :].count("--use_cuda_dmabuf") == argv.count("--use_cuda_dmabuf") == options
+
+
+def test_without_cuda_memory_nodes_are_measured_and_it_is_said() -> None:
+    """16 of 80 paths of a host are left; nothing asks for a build with CUDA."""
+    platform = replace(SITE, use_cuda="no")
+    topology, phase = rack(platform, 1), Phase("p", (LoopbackSpec(),))
+    found = commands(LoopbackSpec(), topology)
+    assert len(found) == 2 * 16
+    assert not any("cuda" in word for command in found for word in command.argv)
+    assert (uses := LoopbackSpec().uses(platform)) is not None
+    assert (uses.cuda, uses.gpudirect) == (False, False)
+    (note,) = in_host_memory(phase, topology, tuple(topology.hosts))
+    assert note.startswith("loopback on gpu001: host memory only")
+    assert in_host_memory(phase, rack(SITE), ("gpu001",)) == []
 
 
 def test_what_the_site_says_of_warnings_counts() -> None:

@@ -82,6 +82,14 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
 def _launched(launch: launchers.Launch, setting: Surroundings) -> Program:
     if not launch.words:
         raise BadOption("no executable was specified")
+    inner = _started(launch, setting)
+    if launch.as_root and launch.shows_gpus:
+        return inner
+    blind = replace(launch, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"})
+    return launchers.AtSite(launch, inner, inner if launch.shows_gpus else _started(blind, setting))
+
+
+def _started(launch: launchers.Launch, setting: Surroundings) -> Program:
     names = launchers.placed(launch) if launch.hosts else ()
     if names is None:
         return launchers.refused(launch, setting)
@@ -120,7 +128,17 @@ def _sudo(words: list[str], setting: Surroundings) -> Program:
     return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
 
 
-_PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl}
+def _container(words: list[str], setting: Surroundings) -> Program:
+    """``apptainer exec [OPTION]... IMAGE PROGRAM``: the same programs, whatever the image."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        del rest[0]
+    if words[:1] != ["exec"] or len(rest) < 2:
+        raise BadOption("simulated rack: only `exec [OPTION]... IMAGE PROGRAM` is simulated")
+    return job_of(rest[1:], setting)
+
+
+_PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
 
 
 def _refused(name: str, reason: str, setting: Surroundings) -> Program:

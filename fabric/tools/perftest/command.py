@@ -39,19 +39,25 @@ def write_bw(
     duration_s: int,
     queue_pairs: int,
     cuda_gpu: int | None,
+    dmabuf: bool = False,
     program_path: str = "ib_write_bw",
     **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node.
+    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node; *dmabuf*: GPU
+    memory is registered by DMA-BUF, not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
-    gpu = () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+    gpu: tuple[str, ...] = (
+        () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+    )
+    if gpu and dmabuf:
+        gpu = (*gpu, "--use_cuda_dmabuf")
     return _argv(program_path, size_bytes, measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
 
 

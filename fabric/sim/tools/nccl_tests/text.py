@@ -14,6 +14,8 @@ _TABLE = options("""
     factor=   -f --stepfactor
     iters=    -n --iters
     warmup=   -w --warmup_iters
+    plain=    -R --local_register -z --blocking -y --stream_null -a --average -C --report_cputime -T --timeout
+    plain=    -N --run_cycles -u --cta_policy -D --device_implementation
 """)
 
 _TYPE_BYTES = 4

@@ -281,6 +281,10 @@ class WriteBw:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
+        if self.options.cuda is not None and "no_cuda" in rack.site:  # options are read one by one
+            stderr = text.REFUSED % "unrecognized option '--use_cuda'"
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+            return
         if self.options.version:
             # It ends with 1 all the same (recorded of 6.06, and of 6.29).
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
@@ -288,6 +292,8 @@ class WriteBw:
         site = process.site
         side = self.side(site)
         refusal = side.refusal or text.port_refusal(site, side.device, self.options)
+        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+            refusal = text.NO_MR
         if refusal:
             stdout = text.lead(self.options)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)

@@ -19,12 +19,13 @@ _OPTIONS = options("""
     qps=       -q --qp
     cuda=      --use_cuda
     version    -V --version
+    dmabuf     --use_cuda_dmabuf
     both_ways  -b --bidirectional
     ib_port=   -i --ib-port
     tclass=    --tclass
     tos=       -T --tos
     rdma_cm    -R --rdma_cm
-    flag       -F --CPU-freq --report_gbits --disable_numa --use_cuda_dmabuf -N --noPeak
+    flag       -F --CPU-freq --report_gbits --disable_numa -N --noPeak
     plain=     -x --gid-index -u --qp-timeout -t --tx-depth -m --mtu -S --sl --numa_node --retry_count
 """)
 
@@ -46,6 +47,7 @@ class WriteBwOptions:
     version: bool
     traffic_class: int = 0
     rdma_cm: bool = False
+    dmabuf: bool = False
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
@@ -71,6 +73,7 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         version="version" in fields,
         traffic_class=asked("tos" if "rdma_cm" in fields else "tclass", 0, 0, 255),
         rdma_cm="rdma_cm" in fields,
+        dmabuf="dmabuf" in fields,
     )
 
 
@@ -95,6 +98,7 @@ RETRY_EXCEEDED = (
 )
 NO_GPU = "No such device ID (%d) exists in system\n"
 NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
+NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
 REFUSED = (
     "ib_write_bw: %s\n Invalid Command or flag.\n Please check command line and run again.\n\n"
     "Usage:\n  ib_write_bw            start a server and wait for connection\n"
