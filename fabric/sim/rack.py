@@ -150,6 +150,8 @@ def rack(
         shield=mock.shield,
         timeline=timeline,
         program=above.program,
+        reroute_s=mock.sm_reroute_s,
+        public="public_opensm" in mock.site,
     )
     above.sweeps = lambda: managers.sweeps
     return Rack(
