@@ -87,7 +87,7 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 
 
 def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
-    """The hosts that carry out changes of a scenario, and what they need for it."""
+    """The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it."""
     made: dict[str, Alters] = {}
     for host, more in _needs(scenario, inventory):
         if host is not None:
@@ -102,6 +102,8 @@ def needs_via(scenario: Scenario, inventory: Inventory) -> bool:
 
 def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
     context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
+    if scenario.sample is not None and scenario.sample.optics:
+        yield from ((host, Alters(("mlxlink",))) for host in scenario.hosts)
     for phase in scenario.phases:
         for spec in phase.changes:
             if isinstance(spec, Kind):

@@ -45,13 +45,20 @@ class PcieSwitch:
     numa: int
 
 
+USE_CUDA = ("auto", "dmabuf", "peermem", "no")
+"""How ib_write_bw reaches GPU memory: by DMA-BUF, by nvidia_peermem (as does auto), or not at all."""
+
+
 @dataclass(frozen=True)
 class Platform:
     """
     A host layout, described once and shared by every host of that make.
 
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
-    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``.
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
+    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
+    given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
+    *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
+    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA.
     """
 
     name: str
@@ -65,6 +72,17 @@ class Platform:
     tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
     env: tuple[tuple[str, str], ...] = ()
     mpirun_options: tuple[str, ...] = ()
+    traffic_class: int | None = None  # none: what is set on the host
+    perftest_options: tuple[str, ...] = ()
+    srun_options: tuple[str, ...] = ()
+    nccl_tests_options: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()
+    use_cuda: str = "auto"
+
+    @cached_property
+    def reached(self) -> tuple[Endpoint, ...]:
+        """The endpoints that perftest can put its buffers on."""
+        return self.endpoints[: self.numa_nodes] if self.use_cuda == "no" else self.endpoints
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:

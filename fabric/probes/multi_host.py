@@ -47,7 +47,8 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
 def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
-    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
+    called = (platform.program("all_reduce_perf"), platform.wrapper, platform.nccl_tests_options)
+    return len(platform.gpus), rnics, platform.gid_index, platform.traffic_class, platform.env, called
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
@@ -140,10 +141,11 @@ class AllReduceSpec(CollectiveSpec):
         )
         words = argv(probe, platform, op="all_reduce")
         if probe.params["launcher"] == "srun":
-            launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+            options, start = platform.srun_options, launch.srun
         else:
-            mpirun, options = platform.program("mpirun"), platform.mpirun_options
-            launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+            options, start = platform.mpirun_options, launch.mpirun
+        launcher = platform.program(str(probe.params["launcher"]))
+        launched = start(words, hosts=hosts, env=env, launcher_path=launcher, options=options)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
         client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)

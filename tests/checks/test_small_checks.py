@@ -43,6 +43,17 @@ def test_the_way_to_gpu_memory(text: str, cuda: bool, fine: bool) -> None:
     assert severities(findings) == ([] if fine else [Severity.PROBLEM])
 
 
+@pytest.mark.parametrize(("text", "fine"), [(MODULES + OPEN, True), (MODULES + PEERMEM, False)])
+def test_dma_buf_needs_the_open_driver(text: str, fine: bool) -> None:
+    """Where the platform says so; and where it does not, the advice names the key."""
+    host = replace(HOST, platform=replace(HOST.platform, use_cuda="dmabuf"))
+    assert severities(found(GPUDIRECT, answer(MODULES_ASKED, text), EVERYTHING, host)) == (
+        [] if fine else [Severity.PROBLEM]
+    )
+    advice = [one.advice for one in found(GPUDIRECT, answer(MODULES_ASKED, text))]
+    assert all("write use_cuda: dmabuf" in text for text in advice) is fine or not advice
+
+
 @pytest.mark.parametrize(
     ("limit", "capabilities", "fine"),
     [("unlimited", 0, True), ("65536", 0, False), ("65536", 1 << 14, True), (str(1 << 27), 0, True)],
