@@ -45,8 +45,9 @@ class PcieSwitch:
     numa: int
 
 
+GPU_MAKERS = ("nvidia", "amd")
 USE_CUDA = ("auto", "dmabuf", "peermem", "no")
-"""How ib_write_bw reaches GPU memory: by DMA-BUF, by nvidia_peermem (as does auto), or not at all."""
+"""How ib_write_bw reaches GPU memory: by DMA-BUF, by the driver's peer memory (as does auto), or not at all."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Platform:
     How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
     on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``, *srun_options* what
     follows srun's own options, *nccl_tests_options* those of nccl-tests. *wrapper* is put before every program that
-    measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA.
+    measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA; *gpu_maker* one of GPU_MAKERS.
     """
 
     name: str
@@ -75,6 +76,12 @@ class Platform:
     nccl_tests_options: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
     use_cuda: str = "auto"
+    gpu_maker: str = "nvidia"
+
+    @property
+    def amd(self) -> bool:
+        """Its GPUs are AMD's: perftest is built with ROCm, collectives are RCCL's, rocm-smi lists the GPUs."""
+        return self.gpu_maker == "amd"
 
     @cached_property
     def reached(self) -> tuple[Endpoint, ...]:

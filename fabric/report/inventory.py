@@ -75,6 +75,7 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         "env": dict(platform.env),
         **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
         "use_cuda": platform.use_cuda,
+        "gpu_maker": platform.gpu_maker,
     }
 
 

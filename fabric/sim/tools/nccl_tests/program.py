@@ -43,6 +43,17 @@ class Member:
     ordinal: int
 
 
+def _rccl(site: Site) -> bool:
+    """Whether AMD's programs run there."""
+    return site.layout.platform.amd
+
+
+def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
+    """HIP reads a variable of its own."""
+    hip = env.get("HIP_VISIBLE_DEVICES") if _rccl(site) else None
+    return env if hip is None else {**env, "CUDA_VISIBLE_DEVICES": hip}
+
+
 class TooFewGpus(Exception):
     """A process asked for more GPUs than its host shows it."""
 
@@ -182,7 +193,7 @@ class CollectiveJob:
         self.options = options
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
-        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
+        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
         self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -192,10 +203,10 @@ class CollectiveJob:
         bits = rack.hosts.chance(process.site, self.hash)
         ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
-            group = members(sites, self.setting.env, per_process=self.options.gpus)
+            group = members(sites, _seen_by_hip(sites[0], self.setting.env), per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
-            stdout = self.setting.marked(text.head(self.operation, self.options), 0)
+            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=_rccl(sites[0])), 0)
             rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
             return
         used = self._rails(group)
@@ -237,7 +248,9 @@ class CollectiveJob:
             )
             for rank, member in enumerate(group)
         )
-        return text.head(self.operation, self.options) + "".join(lines)
+        site = group[0].site
+        said = text.head(self.operation, self.options, rccl=_rccl(site)) + "".join(lines)
+        return said + (text.RCCL % site.host.name if _rccl(site) else "")
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -481,7 +494,7 @@ class RunningCollective(Flow):
         average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
-        rows = []
+        rows, rccl = [], _rccl(self.process.site)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []
@@ -491,7 +504,8 @@ class RunningCollective(Flow):
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells))
+            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells, rccl=rccl))
         average = total / (2 * len(rows))
-        stdout = self.listing + text.COLUMNS + "".join(rows) + text.footer(job.operation, average)
+        columns = text.RCCL_COLUMNS if rccl else text.COLUMNS
+        stdout = self.listing + columns + "".join(rows) + text.footer(job.operation, average)
         self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))
