@@ -181,6 +181,9 @@ class PlatformEntry(Entry):
     wrapper: OptionWords = Field(
         (), max_length=64, description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
     )
+    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = Field(
+        "host", description="Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."
+    )
     gpu_maker: Annotated[str, Choice(GPU_MAKERS)] = Field(
         "nvidia", description="nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."
     )
@@ -223,6 +226,7 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         wrapper=entry.wrapper,
         use_cuda=entry.use_cuda,
         gpu_maker=entry.gpu_maker,
+        nvlink_domain=entry.nvlink_domain,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -59,6 +59,7 @@ class Platform:
     on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``, *srun_options* what
     follows srun's own options, *nccl_tests_options* those of nccl-tests. *wrapper* is put before every program that
     measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA; *gpu_maker* one of GPU_MAKERS.
+    *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one ``rack`` (GB200 NVL72).
     """
 
     name: str
@@ -77,6 +78,7 @@ class Platform:
     wrapper: tuple[str, ...] = ()
     use_cuda: str = "auto"
     gpu_maker: str = "nvidia"
+    nvlink_domain: str = "host"
 
     @property
     def amd(self) -> bool:
@@ -136,6 +138,16 @@ class Host:
     address: str
     rack: str | None
     leaves: tuple[str, ...]
+
+
+NVLINK = "nvlink"
+"""The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
+
+
+def joined_by_nvlink(hosts: Sequence[Host]) -> bool:
+    """Whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
+    racks = {host.rack for host in hosts if host.platform.nvlink_domain == "rack"}
+    return len(racks) == 1 and None not in racks and all(host.platform.nvlink_domain == "rack" for host in hosts)
 
 
 @dataclass(frozen=True, slots=True)

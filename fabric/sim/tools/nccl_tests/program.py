@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-from fabric.model.topology import Gpu, Platform, Rnic
+from fabric.model.topology import Gpu, Platform, Rnic, joined_by_nvlink
 from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
@@ -227,7 +227,9 @@ class CollectiveJob:
             rack.timeline.at(ready_s, running.start)
 
     def _rails(self, group: tuple[Member, ...]) -> list[tuple[Site, Rnic, Gpu]]:
-        """The RNICs in use; none when all GPUs are in one host."""
+        """The RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off."""
+        if self._over_nvlink(group):
+            return []
         by_site: dict[Site, list[Gpu]] = {}
         for member in group:
             by_site.setdefault(member.site, []).append(member.gpu)
@@ -235,6 +237,10 @@ class CollectiveJob:
             return []
         env = self.setting.env
         return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in rails(site, gpus, env)]
+
+    def _over_nvlink(self, group: tuple[Member, ...]) -> bool:
+        hosts = tuple({member.site: member.site.host for member in group}.values())
+        return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
 
     def _listing(self, group: tuple[Member, ...], pids: tuple[int, ...]) -> str:
         lines = (
@@ -263,7 +269,7 @@ class CollectiveJob:
             if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
                 return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
         sites = {member.site for member in group}
-        if len(sites) > 1 and {site for site, _, _ in used} != sites:
+        if len(sites) > 1 and not self._over_nvlink(group) and {site for site, _, _ in used} != sites:
             return 3, text.nccl_failure(group[0].site.host.name, pids[:1], "unhandled system error")
         for site, rnic, _ in used:
             if site.trouble_of(rnic.device) == "broken":
@@ -310,7 +316,7 @@ class CollectiveJob:
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
     ) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
-        ranks = Ranks(len(group), len({member.site for member in group}))
+        ranks = Ranks(len(group), len({site for site, _, _ in used}) or 1)
         algorithm = self.setting.env.get("NCCL_ALGO", "")
         tree = is_tree(self.operation, ranks, algorithm=algorithm)
         rings = ranks.hosts == 1 and "RING" in algorithm.upper()
