@@ -22,6 +22,7 @@ SITE = {
     "storage": "a storage adapter on a fabric of its own is the first that management packets go through",
     "m_key": "ports answer management packets with the M_Key 0xfab only",
     "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
+    "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
 """What of a real site the simulated one may have; without them it is the kindest there is."""

@@ -18,9 +18,12 @@ from fabric.sim.routing import Ring
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
+    PLATFORMS,
+    AllReduce,
     Ranks,
     Tuning,
     abort_window_s,
+    all_reduce_us,
     bus_factor,
     is_tree,
     latency_us,
@@ -175,6 +178,7 @@ class CollectiveWay:
     What a collective runs over, and how fast it is alone.
 
     *ring*: between which hosts it crosses leaves. *tuning*: how NCCL picks its algorithm where that is modelled.
+    *quick*: GPU generation and algorithm by which NCCL's low-latency protocols are modelled for small messages.
     """
 
     ranks: Ranks
@@ -183,6 +187,7 @@ class CollectiveWay:
     latency_us: float
     ring: Ring | None = None
     tuning: Tuning | None = None
+    quick: tuple[str, str] | None = None
 
 
 class CollectiveJob:
@@ -335,14 +340,20 @@ class CollectiveJob:
         layout = group[0].site.layout
         tuning = tuning_of(self.operation, ranks.gpus, ranks.hosts, generation=layout.generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)
-        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning)
+        quick = (layout.generation, "tree" if tree else "ring") if self.operation == "all_reduce" else None
+        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning, quick)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """One call with this size at a bus bandwidth, without noise."""
         if plan.tuning is not None:
             return plan.tuning.time_us(size_bytes, bus_gbps)
         share = bus_factor(self.operation, plan.ranks.gpus) or 1.0
-        return plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        if plan.quick is None:
+            return simple_us
+        (generation, algorithm), ranks = plan.quick, plan.ranks
+        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[generation])
+        return min(simple_us, all_reduce_us(size_bytes, job, (algorithm,), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
@@ -501,11 +512,13 @@ class RunningCollective(Flow):
         factor = bus_factor(job.operation, gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
         rows, rccl = [], _rccl(self.process.site)
+        adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []
             for place in (0, 1):
                 noise = self.rack.noise.factor(self.bits, 2 * number + place, hosts)
+                noise *= self.rack.noise.reordered(self.bits, 2 * number + place) if adaptive else 1.0
                 time_us = job.time_us(plan, size, average_gbps) / noise
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
