@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -45,8 +45,9 @@ class PcieSwitch:
     numa: int
 
 
+GPU_MAKERS = ("nvidia", "amd")
 USE_CUDA = ("auto", "dmabuf", "peermem", "no")
-"""How ib_write_bw reaches GPU memory: by DMA-BUF, by nvidia_peermem (as does auto), or not at all."""
+"""How ib_write_bw reaches GPU memory: by DMA-BUF, by the driver's peer memory (as does auto), or not at all."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Platform:
     switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
     given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
     *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
-    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA.
+    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA;
+    *gpu_maker* one of GPU_MAKERS. *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one
+    ``rack`` (GB200 NVL72).
     """
 
     name: str
@@ -78,6 +81,13 @@ class Platform:
     nccl_tests_options: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
     use_cuda: str = "auto"
+    gpu_maker: str = "nvidia"
+    nvlink_domain: str = "host"
+
+    @property
+    def amd(self) -> bool:
+        """Its GPUs are AMD's: perftest is built with ROCm, collectives are RCCL's, rocm-smi lists the GPUs."""
+        return self.gpu_maker == "amd"
 
     @cached_property
     def reached(self) -> tuple[Endpoint, ...]:
@@ -132,6 +142,16 @@ class Host:
     address: str
     rack: str | None
     leaves: tuple[str, ...]
+
+
+NVLINK = "nvlink"
+"""The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
+
+
+def joined_by_nvlink(hosts: Sequence[Host]) -> bool:
+    """Whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
+    racks = {host.rack for host in hosts if host.platform.nvlink_domain == "rack"}
+    return len(racks) == 1 and None not in racks and all(host.platform.nvlink_domain == "rack" for host in hosts)
 
 
 @dataclass(frozen=True, slots=True)

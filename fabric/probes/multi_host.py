@@ -9,8 +9,17 @@ from math import log2
 from fabric.model.command import MIB, Command
 from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, Uses
-from fabric.model.topology import Host, Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
+from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
+from fabric.probes.collective import (
+    MNNVL,
+    START_S,
+    CollectiveSpec,
+    argv,
+    environment,
+    read_busbw,
+    timeout_s,
+    transfer_s,
+)
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Algorithm, Launcher
 from fabric.probes.perftest_pair import int_param
@@ -102,11 +111,16 @@ class AllReduceSpec(CollectiveSpec):
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """That of the largest size and all ranks."""
         ranks = self.ranks(len(platform.gpus), hosts=hosts)
-        yield LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm)
+        joined = NVLINK if platform.nvlink_domain == "rack" and dict(platform.env).get(MNNVL) != "0" else None
+        yield LimitKey(
+            self.kind, link_class=joined, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm
+        )
 
     def probes(self, hosts: Sequence[Host], *, phase: str, label: str, **params: ParamValue) -> Iterator[Probe]:
         """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which, in its id."""
         gbps = _planned_gbps(hosts)
+        over_nvlink = joined_by_nvlink(hosts) and dict(hosts[0].platform.env).get(MNNVL) != "0"
+        own: dict[str, ParamValue] = {"link_class": NVLINK} if over_nvlink else {}
         for name, series in repeated(self.name, self.repeat):
             yield Probe(
                 probe_id=f"{phase}/{label}/{name}",
@@ -123,6 +137,7 @@ class AllReduceSpec(CollectiveSpec):
                     "launcher": self.launcher,
                     "series": f"{label}/{series}",
                     "name": self.name,
+                    **own,
                     **params,
                 },
             )

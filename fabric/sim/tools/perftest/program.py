@@ -199,6 +199,9 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    if options.rocm:
+        opened = text.rocm_lines(end.process.site, options, end.bits)
+        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
     made, freed = text.cuda_buffer(options, end.bits)
     return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
@@ -281,8 +284,9 @@ class WriteBw:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
-        if self.options.cuda is not None and "no_cuda" in rack.site:  # options are read one by one
-            stderr = text.REFUSED % "unrecognized option '--use_cuda'"
+        options, amd = self.options, process.site.layout.platform.amd
+        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
             return
         if self.options.version:
