@@ -221,3 +221,9 @@ class Inventory:
     process: ProcessSettings
     mock: MockSettings
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    routing: str | None = None
+
+    @property
+    def routes_by(self) -> str | None:
+        """How its switches choose paths, where that is known; a simulated rack does as OpenSM's ftree by default."""
+        return self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)
