@@ -84,6 +84,15 @@ _OURS_OF = {
             *("-o", "--op", "-d", "--datatype", "-r", "--root", "-G", "--cudagraph", "-J", "-h", "--help"),
         ),
     ),
+    "perftest_options": (
+        "perftest",
+        (
+            *("-d", "--ib-dev", "-i", "--ib-port", "-p", "--port", "-s", "--size", "-D", "--duration", "-n", "--iters"),
+            *("-q", "--qp", "-x", "--gid-index", "-T", "--tos", "--tclass", "-b", "--bidirectional", "-a", "--all"),
+            *("-c", "--connection", "-O", "--dualport", "-h", "--help", "-V", "--version", "--run_infinitely"),
+            *("--use_cuda", "--use_cuda_dmabuf", "--report_gbits", "--output", "--out_json", "--out_json_file"),
+        ),
+    ),
 }
 
 
@@ -167,10 +176,16 @@ class PlatformEntry(Entry):
     gid_index: Annotated[int, Whole(0, 255)] | None = Field(
         None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
     )
+    traffic_class: Annotated[int, Whole(0, 255)] | None = Field(
+        None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
+    )
     tools: ToolsEntry = Field(ToolsEntry(), description="Programs that are not on the path, as absolute paths.")
     env: Env = Field({}, max_length=64, description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
     mpirun_options: OptionWords = Field(
         (), max_length=64, description="Words put right after mpirun, such as --allow-run-as-root."
+    )
+    perftest_options: OptionWords = Field(
+        (), max_length=64, description="Words that every test of perftest is given, such as -R."
     )
     srun_options: OptionWords = Field(
         (), max_length=64, description="Words put after srun's own, such as --gres=gpu:8 or --partition=burnin."
@@ -205,6 +220,9 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
     _names_differ(switches, rnics, (*path, "pcie_switches"), problems)
     env_problems(entry.env, (*path, "env"), problems)
     option_problems(entry.mpirun_options, (*path, "mpirun_options"), problems)
+    if entry.traffic_class is not None and entry.link_layer != "ethernet":
+        text = "'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"
+        problems.add((*path, "traffic_class"), text)
     for key, (called, ours) in _OURS_OF.items():
         words_problems(getattr(entry, key), called, ours, (*path, key), problems)
     if entry.wrapper and (entry.wrapper[0].startswith("-") or "=" in entry.wrapper[0]):
@@ -221,6 +239,8 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         tools=entry.tools.given(),
         env=tuple(entry.env.items()),
         mpirun_options=entry.mpirun_options,
+        traffic_class=_traffic_class(entry),
+        perftest_options=entry.perftest_options,
         srun_options=entry.srun_options,
         nccl_tests_options=entry.nccl_tests_options,
         wrapper=entry.wrapper,
@@ -228,6 +248,14 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         gpu_maker=entry.gpu_maker,
         nvlink_domain=entry.nvlink_domain,
     )
+
+
+def _traffic_class(entry: PlatformEntry) -> int | None:
+    """What bandwidth is measured in: the queue of collectives, unless another is asked for."""
+    nccl = entry.env.get("NCCL_IB_TC", "")
+    if entry.traffic_class is None and entry.link_layer == "ethernet" and re.fullmatch("[0-9]{1,3}", nccl, re.ASCII):
+        return int(nccl) if int(nccl) < 256 else None
+    return entry.traffic_class
 
 
 def _pcie_switches(entries: Iterable[PcieSwitchEntry], path: KeyPath, problems: Problems) -> tuple[PcieSwitch, ...]:

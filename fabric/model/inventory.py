@@ -23,6 +23,7 @@ SITE = {
     "m_key": "ports answer management packets with the M_Key 0xfab only",
     "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
     "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
+    "public_opensm": "the distribution's OpenSM, which knows no engine ar_... and routes by minhop then",
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
 """What of a real site the simulated one may have; without them it is the kindest there is."""
@@ -30,7 +31,7 @@ ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
-_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:]))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
@@ -92,7 +93,8 @@ def _whole() -> float:
 
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
 _KIND_TEXT = (
-    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; erratic, dipping, fading or heat_sick."
+    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
+    "erratic, dipping, fading or heat_sick."
 )
 _FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 
@@ -165,6 +167,10 @@ class MockSettings:
     routing: Annotated[
         Annotated[str, Choice(ROUTING)] | None,
         Field(description="How paths between leaves are chosen; ftree when left out."),
+    ] = None
+    lossless_class: Annotated[
+        Annotated[int, Whole(0, 255)] | None,
+        Field(description="RoCE: the traffic class that is never dropped; all are kept when left out."),
     ] = None
     qps: Annotated[
         int,

@@ -55,11 +55,13 @@ class Platform:
     """
     A host layout, described once and shared by every host of that make.
 
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
-    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``, *srun_options* what
-    follows srun's own options, *nccl_tests_options* those of nccl-tests. *wrapper* is put before every program that
-    measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA; *gpu_maker* one of GPU_MAKERS.
-    *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one ``rack`` (GB200 NVL72).
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
+    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
+    given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
+    *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
+    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA;
+    *gpu_maker* one of GPU_MAKERS. *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one
+    ``rack`` (GB200 NVL72).
     """
 
     name: str
@@ -73,6 +75,8 @@ class Platform:
     tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
     env: tuple[tuple[str, str], ...] = ()
     mpirun_options: tuple[str, ...] = ()
+    traffic_class: int | None = None  # none: what is set on the host
+    perftest_options: tuple[str, ...] = ()
     srun_options: tuple[str, ...] = ()
     nccl_tests_options: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()

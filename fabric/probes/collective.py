@@ -75,11 +75,20 @@ def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
     return replace(probe, params={**params, "env": "\n".join(setting(name, value) for name, value in env)})
 
 
+TELLING = {"NCCL_DEBUG": "WARN"}
+"""
+Without it NCCL tells of a network that does not answer only as "a network error", as it does of a peer that ended.
+
+Its level is NONE where nothing sets it, which keeps "Got completion ... status=12" back (NCCL 5067397, src/debug.cc).
+"""
+
+
 def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, str]:
     """What a collective is given on hosts of a platform: *chosen* wins over the phase's own, that over the site's."""
     gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
+    traffic = {} if platform.traffic_class is None else {"NCCL_IB_TC": str(platform.traffic_class)}
     pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
-    return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
+    return {**TELLING, **traffic, **dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
 def collective(probe: Probe, op: str) -> Collective:

@@ -83,6 +83,8 @@ class LatencySpec(PairSpec):
             iterations=iterations,
             numa_node=numa,
             gid_index=platform.gid_index,
+            traffic_class=platform.traffic_class,
+            options=platform.perftest_options,
             program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
         )

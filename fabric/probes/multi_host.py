@@ -57,7 +57,7 @@ def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
     called = (platform.program("all_reduce_perf"), platform.wrapper, platform.nccl_tests_options)
-    return len(platform.gpus), rnics, platform.gid_index, platform.env, called
+    return len(platform.gpus), rnics, platform.gid_index, platform.traffic_class, platform.env, called
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:

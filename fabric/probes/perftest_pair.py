@@ -75,6 +75,8 @@ class PerftestSpec(ProbeSpec):
             gpus="rocm" if platform.amd else "cuda",
             numa_node=numa,
             gid_index=platform.gid_index,
+            traffic_class=platform.traffic_class,
+            options=platform.perftest_options,
             program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
         )

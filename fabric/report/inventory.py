@@ -10,7 +10,7 @@ from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
 
 GROUPS_MOST = 10
-OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options")
+OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 
 def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Iterator[str]:
@@ -76,6 +76,7 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
         "use_cuda": platform.use_cuda,
         "gpu_maker": platform.gpu_maker,
+        "traffic_class": platform.traffic_class,
     }
 
 

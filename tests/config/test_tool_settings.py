@@ -63,6 +63,24 @@ def test_settings_become_the_model(folder: Path, inventory_text: str) -> None:
     assert found.wrapper == ("apptainer", "exec", "--nv", "/opt/nccl.sif")
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 106}\n", 106),
+        ("    env: {NCCL_IB_TC: 106}\n    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 300}\n", None),
+        ("", None),
+    ],
+)
+def test_bandwidth_is_measured_in_the_class_of_collectives(
+    folder: Path, inventory_text: str, settings: str, expected: int | None
+) -> None:
+    """Unless the platform says another one."""
+    text = inventory_text.replace("link_layer: infiniband", "link_layer: ethernet")
+    assert platform(with_settings(folder, text, settings)).traffic_class == expected
+
+
 def test_left_out_nothing_is_set(folder: Path) -> None:
     """A platform that says nothing calls the tools by their names."""
     found = platform(folder / "inventory.yaml")
@@ -121,6 +139,11 @@ BAD = [
     ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
     ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
     ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
+    ("perftest_options: [node02]", "8: expected an option first, got 'node02', which perftest would not take"),
+    ("perftest_options: [-R, --qp=4]", "8: '--qp=4' cannot be set here: the probe says it"),
+    ("perftest_options: [-R, -T, 106]", "8: '-T' cannot be set here: the probe says it"),
+    ("perftest_options: [--tclass=106]", "8: '--tclass=106' cannot be set here: the probe says it"),
+    ("traffic_class: 106", "8: 'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"),
     ("srun_options: [gpu]", "8: expected an option first, got 'gpu', which srun would not take"),
     ("srun_options: [--gres=gpu:8, --nodes=2]", "8: '--nodes=2' cannot be set here: the probe says it"),
     ("srun_options: [-n4]", "8: '-n4' cannot be set here: the probe says it"),

@@ -12,6 +12,7 @@ from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
+from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -69,10 +70,24 @@ def test_perftest_gets_the_gid_on_both_sides(spec: ProbeSpec) -> None:
     assert not any("gid" in word for word in words)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"), [((), ["--tclass=106"]), (("-R", "--retry_count=5"), ["--tos=106", "-R", "--retry_count=5"])]
+)
+@pytest.mark.parametrize("spec", [*SPECS[:2], LatencySpec()], ids=["loopback", "rnic_to_rnic", "latency"])
+def test_perftest_is_in_the_class_of_collectives(spec: ProbeSpec, options: tuple[str, ...], words: list[str]) -> None:
+    """On both sides, by the address of each queue pair or, where rdma_cm makes them, by the type of service."""
+    platform = replace(SITE, traffic_class=106, perftest_options=options)
+    for command in commands(spec, rack(platform)):
+        assert [one for one in command.argv if one.startswith(("--t", "-R", "--retry"))] == words
+    exported = commands(TorAllReduceSpec(), rack(replace(platform, env=())))[0].argv
+    assert "NCCL_IB_TC=106" in exported
+
+
 def test_all_to_all_gets_its_environment() -> None:
     """The site's variables, the GID, and the probe's own GPUs."""
     env = dict(commands(AllToAllSpec(), rack(SITE))[0].env)
     assert env == {
+        "NCCL_DEBUG": "WARN",
         "NCCL_SOCKET_IFNAME": "eth0",
         "NCCL_IB_TC": "106",
         "NCCL_IB_GID_INDEX": "3",
@@ -85,7 +100,8 @@ def test_mpirun_gets_options_first_and_variables_by_x() -> None:
     argv = commands(TorAllReduceSpec(), rack(SITE))[0].argv
     assert argv[:6] == (PATHS["mpirun"], *SITE.mpirun_options, "-np")
     exported = [argv[position + 1] for position, word in enumerate(argv) if word == "-x"]
-    assert exported[:4] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
+    assert exported[0] == "NCCL_DEBUG=WARN"
+    assert exported[1:5] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
     assert argv[argv.index("-b") - 1] == PATHS["all_reduce_perf"]
 
 
@@ -131,6 +147,12 @@ def test_without_cuda_memory_nodes_are_measured_and_it_is_said() -> None:
     (note,) = in_host_memory(phase, topology, tuple(topology.hosts))
     assert note.startswith("loopback on gpu001: host memory only")
     assert in_host_memory(phase, rack(SITE), ("gpu001",)) == []
+
+
+def test_what_the_site_says_of_warnings_counts() -> None:
+    """NCCL warns unless the inventory asks for something else."""
+    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_DEBUG", "INFO"),))))[0].argv
+    assert [word for word in argv if word.startswith("NCCL_DEBUG")] == ["NCCL_DEBUG=INFO"]
 
 
 def test_the_probe_wins_over_the_site() -> None:

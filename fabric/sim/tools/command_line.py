@@ -120,7 +120,7 @@ def _numactl(words: list[str], setting: Surroundings) -> Program:
     first = node.partition(",")[0].partition("-")[0]
     if not first.isdigit():
         raise BadOption(f"<{node}> is invalid")
-    return job_of(rest, replace(setting, numa=int(first)))
+    return job_of(rest, replace(setting, numa=int(first), cpus_bound="cpu" in fields))
 
 
 def _sudo(words: list[str], setting: Surroundings) -> Program:

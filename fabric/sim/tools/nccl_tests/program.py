@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-from fabric.model.topology import Gpu, Platform, Rnic, joined_by_nvlink
+from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
@@ -17,6 +17,7 @@ from fabric.sim.rack import Rack
 from fabric.sim.routing import Ring
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
+from fabric.sim.tools.nccl_tests.chosen import may_adapt, rails, service_level
 from fabric.sim.tools.nccl_tests.model import (
     PLATFORMS,
     AllReduce,
@@ -81,49 +82,6 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int
     return tuple(found)
 
 
-def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rnic, Gpu]]:
-    """The RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are not seen."""
-    platform = site.layout.platform
-    usable = [rnic for rnic in _allowed(platform, env) if site.trouble_of(rnic.device) != "absent"]
-    used = {gpu.index: gpu for gpu in gpus}
-    near: list[tuple[Rnic, Gpu]] = []
-    for rnic in usable:
-        served = [used[index] for index in rnic.nearest_gpus if index in used]
-        if served:
-            near.append((rnic, served[len(near) % len(served)]))
-    return near or _by_numa(usable, gpus)
-
-
-def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
-    """Each RNIC with a GPU on its memory node, in turn; with any where that node has none."""
-    found = []
-    turns: dict[int, int] = {}
-    for rnic in rnics:
-        turn = turns[rnic.numa] = turns.get(rnic.numa, -1) + 1
-        alike = [gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus
-        found.append((rnic, alike[turn % len(alike)]))
-    return found
-
-
-def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
-    """NCCL_IB_HCA: names by prefix, exact with "=", all but these with "^" (NCCL's documentation)."""
-    text = env.get("NCCL_IB_HCA", "")
-    if not text:
-        return list(platform.rnics)
-    exclude = text.startswith("^")
-    exact = text.lstrip("^").startswith("=")
-    entries = [entry.strip() for entry in text.lstrip("^=").split(",") if entry.strip()]
-    return [
-        rnic for rnic in platform.rnics if any(_matches(rnic, entry, exact=exact) for entry in entries) is not exclude
-    ]
-
-
-def _matches(rnic: Rnic, entry: str, *, exact: bool) -> bool:
-    name, _, port = entry.partition(":")
-    named = rnic.device == name if exact else rnic.device.startswith(name)
-    return named and (not port or port == str(rnic.port))
-
-
 def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
     """Whether anything that takes part never answers."""
     gpus = any(
@@ -131,36 +89,6 @@ def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
         for member in group
     )
     return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)
-
-
-FORCED = "adaptive_routing_forced_en"
-"""The field of an RNIC's register ROCE_ACCL that lets the packets of queue pairs made from then on be reordered."""
-
-
-def service_level(env: Mapping[str, str]) -> int:
-    """NCCL_IB_SL, 0 when it is not set (or no service level)."""
-    text = env.get("NCCL_IB_SL", "")
-    return int(text) if text.isascii() and text.isdigit() and int(text[:3]) < 16 else 0
-
-
-def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> bool:
-    """
-    Whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
-
-    InfiniBand: unless NCCL_IB_ADAPTIVE_ROUTING is 0; the job is then taken to use a service level without adaptive
-    routing. RoCE: when every RNIC of every host of the job is told to force it.
-    """
-    platforms = [rack.topology.hosts[name].platform for name in hosts]
-    if platforms[0].link_layer != "ethernet":
-        return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
-    if not rack.nvue and not rack.above.is_adaptive_by_inventory:
-        return False
-    ports = rack.ports
-    return all(
-        ports.of_adapter(name, rnic.device).registers.get(FORCED, 0)
-        for name, platform in zip(hosts, platforms, strict=True)
-        for rnic in platform.rnics
-    )
 
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
@@ -199,6 +127,7 @@ class CollectiveJob:
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
         told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
+        told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
         self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -261,7 +190,7 @@ class CollectiveJob:
         )
         site = group[0].site
         said = text.head(self.operation, self.options, rccl=_rccl(site)) + "".join(lines)
-        return said + (text.RCCL % site.host.name if _rccl(site) else "")
+        return said + (text.RCCL % site.host.name if _rccl(site) else text.version(self.setting.env))
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -280,7 +209,9 @@ class CollectiveJob:
             if site.trouble_of(rnic.device) == "broken":
                 mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
                 peer = next(member.site for member in group if member.site is not site)
-                said = text.completion_error(site.host.name, mine[0], peer=peer.host.address, device=rnic.device)
+                said = text.completion_error(
+                    self.setting.env, site.host.name, mine[0], peer=peer.host.address, device=rnic.device
+                )
                 return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
         return None
 
@@ -314,7 +245,7 @@ class CollectiveJob:
             return None
         (site, rnic, _), peer = used[0], ring.hosts[1]
         address = rack.topology.hosts[peer].address
-        said = text.completion_error(site.host.name, pids[0], peer=address, device=rnic.device)
+        said = text.completion_error(self.setting.env, site.host.name, pids[0], peer=address, device=rnic.device)
         return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
 
     def _plan(
@@ -458,11 +389,16 @@ class RunningCollective(Flow):
             self.rack.timeline.sharing.dirty[self.shares[0][0]] = None
 
     def _fail(self, at_s: float) -> None:
-        site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
-        here, pid = site.host.name, self._pid_on(site)
         self.gone = True
         self.rack.timeline.sharing.end(self, at_s)
-        said = text.completion_error(here, pid, peer=peer, device=device) + text.nccl_failure(here, (pid,), NETWORK)
+        self._give_up(at_s)
+
+    def _give_up(self, at_s: float) -> None:
+        site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
+        here, pid = site.host.name, self._pid_on(site)
+        said = text.completion_error(self.job.setting.env, here, pid, peer=peer, device=device) + text.nccl_failure(
+            here, (pid,), NETWORK
+        )
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
@@ -505,8 +441,13 @@ class RunningCollective(Flow):
             self.rack.timeline.sharing.end(self, at_s)
 
     def finish(self, at_s: float) -> None:
-        """Print the table and end."""
+        """Print the table and end, unless packets were lost for good."""
         job, plan = self.job, self.plan
+        asked = job.setting.env.get("NCCL_IB_TC", "0")
+        share, platform = self.average_gbps() / plan.bus_gbps, self.process.site.layout.platform
+        if plan.ranks.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+            self._give_up(at_s)
+            return
         gpus = plan.ranks.gpus
         average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.sim.tools.call import BadOption, number, options, taken_apart
@@ -154,6 +154,19 @@ def cuda_failure(host: str, pid: int, reason: str) -> str:
     return f"{host}: Test CUDA failure common.cu:1030 '{reason}'\n .. {host} pid {pid}: Test failure common.cu:891\n"
 
 
+_WARNING = ("WARN", "INFO", "ABORT", "TRACE")
+
+
+def warns(env: Mapping[str, str]) -> bool:
+    """Whether NCCL prints its warnings: its level is NONE where NCCL_DEBUG is not set, or no level (src/debug.cc)."""
+    return env.get("NCCL_DEBUG", "").upper() in _WARNING
+
+
+def version(env: Mapping[str, str]) -> str:
+    """What the first rank prints below the list of devices at level VERSION and above (recorded: oci, H100)."""
+    return "NCCL version 2.29.2+cuda12.9\n" if warns(env) or env.get("NCCL_DEBUG", "").upper() == "VERSION" else ""
+
+
 def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     """NCCL gave up; every rank of the host says so."""
     return "".join(
@@ -162,8 +175,10 @@ def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     )
 
 
-def completion_error(host: str, pid: int, *, peer: str, device: str) -> str:
-    """The network did not answer: transport retries exceeded (status 12)."""
+def completion_error(env: Mapping[str, str], host: str, pid: int, *, peer: str, device: str) -> str:
+    """The network did not answer: transport retries exceeded (status 12); a warning, so "" where NCCL gives none."""
+    if not warns(env):
+        return ""
     return (
         f"{host}:{pid}:{pid + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
         f"{peer}<53908> with status=12 opcode=129 len=1048576 vendor err 129 (Recv) hca {device}\n"
