@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-from fabric.model.topology import Gpu, Platform, Rnic, joined_by_nvlink
+from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
@@ -234,7 +234,7 @@ class CollectiveJob:
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
         adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
-        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level))
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
