@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import ip, until
 from benchmarks.lab.sshd import children
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(180 * SLOWER)]
 
 _numbers = itertools.count()
 
