@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -46,13 +46,23 @@ class PcieSwitch:
     numa: int
 
 
+GPU_MAKERS = ("nvidia", "amd")
+USE_CUDA = ("auto", "dmabuf", "peermem", "no")
+"""How ib_write_bw reaches GPU memory: by DMA-BUF, by the driver's peer memory (as does auto), or not at all."""
+
+
 @dataclass(frozen=True)
 class Platform:
     """
     A host layout, described once and shared by every host of that make.
 
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
-    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``.
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
+    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
+    given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
+    *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
+    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA;
+    *gpu_maker* one of GPU_MAKERS. *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one
+    ``rack`` (GB200 NVL72).
     """
 
     name: str
@@ -66,6 +76,24 @@ class Platform:
     tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
     env: tuple[tuple[str, str], ...] = ()
     mpirun_options: tuple[str, ...] = ()
+    traffic_class: int | None = None  # none: what is set on the host
+    perftest_options: tuple[str, ...] = ()
+    srun_options: tuple[str, ...] = ()
+    nccl_tests_options: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()
+    use_cuda: str = "auto"
+    gpu_maker: str = "nvidia"
+    nvlink_domain: str = "host"
+
+    @property
+    def amd(self) -> bool:
+        """Its GPUs are AMD's: perftest is built with ROCm, collectives are RCCL's, rocm-smi lists the GPUs."""
+        return self.gpu_maker == "amd"
+
+    @cached_property
+    def reached(self) -> tuple[Endpoint, ...]:
+        """The endpoints that perftest can put its buffers on."""
+        return self.endpoints[: self.numa_nodes] if self.use_cuda == "no" else self.endpoints
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -115,6 +143,16 @@ class Host:
     address: str
     rack: str | None
     leaves: tuple[str, ...]
+
+
+NVLINK = "nvlink"
+"""The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
+
+
+def joined_by_nvlink(hosts: Sequence[Host]) -> bool:
+    """Whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
+    racks = {host.rack for host in hosts if host.platform.nvlink_domain == "rack"}
+    return len(racks) == 1 and None not in racks and all(host.platform.nvlink_domain == "rack" for host in hosts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -75,6 +76,14 @@ def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list
         for spec in phase.probes
         for probe in spec.expand(phase=phase.name, topology=topology, hosts=hosts, ports=ports)
     ]
+
+
+def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[str]:
+    """A note where GPUs that a phase asks for are not reached by perftest, because the inventory says so."""
+    names = [spec.name for spec in phase.probes if isinstance(spec, PerftestSpec) and spec.on_gpus]
+    without = [name for name in hosts if (at := topology.hosts[name].platform).gpus and at.use_cuda == "no"]
+    where = f"{', '.join(names)} on {fold(without)}" if names and without else ""
+    return [f"{where}: host memory only, no GPU is measured by ib_write_bw (use_cuda: no)"] if where else []
 
 
 def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topology: Topology) -> list[str]:

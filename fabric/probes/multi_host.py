@@ -10,8 +10,17 @@ from typing import ClassVar
 from fabric.model.command import MIB, Command
 from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, Uses
-from fabric.model.topology import Host, Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
+from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
+from fabric.probes.collective import (
+    MNNVL,
+    START_S,
+    CollectiveSpec,
+    argv,
+    environment,
+    read_busbw,
+    timeout_s,
+    transfer_s,
+)
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Algorithm, Launcher
 from fabric.probes.perftest_pair import int_param
@@ -57,7 +66,8 @@ def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
 def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
-    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
+    called = (platform.program("all_reduce_perf"), platform.wrapper, platform.nccl_tests_options)
+    return len(platform.gpus), rnics, platform.gid_index, platform.traffic_class, platform.env, called
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
@@ -113,11 +123,16 @@ class AllReduceSpec(CollectiveSpec):
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """That of the largest size and all ranks."""
         ranks = self.ranks(len(platform.gpus), hosts=hosts)
-        yield LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm)
+        joined = NVLINK if platform.nvlink_domain == "rack" and dict(platform.env).get(MNNVL) != "0" else None
+        yield LimitKey(
+            self.kind, link_class=joined, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm
+        )
 
     def probes(self, hosts: Sequence[Host], *, phase: str, label: str, **params: ParamValue) -> Iterator[Probe]:
         """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which, in its id."""
         gbps = self.planned_gbps(hosts)
+        over_nvlink = joined_by_nvlink(hosts) and dict(hosts[0].platform.env).get(MNNVL) != "0"
+        own: dict[str, ParamValue] = {"link_class": NVLINK} if over_nvlink else {}
         for name, series in repeated(self.name, self.repeat):
             yield Probe(
                 probe_id=f"{phase}/{label}/{name}",
@@ -134,6 +149,7 @@ class AllReduceSpec(CollectiveSpec):
                     "launcher": self.launcher,
                     "series": f"{label}/{series}",
                     "name": self.name,
+                    **own,
                     **params,
                 },
             )
@@ -157,10 +173,11 @@ class AllReduceSpec(CollectiveSpec):
         )
         words = argv(probe, platform, op=cls.op)
         if probe.params["launcher"] == "srun":
-            launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+            options, start = platform.srun_options, launch.srun
         else:
-            mpirun, options = platform.program("mpirun"), platform.mpirun_options
-            launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+            options, start = platform.mpirun_options, launch.mpirun
+        launcher = platform.program(str(probe.params["launcher"]))
+        launched = start(words, hosts=hosts, env=env, launcher_path=launcher, options=options)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
         client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)

@@ -22,6 +22,18 @@ def test_each_path_class_has_its_own_bandwidth(kit, endpoint, expected_gbps):
 
 
 @pytest.mark.parametrize(
+    ("bound", "node"),
+    [("", 0), ("numactl -m 1 ", 0), ("numactl -N 1 -m 1 ", 1), ("numactl --cpunodebind=1 --membind=1 ", 1)],
+)
+def test_perftest_goes_to_the_rnics_own_node_unless_its_cpus_are_bound(kit, bound: str, node: int) -> None:
+    """Since 26.04.17, whatever memory was asked for; it says where it is."""
+    lines = [(at, name, bound + text) for at, name, text in kit.pair(0.0, "gpu001", "mlx5_0", port=18600)]
+    _, client = kit.played(kit.world(), lines)
+    assert f" NUMA node       : {node}\n" in client.stdout
+    assert kit.bandwidth_gbps(client.stdout) == (372.0 if node else kit.alone_gbps)
+
+
+@pytest.mark.parametrize(
     ("component", "slow", "healthy"),
     [
         ("gpu001/mlx5_0", [("mlx5_0", "numa0"), ("mlx5_0", "gpu5")], [("mlx5_1", "numa0")]),
@@ -227,10 +239,15 @@ def test_ethernet_prints_gids(kit):
 
 
 def test_the_frame_is_that_of_the_real_tool(kit):
-    """Every line of a recorded table without numbers of its own is also in ours, in the same order."""
+    """
+    Every line of a recorded table without numbers of its own is also in ours, in the same order.
+
+    Since then some have a second column.
+    """
     recorded = (CAPTURES / "perftest" / "24-issue132-all-sizes-gbits-small-values-partial.txt").read_text()
     _, client = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
-    ours = client.stdout.splitlines()
+    added = ("\t\tLock-free      : OFF", "\t\tUsing Enhanced Reorder      : OFF")
+    ours = [line.removesuffix(added[0]).removesuffix(added[1]) for line in client.stdout.splitlines()]
     frame = [
         line for line in recorded.splitlines()[1:]
         if "address" not in line and "Moderation" not in line and not line[:8].strip().isdigit()

@@ -10,7 +10,7 @@ from fabric.judge.locate.gpus import GPUS
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe
 from fabric.model.text import fold
-from fabric.model.topology import Platform, Topology
+from fabric.model.topology import NVLINK, Platform, Topology
 
 
 def crosses_leaves(probe: Probe) -> bool:
@@ -197,6 +197,11 @@ def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
     Two hosts that are slow with each other alone, or some of more, are a component of their own.
     """
     leaves: dict[str, None] = {}
+    if probe.params.get("link_class") == NVLINK:
+        for name in probe.hosts:
+            yield Component(f"{name}/nvlink", "nvlink", f"NVLink of the host to the others of {fold(probe.hosts)}")
+            yield Component(name, "host", "the whole host")
+        return
     for name in probe.hosts:
         host = topology.hosts[name]
         for rnic in host.platform.rnics:

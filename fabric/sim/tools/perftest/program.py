@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fabric.model.topology import Gpu
+from fabric.model.topology import Gpu, Rnic
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.hosts import visible_gpus
@@ -170,9 +170,16 @@ class Transfer(Flow):
         return text.row(self.client.options, self.average_gbps() * noise)
 
     def finish(self, at_s: float) -> None:
-        """The last byte is there: both sides print the same row and end."""
+        """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
         self.gone = True
         client, server, timeline = self.client, self.server, self.rack.timeline
+        platform, leaves = client.process.site.layout.platform, client.side.device != server.side.device
+        leaves = leaves or client.process.site is not server.process.site
+        share = self.average_gbps() / self.ceiling_gbps
+        if leaves and self.rack.drops(platform, client.options.traffic_class, share):
+            self._fail(client, at_s, text.RETRY_EXCEEDED)
+            self._fail(server, at_s, text.PEER_GONE)
+            return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
         queue_pairs = client.options.queue_pairs
@@ -193,6 +200,9 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    if options.rocm:
+        opened = text.rocm_lines(end.process.site, options, end.bits)
+        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
     made, freed = text.cuda_buffer(options, end.bits)
     return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
@@ -225,7 +235,7 @@ class WriteBw:
     def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
         self.options = options
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
-        self.numa = setting.numa
+        self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
@@ -247,7 +257,7 @@ class WriteBw:
         device = first if options.device is None else options.device
         rnic = platform.rnic_by_device.get(device)
         gpus = visible_gpus(self.visible, len(there))
-        refusal, endpoint = "", ""
+        refusal, endpoint, node = "", "", self._node(rnic)
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
         elif rnic is None:
@@ -255,24 +265,40 @@ class WriteBw:
         elif options.ib_port != rnic.port:
             refusal = text.PORT_DOWN % options.ib_port
         elif options.cuda is None:
-            endpoint = f"numa{rnic.numa if self.numa is None else self.numa}"
+            endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
-        head = text.head(self.title, options, device, ethernet=ethernet)
+        head = text.head(self.title, options, device, ethernet=ethernet, numa=node)
         waiting = text.WAITING if options.peer is None else ""
         listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
         return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
 
+    def _node(self, rnic: Rnic | None) -> int | None:
+        """
+        The node it runs on, and has its buffers on: since 26.04.17 it goes to the RNIC's own, whatever its memory was
+        bound to, unless it may not run on all CPUs (perftest 26.04.17, perftest_parameters.c:4087, _resources.c:1205).
+        """
+        if self.numa is not None and self.cpus_bound:
+            return self.numa
+        return None if rnic is None else rnic.numa
+
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
+        options, amd = self.options, process.site.layout.platform.amd
+        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+            return
         if self.options.version:
-            # What 6.06 prints; it ends with 1 all the same (recorded).
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.06\n")
+            # It ends with 1 all the same (recorded of 6.06, and of 6.29).
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
             return
         site = process.site
         side = self.side(site)
         refusal = side.refusal or text.port_refusal(site, side.device, self.options)
+        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+            refusal = text.NO_MR
         if refusal:
             stdout = text.lead(self.options)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)
