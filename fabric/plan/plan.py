@@ -151,7 +151,10 @@ def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
-    notes = (*left_out(phase, scenario.hosts, probes), *in_host_memory(phase, inventory.topology, scenario.hosts))
+    notes = (
+        *left_out(phase, scenario.hosts, probes, inventory.topology),
+        *in_host_memory(phase, inventory.topology, scenario.hosts),
+    )
     return PhasePlan(phase, schedule(probes), notes, changes)
 
 

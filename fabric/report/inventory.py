@@ -75,8 +75,8 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         "env": dict(platform.env),
         **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
         "use_cuda": platform.use_cuda,
-        "gpu_maker": platform.gpu_maker,
         "traffic_class": platform.traffic_class,
+        "gpu_maker": platform.gpu_maker,
     }
 
 

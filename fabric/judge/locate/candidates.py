@@ -48,7 +48,7 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _rnic_to_rnic(probe, topology)
     elif probe.kind == "all_to_all":
         yield from _all_to_all(probe, topology)
-    elif probe.kind in ("tor_all_reduce", "group_all_reduce", "concurrent_rings"):
+    elif probe.kind in ("tor_all_reduce", "group_all_reduce", "group_all_to_all", "concurrent_rings"):
         yield from _collective(probe, topology)
     elif "peer_rnic" in probe.params:
         yield from _pairwise(probe, topology)

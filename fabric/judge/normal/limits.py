@@ -6,11 +6,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.normal.keys import line_rate_gbps
-from fabric.model.probe import Probe
+from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, LimitChange, bound_by_lines, least_gbps, out_of_reach
+from fabric.probes.perftest_pair import int_param
 
 _LimitKey = tuple[str, str, object, object, object, object]
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
@@ -43,6 +44,7 @@ class LimitTable:
             get("peer_rnic"),
             get("ranks"),
             get("algorithm"),
+            get(SHARE),
         )
         known = self._required.get(key)
         if known is None:
@@ -89,7 +91,8 @@ def most_specific(
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
     """What a limit asks of a probe, Gb/s; None, and why, where its lines cannot carry that, so that it cannot judge."""
-    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform)
+    share = int_param(probe, SHARE) / 100 if SHARE in probe.params else 1.0
+    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform) * share
     beyond = out_of_reach(least, _lines_gbps(probe, topology))
     return (None, beyond) if beyond else (least, "")
 

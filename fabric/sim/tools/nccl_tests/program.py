@@ -234,7 +234,7 @@ class CollectiveJob:
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
         adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
-        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level))
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]

@@ -97,20 +97,20 @@ class Transfer(Flow):
         client, server = self.client, self.server
         here, there = client.process.site, server.process.site
         source, sink = client.side, server.side
+        ring = self._beyond_leaf(here, there)
+        lost = self.rack.above.dead_edge(ring) is not None
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
             self.ceiling_gbps = here.ceiling_gbps(path)
-            return here.trouble(path)
+            return here.trouble(path) or ("broken" if lost else None)
+        self.ring = ring
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
         shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
         self.shares = shares
         self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
-        self.ring = self._beyond_leaf(here, there)
-        troubles = {here.trouble(out), there.trouble(into)}
-        if self.rack.above.dead_edge(self.ring) is not None:
-            troubles.add("broken")
+        troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
         return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
 
     def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
@@ -118,10 +118,11 @@ class Transfer(Flow):
         ends = ((here, self.client.side), (there, self.server.side))
         rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
         leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
-        if rails[0] != rails[1] or leaves[0] == leaves[1] or not all(leaves):
+        if leaves[0] == leaves[1] or not all(leaves):
             return None
         hosts = (here.host.name, there.host.name)
-        return self.rack.above.ring(Ring(hosts, (rails[0],), RNIC_EFFICIENCY, one_way=True))
+        one, other = rails
+        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
