@@ -116,6 +116,7 @@ class _Draft:
     kinds: list[list[str]] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)  # of the newest row
     rows: list[NcclRow] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)  # of the rows behind their size, as printed
     average: float | None = None  # GB/s, as printed
     out_of_bounds: bool = False
     below_own_limit: bool = False
@@ -153,6 +154,7 @@ class _Stream:
                 if not now.rows:
                     now.first_row = cells
                 now.rows.append(read)
+                now.widths.append(len(line.strip()) - len(cells[0]))
                 if cells[2 : self._places] != now.kind:
                     now.of_kind(cells[2 : self._places])
                 return True
@@ -186,6 +188,7 @@ class _Stream:
         if not now.rows:
             now.first_row = cells
         now.rows.append(read)
+        now.widths.append(len(line.strip()) - len(cells[0]))
         now.of_kind(cells[2 : len(cells) - at.trailing - at.width * (1 if read.out_of_place is None else 2)])
         return True
 
@@ -300,6 +303,7 @@ def _finished(draft: _Draft) -> NcclTest:
         wrong = wrong_rows(draft.rows)
     problems = [
         *draft.problems,
+        *_narrow(draft),
         *disagreements(draft.rows, op=op, ranks=ranks, average=draft.average, timed=at.timed),
         *([wrong] if wrong else []),
         *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if draft.below_own_limit else []),
@@ -322,6 +326,14 @@ def _finished(draft: _Draft) -> NcclTest:
         wrong,
         draft.line,
     )
+
+
+def _narrow(draft: _Draft) -> Iterator[str]:
+    """A row that lacks one character where all others are equally wide, as nccl-tests prints them: it lost a digit."""
+    counts = Counter(draft.widths).most_common()
+    if len(counts) == 2 and counts[1] == (counts[0][0] - 1, 1) and counts[0][1] > 1:
+        number = draft.widths.index(counts[1][0])
+        yield f"the row of {draft.rows[number].size_bytes} bytes is narrower than the others: a digit was lost"
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
