@@ -110,7 +110,9 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     changing = _changing(past)
     over, died = False, list[str]()
     try:
-        executor = watching(executor, past.path, past.scenario, past.inventory.topology)
+        executor = watching(
+            executor, past.path, past.scenario, past.inventory.topology, sudo=past.inventory.changes.sudo
+        )
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, observer)
