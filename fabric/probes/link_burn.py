@@ -24,7 +24,7 @@ from fabric.model.fields.scalars import Choice
 from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
 from fabric.probes.keys import Name, QueuePairs
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
 
 KIND = "link_burn"
 
@@ -120,8 +120,3 @@ class LinkBurnSpec(PerftestSpec):
                 "name": self.name,
             },
         )
-
-
-def stage_of(probe: Probe) -> int:
-    """In which stage it runs, from 0."""
-    return int_param(probe, "stage")

@@ -14,7 +14,7 @@ from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome
 from fabric.runs.manifest import JUDGED
 from fabric.runs.run_lock import holding
-from tests.runs.small_run import begin, cut_after, finished, go_on, killed, run_of
+from tests.runs.small_run import finished, go_on, killed
 
 
 class Killed(BaseException):
@@ -23,9 +23,7 @@ class Killed(BaseException):
 
 def judged_early(folder: Path) -> Path:
     """A run that was interrupted, judged then with all its reports, and more besides."""
-    begin(folder)
-    run = run_of(folder)
-    cut_after(run, "finished", 3)
+    run = killed(folder, which=3)
     analyze(run, baseline_path=None, rewrite=True)
     for name in ("acceptance.json", "compare.html"):
         (run / name).write_text("of an earlier interruption")
@@ -41,11 +39,11 @@ def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the
     told = status(run)
     assert (told.judged, told.outcome) == (True, "error")
 
-    def killed(*_: object, **__: object) -> None:
+    def died(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(app, "write_derived", killed)
+        patch.setattr(app, "write_derived", died)
         with pytest.raises(Killed):
             go_on(tmp_path)
     assert [name for name in JUDGED if (run / name).exists()] == []

@@ -12,7 +12,7 @@ import pytest
 from fabric.app.status import stop
 from fabric.errors import ConfigError
 from fabric.runs.run_lock import holding
-from tests.runs.small_run import begin, cut_after, go_on, run_of
+from tests.runs.small_run import go_on, killed, run_of
 
 _PATIENCE_S = 60.0
 
@@ -49,15 +49,8 @@ def at_work(folder: Path, *, ends: bool, journal: bytes | None = None) -> Iterat
         worker.join()
 
 
-def killed(folder: Path) -> Path:
-    """A run that did not end."""
-    begin(folder)
-    cut_after(run_of(folder), "finished", 3)
-    return run_of(folder)
-
-
 def test_it_waits_until_the_run_has_ended_and_says_what_was_taken_back(tmp_path: Path) -> None:
-    whole = opened(killed(tmp_path))
+    whole = opened(killed(tmp_path, which=3))
     with at_work(tmp_path, ends=True, journal=whole) as run:
         found = stop(run, wait_s=_PATIENCE_S)
     assert (found.ended, found.finished, found.exit_code) == (True, False, 0)
@@ -65,7 +58,7 @@ def test_it_waits_until_the_run_has_ended_and_says_what_was_taken_back(tmp_path:
 
 
 def test_a_change_that_may_be_live_afterwards_is_exit_4(tmp_path: Path) -> None:
-    opened(killed(tmp_path))
+    opened(killed(tmp_path, which=3))
     with at_work(tmp_path, ends=True) as run:
         found = stop(run, wait_s=_PATIENCE_S)
     assert (found.exit_code, found.still_open) == (4, ("during/ber.gpu001/mlx5_0",))
@@ -73,7 +66,7 @@ def test_a_change_that_may_be_live_afterwards_is_exit_4(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.3])
 def test_a_run_that_does_not_end_in_time_is_exit_3(tmp_path: Path, wait_s: float) -> None:
-    killed(tmp_path)
+    killed(tmp_path, which=3)
     with at_work(tmp_path, ends=False) as run:
         found = stop(run, wait_s=wait_s)
         assert (run / "STOP").exists()
@@ -81,7 +74,7 @@ def test_a_run_that_does_not_end_in_time_is_exit_3(tmp_path: Path, wait_s: float
 
 
 def test_a_run_nobody_works_on_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    run = killed(tmp_path)
+    run = killed(tmp_path, which=3)
     with pytest.raises(ConfigError, match="fabric resume"):
         stop(run, wait_s=0.0)
     opened(run)

@@ -12,7 +12,7 @@ from benchmarks.killed_runs import ended, only_run, spawned, words, write_scenar
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.places import INVENTORY
-from tests.runs.small_run import begin, cut_after, finished, run_of, scenario
+from tests.runs.small_run import begin, cut_after, finished, killed, run_of, scenario
 from tests.runs.waiting import wait_until
 
 
@@ -31,8 +31,7 @@ def fabric_anew(tmp_path: Path, *words: str) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_resume_goes_on_and_ends_as_the_verdict_says(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 3)
+    killed(tmp_path, which=3)
     code, said = fabric_anew(tmp_path, "resume", str(tmp_path / "results" / "small"), "--no-html")
     assert (code, len(finished(run_of(tmp_path)))) == (0, 6)
     assert "4 probes are done and kept" in said
@@ -55,15 +54,16 @@ def test_resume_says_of_limits_above_the_line_what_run_says(tmp_path: Path) -> N
     assert "(200 Gb/s)" in said
 
 
-def test_resume_of_a_run_that_ended_is_exit_2(tmp_path: Path) -> None:
+def test_a_run_that_ended_is_neither_resumed_nor_stopped(tmp_path: Path) -> None:
     begin(tmp_path)
     code, said = fabric("resume", str(run_of(tmp_path)))
     assert (code, "has ended" in said, "fabric report" in said) == (2, True, True)
+    code, said = fabric("stop", str(run_of(tmp_path)))
+    assert (code, "nothing to stop" in said) == (2, True)
 
 
 def test_resume_of_a_changed_scenario_is_exit_2_unless_forced(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 3)
+    killed(tmp_path, which=3)
     file = tmp_path / "small.yaml"
     file.write_text(file.read_text().replace("at_least: 0.1", "at_least: 0.2"))
     code, said = fabric("resume", str(run_of(tmp_path)))
@@ -89,19 +89,12 @@ def test_what_is_said_to_go_on_can_be_typed(tmp_path: Path) -> None:
 
 
 def test_status_of_one_run_and_of_all(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 3)
+    killed(tmp_path, which=3)
     code, said = fabric("status", str(run_of(tmp_path)))
     assert (code, "killed" in said, "4 of 6" in said, "fabric resume" in said) == (0, True, True, True)
     code, said = fabric("status", "--results", str(tmp_path / "results"), "--json")
     (one,) = json.loads(said)["runs"]
     assert (code, one["state"], one["done"], one["planned"]) == (0, "killed", 4, 6)
-
-
-def test_stop_of_a_run_nobody_works_on_is_exit_2(tmp_path: Path) -> None:
-    begin(tmp_path)
-    code, said = fabric("stop", str(run_of(tmp_path)))
-    assert (code, "nothing to stop" in said) == (2, True)
 
 
 @pytest.mark.slow

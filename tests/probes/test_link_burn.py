@@ -10,7 +10,6 @@ from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase
-from fabric.probes import link_burn
 from fabric.probes.kinds import expand_phase
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from tests.conftest import rack_topology
@@ -47,7 +46,7 @@ def test_stages_have_ids_of_their_own_and_keep_their_numbers_when_split() -> Non
     apart = [probe for one in spec.one_by_one() for probe in expanded(one)]
     assert together == apart
     assert len({probe.probe_id for probe in together}) == 48
-    assert [link_burn.stage_of(probe) for probe in together] == [0] * 24 + [1] * 24
+    assert [probe.params["stage"] for probe in together] == [0] * 24 + [1] * 24
 
 
 def test_flows_of_hosts_that_are_not_in_the_run_are_left_out() -> None:
