@@ -15,6 +15,7 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase, in_host_memory, left_out
+from fabric.probes.rnic_to_rnic import not_routed
 
 Told = Callable[[int, int], None]
 """Hears how many phases are planned, and of how many."""
@@ -151,7 +152,11 @@ def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
-    notes = (*left_out(phase, scenario.hosts, probes), *in_host_memory(phase, inventory.topology, scenario.hosts))
+    notes = (
+        *left_out(phase, scenario.hosts, probes),
+        *in_host_memory(phase, inventory.topology, scenario.hosts),
+        *not_routed(phase, inventory.topology, scenario.hosts),
+    )
     return PhasePlan(phase, schedule(probes), notes, changes)
 
 

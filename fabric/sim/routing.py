@@ -53,6 +53,7 @@ class Ring:
     """
     Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
 
+    With *peer_rails* each edge ends on these rails instead (of one host: from RNIC to RNIC).
     *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
     two hosts only the first sends.
     """
@@ -63,3 +64,4 @@ class Ring:
     adaptive: bool = True
     service_level: int = 0
     one_way: bool = False
+    peer_rails: tuple[int, ...] = ()

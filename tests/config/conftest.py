@@ -78,7 +78,7 @@ SETTINGS = """\
 changes:
   via: gpu1
   lease: {ttl: 30s, max_hold: 2h}
-  subnet_managers: [{host: gpu2, reload: [pkill, -HUP, opensm]}]
+  subnet_managers: [{host: gpu2, reload: [systemctl, restart, opensmd]}]
   adaptive_on: {routing_engine: ar_ftree}
   blast_radius: {links_fraction: 0.25}
 """

@@ -40,7 +40,8 @@ def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
     ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
     rails = np.array(ring.rails, dtype=np.int64)
     src = net.clos.nic(ids[:, np.newaxis], rails).ravel()
-    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], rails).ravel()
+    peers = np.array(ring.peer_rails, dtype=np.int64) if ring.peer_rails else rails
+    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], peers).ravel()
     edges = len(rails) if ring.one_way else len(src)
     return src[:edges], dst[:edges]
 
@@ -110,7 +111,7 @@ class Network:
     ) -> None:
         self.net, self._link_layer = net, link_layer
         self._ports = PortEffects()
-        self._paths: dict[tuple[tuple[str, ...], tuple[int, ...], bool, bool], Paths] = {}
+        self._paths: dict[tuple[object, ...], Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic = LinkTraffic(net.clos)
         self._faults, self._routing = tuple(faults), routing
@@ -280,8 +281,8 @@ class Network:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
     @staticmethod
-    def _key(ring: Ring, *, adaptive: bool) -> tuple[tuple[str, ...], tuple[int, ...], bool, bool]:
-        return ring.hosts, ring.rails, ring.one_way, adaptive
+    def _key(ring: Ring, *, adaptive: bool) -> tuple[object, ...]:
+        return ring.hosts, ring.rails, ring.peer_rails, ring.one_way, adaptive
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)

@@ -101,7 +101,9 @@ class Transfer(Flow):
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
             self.ceiling_gbps = here.ceiling_gbps(path)
-            return here.trouble(path)
+            self.ring = self._beyond_leaf(here, there)
+            cut = self.rack.above.dead_edge(self.ring) is not None
+            return here.trouble(path) or ("broken" if cut else None)
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
         shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
@@ -116,12 +118,15 @@ class Transfer(Flow):
     def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf, or nothing above is modelled."""
         ends = ((here, self.client.side), (there, self.server.side))
-        rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
+        rails = tuple(site.layout.platform.rnic_by_device[side.device].rail for site, side in ends)
         leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
-        if rails[0] != rails[1] or leaves[0] == leaves[1] or not all(leaves):
+        if leaves[0] == leaves[1] or not all(leaves):
             return None
-        hosts = (here.host.name, there.host.name)
-        return self.rack.above.ring(Ring(hosts, (rails[0],), RNIC_EFFICIENCY, one_way=True))
+        above = [self.rack.topology.above.get(leaf[0], {}).keys() for leaf in leaves]
+        if rails[0] != rails[1] and above[0].isdisjoint(above[1]):  # each rail has spines of its own: not modelled
+            return None
+        hosts, peers = (here.host.name, there.host.name), (rails[1],) if rails[0] != rails[1] else ()
+        return self.rack.above.ring(Ring(hosts, rails[:1], RNIC_EFFICIENCY, one_way=True, peer_rails=peers))
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
