@@ -13,6 +13,8 @@ from fabric.model.topology import Host
 
 LIST = ("nvidia-smi", "--query-gpu=index,name,mig.mode.current,persistence_mode", "--format=csv,noheader")
 JOBS = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader")
+AMD_LIST = ("rocm-smi", "--showid", "--csv")
+AMD_JOBS = ("rocm-smi", "--showpids", "--csv")
 MODULES = ("cat", "/proc/modules", "/proc/driver/nvidia/version")
 
 _ROW = re.compile(r"\s*([0-9]{1,4}), ([^,]+), ([^,]+), ([^,]+)", re.ASCII)
@@ -25,12 +27,16 @@ _DISTURBED = "a job beside the measurement makes its numbers wrong, and is distu
 
 
 def _ask_gpus(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Two questions to nvidia-smi, where the inventory has GPUs."""
-    return (LIST, JOBS) if needs.measured and host.platform.gpus else ()
+    """Two questions to the driver's tool, where the inventory has GPUs."""
+    asked = (AMD_LIST, AMD_JOBS) if host.platform.amd else (LIST, JOBS)
+    return asked if needs.measured and host.platform.gpus else ()
 
 
 def _read_gpus(looked: Looked) -> Iterator[Finding]:
     """Missing, more, partitioned or occupied GPUs."""
+    if looked.host.platform.amd:
+        yield from _read_amd(looked)
+        return
     listed, jobs = looked.answers[LIST], looked.answers[JOBS]
     rows = _rows(listed, _ROW)
     if rows is None or (not rows and _lines(listed) != [_NONE]):
@@ -46,6 +52,19 @@ def _read_gpus(looked: Looked) -> Iterator[Finding]:
             yield warning("persistence mode is off", why, "start nvidia-persistenced, or nvidia-smi -pm 1")
     if rows or jobs.lost:
         yield from _occupied(jobs)
+
+
+def _read_amd(looked: Looked) -> Iterator[Finding]:
+    """The same by rocm-smi, which says nothing of partitions."""
+    listed, jobs = looked.answers[AMD_LIST], looked.answers[AMD_JOBS]
+    found = [] if listed.lost else re.findall(r"^card([0-9]{1,3}),", listed.stdout, re.MULTILINE | re.ASCII)
+    if listed.exit_status != 0 or not found:
+        yield unknown(f"which GPUs there are was not said: {excuse(listed)}", _DISTURBED, "run rocm-smi there by hand")
+        return
+    yield from _compared(looked.host, set(range(len(found))))  # cards are counted by PCI address, HIP counts from 0
+    if names := re.findall(r"^PID[0-9]{1,10},\"?([^\",\n]{1,64})", jobs.stdout, re.MULTILINE | re.ASCII):
+        what = f"{len(names)} GPU process{'' if len(names) == 1 else 'es'}: {quoted(', '.join(sorted(set(names))))}"
+        yield problem(what, _DISTURBED, "drain the host first, or take it out with --hosts")
 
 
 def _lines(answer: HostAnswer) -> list[str]:
@@ -109,7 +128,8 @@ GPUS = HostCheck("gpus", _ask_gpus, _read_gpus)
 
 def _ask_gpudirect(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """The loaded modules and the make of the driver, where GPU memory goes through RNICs."""
-    return (MODULES,) if needs.gpudirect and host.platform.gpus and host.platform.rnics else ()
+    platform = host.platform
+    return (MODULES,) if needs.gpudirect and platform.gpus and platform.rnics and not platform.amd else ()
 
 
 def _read_gpudirect(looked: Looked) -> Iterator[Finding]:

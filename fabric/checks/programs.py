@@ -57,7 +57,7 @@ _PROGRAMS = {
 }
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).
-_NO_CUDA = re.compile(r"unrecognized option.*use_cuda|^ ?Unsupported memory type", re.MULTILINE)
+_NO_CUDA = re.compile(r"unrecognized option.*use_(?:cuda|rocm)|^ ?Unsupported memory type", re.MULTILINE)
 
 
 PYTHON_VERSION = ("python3", "--version")
@@ -148,8 +148,9 @@ def _known(name: str) -> _Program:
 
 def _cuda_argv(host: Host) -> Argv:
     """Options are read in order: a build without CUDA refuses the first, any other ends at the second."""
-    dmabuf = ("--use_cuda_dmabuf",) if host.platform.use_cuda == "dmabuf" else ()
-    return (*_called(host, "ib_write_bw"), "--use_cuda=0", *dmabuf, "--version")
+    option = "--use_rocm" if host.platform.amd else "--use_cuda"
+    dmabuf = (f"{option}_dmabuf",) if host.platform.use_cuda == "dmabuf" else ()
+    return (*_called(host, "ib_write_bw"), f"{option}=0", *dmabuf, "--version")
 
 
 def _wrong(name: str, answer: HostAnswer) -> Finding | None:
@@ -178,10 +179,12 @@ def _wrong(name: str, answer: HostAnswer) -> Finding | None:
 
 def _cuda(answer: HostAnswer) -> Iterator[Finding]:
     if _NO_CUDA.search(answer.text):
-        lacks = "DMA-BUF (--use_cuda_dmabuf" if "use_cuda_dmabuf" in answer.text else "CUDA (--use_cuda"
+        lacks = "ROCm (--use_rocm" if "use_rocm" in answer.text else "CUDA (--use_cuda"
+        lacks = "DMA-BUF (--use_cuda_dmabuf" if "use_cuda_dmabuf" in answer.text else lacks
         yield _problem(
             f"ib_write_bw is built without {lacks} is refused)",
-            "build perftest with CUDA (./configure CUDA_H_PATH=.../cuda.h) and name it: tools: {ib_write_bw: /path};"
+            "build perftest with it (./configure CUDA_H_PATH=.../cuda.h, or --enable-rocm) and name it:"
+            " tools: {ib_write_bw: /path};"
             " or measure host memory only: use_cuda: no",
         )
     elif answer.lost or not _PERFTEST.search(answer.text):

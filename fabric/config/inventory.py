@@ -23,7 +23,7 @@ from fabric.model.fields.scalars import (
     Choice,
 )
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.topology import Login, Topology
 
 BACKENDS = ("mock", "ssh", "process")
@@ -39,6 +39,9 @@ class InventoryFile(Entry):
     platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
     hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
     switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
+    routing: Annotated[str, Choice(ROUTING)] | None = Field(
+        None, description="How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."
+    )
     ssh: SshSettings = Field(SshSettings(), description="With backend ssh: how hosts are reached.")
     process: ProcessSettings = Field(
         ProcessSettings(), description="With backend process: what carries a command to a host."
@@ -69,6 +72,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.from_file(tree)
+    mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
     return Inventory(
         name=file.name,
         source=str(path),
@@ -76,8 +80,9 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         backend=file.backend,
         ssh=file.ssh,
         process=file.process,
-        mock=replace(file.mock, faults=(*file.mock.faults, *extra)),
+        mock=mock,
         changes=file.changes,
+        routing=file.routing,
     )
 
 

@@ -26,7 +26,7 @@ from fabric.model.fields.scalars import (
 )
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.scenario import Env
-from fabric.model.topology import USE_CUDA, Gpu, PcieSwitch, Platform, Rnic
+from fabric.model.topology import GPU_MAKERS, USE_CUDA, Gpu, PcieSwitch, Platform, Rnic
 
 LINK_LAYERS = ("infiniband", "ethernet")
 
@@ -62,6 +62,7 @@ _OURS = {
     "NCCL_IB_HCA": "it is made from this platform's rnics",
     "NCCL_IB_GID_INDEX": "write gid_index in this platform instead",
     "CUDA_VISIBLE_DEVICES": "each probe has its own GPUs",
+    "HIP_VISIBLE_DEVICES": "each probe has its own GPUs",
 }
 _LAYOUT = (
     *("-np", "--np", "-n", "--n", "-c", "-N", "--npernode", "-npernode", "-H", "-host", "--host", "-hostfile"),
@@ -199,6 +200,12 @@ class PlatformEntry(Entry):
     wrapper: OptionWords = Field(
         (), max_length=64, description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
     )
+    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = Field(
+        "host", description="Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."
+    )
+    gpu_maker: Annotated[str, Choice(GPU_MAKERS)] = Field(
+        "nvidia", description="nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."
+    )
     use_cuda: Annotated[str, Choice(USE_CUDA)] = Field(
         "auto", description="How ib_write_bw reaches GPU memory: auto, dmabuf, peermem; or no: host memory only."
     )
@@ -243,6 +250,8 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         nccl_tests_options=entry.nccl_tests_options,
         wrapper=entry.wrapper,
         use_cuda=entry.use_cuda,
+        gpu_maker=entry.gpu_maker,
+        nvlink_domain=entry.nvlink_domain,
     )
 
 

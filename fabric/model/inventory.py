@@ -23,6 +23,7 @@ SITE = {
     "m_key": "ports answer management packets with the M_Key 0xfab only",
     "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
     "public_opensm": "the distribution's OpenSM, which knows no engine ar_... and routes by minhop then",
+    "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
     "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
 }
 """What of a real site the simulated one may have; without them it is the kindest there is."""
@@ -220,3 +221,9 @@ class Inventory:
     process: ProcessSettings
     mock: MockSettings
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    routing: str | None = None
+
+    @property
+    def routes_by(self) -> str | None:
+        """How its switches choose paths, where that is known; a simulated rack does as OpenSM's ftree by default."""
+        return self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)

@@ -153,7 +153,7 @@ def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
     notes = (
-        *left_out(phase, scenario.hosts, probes),
+        *left_out(phase, scenario.hosts, probes, inventory.topology),
         *in_host_memory(phase, inventory.topology, scenario.hosts),
         *not_routed(phase, inventory.topology, scenario.hosts),
     )

@@ -12,7 +12,7 @@ from fabric.model.command import GIB
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
 from fabric.model.scenario import ProbeSpec
-from fabric.model.topology import Platform
+from fabric.model.topology import NVLINK, Platform
 from fabric.probes.keys import Iterations, Sizes
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl
@@ -23,6 +23,9 @@ from fabric.tools.nccl.failures import blames_fabric, failure_kind
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
+
+MNNVL = "NCCL_MNNVL_ENABLE"
+"""The variable that sends a collective over hosts that NVLink joins over the network (0)."""
 
 _NAMED = 4  # hosts that a reason names; a choice
 _DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
@@ -66,7 +69,10 @@ def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
     """The probe with the variables of its phase, as ``NAME=VALUE`` lines; the very probe when there are none."""
     if not env:
         return probe
-    return replace(probe, params={**probe.params, "env": "\n".join(setting(name, value) for name, value in env)})
+    params = dict(probe.params)
+    if dict(env).get(MNNVL) == "0" and params.get("link_class") == NVLINK:
+        del params["link_class"]
+    return replace(probe, params={**params, "env": "\n".join(setting(name, value) for name, value in env)})
 
 
 TELLING = {"NCCL_DEBUG": "WARN"}

@@ -72,6 +72,7 @@ class PerftestSpec(ProbeSpec):
             queue_pairs=int_param(probe, "queue_pairs"),
             cuda_gpu=None if platform.use_cuda == "no" else gpu,
             dmabuf=platform.use_cuda == "dmabuf",
+            gpus="rocm" if platform.amd else "cuda",
             numa_node=numa,
             gid_index=platform.gid_index,
             traffic_class=platform.traffic_class,

@@ -29,7 +29,7 @@ CROSS_LEAF = "cross_leaf"
 
 
 class RnicToRnicSpec(InHostSpec):
-    """Every ordered pair of RNICs of one host (ib_write_bw)."""
+    """Every ordered pair of RNICs of one host that the fabric joins (ib_write_bw)."""
 
     kind: ClassVar[str] = "rnic_to_rnic"
     needs: ClassVar[str] = "two RNICs that reach each other"
@@ -41,6 +41,15 @@ class RnicToRnicSpec(InHostSpec):
         """One, where there are two RNICs."""
         return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if len(platform.rnics) > 1 else ())
 
+    def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
+        """How many pairs of RNICs have no way to each other."""
+        found: dict[str, list[str]] = {}
+        for host in (topology.hosts[name] for name in hosts):
+            if lost := len(_apart(host, topology)):
+                count = len(host.platform.rnics)
+                found.setdefault(f"{lost} of {count * (count - 1)} pairs are not measured", []).append(host.name)
+        return found
+
     def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
         """Every ordered pair of RNICs of every host: 8 x 7 = 56."""
         for source, target in permutations(platform.rnics, 2):
@@ -50,9 +59,15 @@ class RnicToRnicSpec(InHostSpec):
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Every pair that can reach each other; one that leaves its leaf holds a cable up and a cable down as well."""
         places = {name: place for group in topology.tor_groups for place, name in enumerate(group)}
+        apart: dict[tuple[str, tuple[str, ...]], frozenset[tuple[str, str]]] = {}
         crossing: dict[int, Mapping[str, ParamValue]] = {}  # parameters are shared by all hosts of a make
         for probe in super().expand(phase=phase, topology=topology, hosts=hosts, ports=ports):
             host = topology.hosts[probe.hosts[0]]
+            key = (host.platform.name, host.leaves)
+            if key not in apart:
+                apart[key] = _apart(host, topology)
+            if (probe.params["rnic"], probe.params["peer_rnic"]) in apart[key]:
+                continue
             up, down = _leaves(probe, host)
             if up == down or up is None or down is None:
                 yield probe
@@ -91,6 +106,13 @@ def _leaves(probe: Probe, host: Host) -> tuple[str | None, str | None]:
     rails = (host.platform.rnic_by_device[str(probe.params[end])].rail for end in ("rnic", "peer_rnic"))
     up, down = (host.leaves[rail] if rail < len(host.leaves) else None for rail in rails)
     return up, down
+
+
+def _apart(host: Host, topology: Topology) -> frozenset[tuple[str, str]]:
+    """The pairs of RNICs of a host that have no way to each other."""
+    part = {rnic.device: topology.part_of(host, rnic.rail) for rnic in host.platform.rnics}
+    pairs = permutations(part, 2)
+    return frozenset((a, b) for a, b in pairs if None not in (part[a], part[b]) and part[a] != part[b])
 
 
 def _claims(source: Rnic, target: Rnic) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def sources_of(
             slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
         if settings.optics:
             slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device, *mlxlink)))
-    if settings.temperatures and platform.gpus:
+    if settings.temperatures and platform.gpus and not platform.amd:
         smi = platform.program("nvidia-smi")
         often.append(Source(argv=(smi, f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)

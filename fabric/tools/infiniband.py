@@ -285,3 +285,46 @@ def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> 
     if found is None:
         raise UnreadableOutput(f"sminfo: no subnet manager in {stdout[:120]!r}")
     return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])
+
+
+_NODE = r"(?P<{0}type>CA|SW|RT) +(?P<{0}lid>\d{{1,6}}) +(?P<{0}port>\d{{1,4}}) (?P<{0}guid>0x[0-9a-f]{{16}})"
+_LISTED = re.compile(
+    _NODE.format("near_")
+    + r" (?P<speed>\S+ \S+)(?: - " + _NODE.format("far_")
+    + r" \( (?P<names>.*) \)| +(?P<name>.*))", re.ASCII
+)  # fmt: skip
+
+
+def all_links(*, through: Words = (), tool: str = "ibnetdiscover") -> Words:
+    """Ask for all ports with who is at their other end, one line each."""
+    return (program(tool), *through, "-p")
+
+
+def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
+    """
+    Every port in the order printed, as ``read_ports`` gives them; states are Active and LinkUp where somebody is at the
+    other end, else Down and Polling, for they are not said. Names keep no blanks at their ends; some have no quotes.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
+    """
+    need_success("ibnetdiscover", stdout, stderr, exit_status)
+    lines = [line.rstrip() for line in whole_lines(stdout) if line.strip()]
+    if not lines or not stdout.endswith("\n"):
+        raise UnreadableOutput(f"ibnetdiscover: no whole list of ports: it ends with {stdout[-80:]!r}")
+    return tuple(_link_line(line) for line in lines)
+
+
+def _link_line(line: str) -> PortLine:
+    found = _LISTED.fullmatch(line)
+    # Quotes may be in names, too: what stands between them is told apart only where it is once.
+    names = (found["names"] or "").split("' - '") if found and found["far_guid"] else []
+    if found is None or len(names) not in (0, 2):
+        raise UnreadableOutput(f"ibnetdiscover: not a port: {line[:160]!r}")
+
+    def end(which: str, name: str) -> End:
+        guid, lid, port = (found[f"{which}_{what}"] for what in ("guid", "lid", "port"))
+        return End(int(guid, 16), name.strip("'").strip(), int(lid), int(port))
+
+    if not names:
+        return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
+    return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))

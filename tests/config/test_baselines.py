@@ -38,7 +38,7 @@ def test_a_baseline_becomes_the_model(folder: Path) -> None:
         (
             "link_class: pix",
             "link_class: pxi",
-            "3: expected pix, node, sys, mem_local, mem_remote or cross_leaf, got 'pxi'",
+            "3: expected pix, node, sys, mem_local, mem_remote, nvlink or cross_leaf, got 'pxi'",
         ),
         ("at_least_gbps: 380", "at_least_gbps: 380Gb", "3: expected a number from 0.001 to 1000000, got '380Gb'"),
         ("at_least_gbps: 380", "at_least_gbps: 0", "3: expected a number from 0.001"),

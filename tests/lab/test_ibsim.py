@@ -10,11 +10,12 @@ from shutil import which
 import pytest
 
 from benchmarks.lab.change_rack import LEASE_S, ended
+from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import until
 from fabric.tools import mlxreg
 from tests.lab.ibsim import IbSim, missing
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300 * SLOWER)]
 
 _SCENARIO = """\
 name: ibsim

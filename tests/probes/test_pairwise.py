@@ -89,7 +89,7 @@ def test_hosts_of_different_line_rates_never_meet() -> None:
 def test_a_host_that_meets_nobody_is_noted() -> None:
     topology = pod(slower=frozenset({"gpu002"}))
     phase = Phase("p", (PairwiseSpec(),))
-    notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)))
+    notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)), topology)
     assert notes == [f"no pairwise on gpu002: it needs {PairwiseSpec.needs}"]
 
 
@@ -183,3 +183,14 @@ def test_a_plane_of_some_hosts_has_no_empty_leaf() -> None:
     topology = pod()
     plane = replace(planes_of(topology.hosts, topology)[0]).only({"gpu001", "gpu002"})
     assert plane.leaves == {"u0-leaf0": ("gpu001", "gpu002")}
+
+
+def test_hosts_that_nothing_joins_never_meet() -> None:
+    """Two units under spines of their own: all pairs stay inside a unit."""
+    made = pod()
+    lower = {unit: tuple(leaf for leaf in made.parts if leaf.startswith(unit)) for unit in ("u0", "u1")}
+    up = tuple(Uplinks(leaves, (f"spine{unit[1]}",), 1, 400.0) for unit, leaves in lower.items())
+    apart = replace(made, uplinks=up)
+    assert len(planes_of(apart.hosts, apart)) == 4
+    for probe in expanded(apart):
+        assert len({apart.hosts[host].leaves for host in probe.hosts}) == 1

@@ -179,7 +179,7 @@ def test_hosts_that_no_one_command_line_fits_are_no_neighbours(other: Platform) 
     phase = Phase("p", (TorAllReduceSpec(),))
     probes = expand_phase(phase, mixed, tuple(mixed.hosts))
     assert [probe.hosts for probe in probes] == [("gpu001", "gpu002")]
-    assert left_out(phase, tuple(mixed.hosts), probes)[0].startswith("no tor_all_reduce on gpu003: it needs")
+    assert left_out(phase, tuple(mixed.hosts), probes, mixed)[0].startswith("no tor_all_reduce on gpu003: it needs")
 
 
 @pytest.mark.parametrize("bad", ["mpi run", "-mpirun", "", "bin/mpirun", "/opt/mpi;ls", "/opt/mpi\n", "A=b"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.hosts.timeline import Exited, Listening
+from fabric.sim.world import World
 from tests.places import CAPTURES
 
 
@@ -78,6 +81,18 @@ def test_rnic_to_rnic_goes_over_the_leaves(kit):
     lines[1] = (1.0, "gpu001", lines[1][2].replace("mlx5_3", "mlx5_1"))
     _, client = kit.played(sick, lines)
     assert kit.bandwidth_gbps(client.stdout) == pytest.approx(kit.alone_gbps / 2)
+
+
+def test_rnics_that_nothing_joins_do_not_hear_each_other(kit):
+    """Rails by themselves: a packet for another rail has no way; on its own rail all is well."""
+    made = kit.topology_of(2, kit.platform_like())
+    rails = replace(made, switches={name: one for name, one in made.switches.items() if one.tier == "leaf"})
+    for device, peer, said in (("mlx5_1", "localhost", "Completion"), ("mlx5_3", "gpu002", "")):
+        lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9, peer=peer)
+        client = (1.0, "gpu001", lines[1][2].replace("mlx5_3", device))
+        server = (0.0, "gpu002" if peer == "gpu002" else "gpu001", lines[0][2])
+        _, client = kit.played(World(rails, MockSettings(noise_cv=0.0), seed=1), [server, client])
+        assert (client.exit_status, said in client.stderr) == (1 if said else 0, True)
 
 
 def test_between_hosts_by_name_or_address(kit):

@@ -19,7 +19,7 @@ from fabric.sim.tools.mlxreg import mlxreg
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
 from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
-from fabric.sim.tools.nvidia_smi import nvidia_smi
+from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest.program import WriteBothWays, WriteBw, WriteLat
 from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
@@ -30,7 +30,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
     | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibroute=ibroute)
     | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
     | dict(smpquery=smpquery)
-    | {"nvidia-smi": nvidia_smi}
+    | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
 """By the name they are called."""
 

@@ -71,6 +71,8 @@ def _date(asked: ToolCall) -> Said:
 def _queried(asked: ToolCall) -> Said | None:
     """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
     gpus = asked.site.layout.platform.gpus
+    if asked.site.layout.platform.amd:
+        return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
     troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in gpus}
     if "hanging" in troubles.values():
         return None

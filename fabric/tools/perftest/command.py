@@ -40,6 +40,7 @@ def write_bw(
     queue_pairs: int,
     cuda_gpu: int | None,
     dmabuf: bool = False,
+    gpus: str = "cuda",
     program_path: str = "ib_write_bw",
     **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
@@ -48,16 +49,17 @@ def write_bw(
 
     Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node; *dmabuf*: GPU
     memory is registered by DMA-BUF, not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
+    *gpus*: what perftest is built with for them, ``cuda`` or ``rocm``.
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
     gpu: tuple[str, ...] = (
-        () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+        () if cuda_gpu is None else (f"--use_{gpus}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
     )
     if gpu and dmabuf:
-        gpu = (*gpu, "--use_cuda_dmabuf")
+        gpu = (*gpu, f"--use_{gpus}_dmabuf")
     return _argv(program_path, size_bytes, measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
 
 
@@ -135,6 +137,9 @@ class PerftestAsked:
 _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdma_cm QPs": "OFF"}
 
 
+_ANSWERED = (("GID index", "gid-index"), ("GPU", "use_cuda"), ("GPU", "use_rocm"))
+
+
 @lru_cache(maxsize=4096)
 def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
@@ -144,9 +149,7 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
         "Number of qps": given["qp"],
         "Connection type": "RC",
         "Link type": link_type,
-        **{
-            name: given[option] for name, option in (("GID index", "gid-index"), ("GPU", "use_cuda")) if option in given
-        },
+        **{name: given[option] for name, option in _ANSWERED if option in given},
     }
     unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
     if not _BY_RDMA_CM.isdisjoint(argv):

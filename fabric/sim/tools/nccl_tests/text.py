@@ -83,14 +83,24 @@ COLUMNS = """\
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
 """  # noqa: W291
 
+RCCL_COLUMNS = COLUMNS.replace("#wrong \n", "#wrong     algo     proto   nchannels\n")
+"""RCCL's, since 2.27: three columns more (a recorded run)."""
+
 _REDOP = {"all_reduce": ("sum", "-1"), "reduce_scatter": ("sum", "-1"), "sendrecv": ("sum", "-1")}
 _REDOP |= {"alltoall": ("none", "-1"), "all_gather": ("none", "-1"), "broadcast": ("none", "0")}
 
 
-def head(operation: str, options: CollectiveOptions) -> str:
+RCCL = (
+    "RCCL version : 2.27.7-develop:29e1567\nHIP version  : 7.0.51831-a3e329ad8\nROCm version : 7.0.1.0-42-9428210\n"
+    "Hostname     : %s\nLibrccl path : /opt/rocm/lib/librccl.so.1\n"
+)
+
+
+def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
     """Down to the list of devices."""
+    what = "rccl" if rccl else "nccl"
     return (
-        "# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902\n"
+        f"# {what}-tests version 2.17.8 {what}-headers=22902 {what}-library=22902\n"
         f"# Collective test starting: {operation}_perf\n"
         f"# nThread 1 nGpus {options.gpus} minBytes {options.least_bytes} maxBytes {options.most_bytes} "
         f"step: {options.factor}(factor) warmup iters: {options.warmup} iters: {options.iterations} "
@@ -105,8 +115,8 @@ def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: s
     return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {name:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
 
 
-def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> str:
-    """One size: out of place and in place."""
+def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str], rccl: bool = False) -> str:
+    """One size: out of place and in place; *rccl*: with algorithm, protocol and channels."""
     count = size_bytes // _TYPE_BYTES
     if operation in ("alltoall", "all_gather", "reduce_scatter"):
         count //= gpus
@@ -115,7 +125,7 @@ def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> 
     wrong_in_place = "  N/A" if operation in ("alltoall", "sendrecv") else "     0"
     return (
         f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {root:>6s}"
-        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}\n"
+        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}{'    RING    SIMPLE          32' if rccl else ''}\n"
     )
 
 

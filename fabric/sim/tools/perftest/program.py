@@ -97,36 +97,32 @@ class Transfer(Flow):
         client, server = self.client, self.server
         here, there = client.process.site, server.process.site
         source, sink = client.side, server.side
+        ring = self._beyond_leaf(here, there)
+        lost = self.rack.above.dead_edge(ring) is not None
+        self.ring = ring
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
             self.ceiling_gbps = here.ceiling_gbps(path)
-            self.ring = self._beyond_leaf(here, there)
-            cut = self.rack.above.dead_edge(self.ring) is not None
-            return here.trouble(path) or ("broken" if cut else None)
+            return here.trouble(path) or ("broken" if lost else None)
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
         shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
         self.shares = shares
         self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
-        self.ring = self._beyond_leaf(here, there)
-        troubles = {here.trouble(out), there.trouble(into)}
-        if self.rack.above.dead_edge(self.ring) is not None:
-            troubles.add("broken")
+        troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
         return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
 
     def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
         """Its way over the uplinks; None where both RNICs are on one leaf, or nothing above is modelled."""
         ends = ((here, self.client.side), (there, self.server.side))
-        rails = tuple(site.layout.platform.rnic_by_device[side.device].rail for site, side in ends)
+        rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
         leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
         if leaves[0] == leaves[1] or not all(leaves):
             return None
-        above = [self.rack.topology.above.get(leaf[0], {}).keys() for leaf in leaves]
-        if rails[0] != rails[1] and above[0].isdisjoint(above[1]):  # each rail has spines of its own: not modelled
-            return None
-        hosts, peers = (here.host.name, there.host.name), (rails[1],) if rails[0] != rails[1] else ()
-        return self.rack.above.ring(Ring(hosts, rails[:1], RNIC_EFFICIENCY, one_way=True, peer_rails=peers))
+        hosts = (here.host.name, there.host.name)
+        one, other = rails
+        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
@@ -204,6 +200,9 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    if options.rocm:
+        opened = text.rocm_lines(end.process.site, options, end.bits)
+        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
     made, freed = text.cuda_buffer(options, end.bits)
     return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
@@ -286,8 +285,9 @@ class WriteBw:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
-        if self.options.cuda is not None and "no_cuda" in rack.site:  # options are read one by one
-            stderr = text.REFUSED % "unrecognized option '--use_cuda'"
+        options, amd = self.options, process.site.layout.platform.amd
+        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
             return
         if self.options.version:

@@ -18,6 +18,8 @@ _OPTIONS = options("""
     iters=     -n --iters
     qps=       -q --qp
     cuda=      --use_cuda
+    rocm=      --use_rocm
+    dmabuf     --use_rocm_dmabuf
     version    -V --version
     dmabuf     --use_cuda_dmabuf
     both_ways  -b --bidirectional
@@ -48,6 +50,7 @@ class WriteBwOptions:
     traffic_class: int = 0
     rdma_cm: bool = False
     dmabuf: bool = False
+    rocm: bool = False
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
@@ -68,7 +71,8 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         iterations=asked("iters", 5000, 5, 1 << 31),
         queue_pairs=asked("qps", 1, 1, 16384),
         both_ways="both_ways" in fields,
-        cuda=number(fields["cuda"], most=1023) if "cuda" in fields else None,
+        cuda=number(gpu, most=1023) if (gpu := fields.get("cuda", fields.get("rocm"))) is not None else None,
+        rocm="rocm" in fields,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,
         traffic_class=asked("tos" if "rdma_cm" in fields else "tclass", 0, 0, 255),
@@ -190,6 +194,17 @@ def row(options: WriteBwOptions, gbps: float) -> str:
     if gbps < 0.1:
         return f"{head}     {peak:<7.6f}            {gbps:<7.6f}            {mpps:<7.6f}\n"
     return f"{head}       {peak:<7.2f}            {gbps:<7.2f}\t\t     {mpps:<7.6f}\n"
+
+
+def rocm_lines(site: Site, options: WriteBwOptions, bits: int) -> str:
+    """What a build with ROCm says of its GPU (perftest src/rocm_memory.c)."""
+    assert options.cuda is not None
+    size_bytes, place = max(2 * options.size_bytes * options.queue_pairs, 1 << 21), 0x7F0000000000 + (bits & 0xFFFFF000)
+    return (
+        f"Using ROCm Device with ID: {options.cuda}, Name: {gpu_model(site.layout.generation)}, "
+        f"PCI Bus ID: 0x{pci_bus(options.cuda)}, GCN Arch: gfx942:sramecc+:xnack-\n"
+        f"allocated {size_bytes} bytes of GPU buffer at 0x{place:x}\n"
+    )
 
 
 def cuda_listing(gpus: tuple[int, ...]) -> str:
