@@ -179,7 +179,7 @@ def _base(inventory: Inventory, spec: scenario.ProbeSpec | LinkBurnSpec, label: 
 def _roce(inventory: Inventory) -> Inventory:
     topology = inventory.topology
     made = {
-        name: replace(host, platform=replace(host.platform, link_layer="ethernet", gid_index=3))
+        name: replace(host, platform=replace(host.platform, link_layer="ethernet", gid_index=3, cross_rail=True))
         for name, host in topology.hosts.items()
     }
     return replace(inventory, topology=replace(topology, hosts=made))

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fabric.config.document import read_document
 from fabric.config.problems import Problems, report, valid_items
-from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
+from fabric.config.recorded import LEAF_CLASSES, LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
@@ -30,8 +30,8 @@ class LimitEntry(Entry):
     """The least that is acceptable for a key; a part that is left out matches anything."""
 
     kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
-    link_class: Annotated[str, Choice(LINK_CLASSES)] | None = Field(
-        None, description="The PCIe distance, for loopback."
+    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES[1:])] | None = Field(
+        None, description="The PCIe distance, for loopback; cross_leaf for rnic_to_rnic that leaves its leaf."
     )
     size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
         None, validation_alias="size", description="The message size."

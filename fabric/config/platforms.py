@@ -20,6 +20,7 @@ from fabric.model.fields.scalars import (
     SAFE_NAME,
     Choice,
     Decimal,
+    Flag,
     Whole,
     Word,
 )
@@ -193,6 +194,9 @@ class PlatformEntry(Entry):
     nccl_tests_options: OptionWords = Field(
         (), max_length=64, description="Options that every program of nccl-tests is given, such as -R 1."
     )
+    cross_rail: Annotated[bool, Flag()] = Field(
+        False, description="RoCE: whether RNICs of one host reach each other by the leaves of other rails."
+    )
     wrapper: OptionWords = Field(
         (), max_length=64, description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
     )
@@ -241,6 +245,7 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         mpirun_options=entry.mpirun_options,
         traffic_class=_traffic_class(entry),
         perftest_options=entry.perftest_options,
+        cross_rail=entry.cross_rail,
         srun_options=entry.srun_options,
         nccl_tests_options=entry.nccl_tests_options,
         wrapper=entry.wrapper,

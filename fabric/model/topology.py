@@ -78,6 +78,7 @@ class Platform:
     mpirun_options: tuple[str, ...] = ()
     traffic_class: int | None = None  # none: what is set on the host
     perftest_options: tuple[str, ...] = ()
+    cross_rail: bool = False  # Ethernet: RNICs of one host under different leaves reach each other
     srun_options: tuple[str, ...] = ()
     nccl_tests_options: tuple[str, ...] = ()
     wrapper: tuple[str, ...] = ()
@@ -229,6 +230,15 @@ class Topology:
             if host.leaves:
                 groups.setdefault(host.leaves, []).append(host.name)
         return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def above(self) -> Mapping[str, Mapping[str, int]]:
+        """By switch, those above it and how many cables lead to each."""
+        found: dict[str, dict[str, int]] = {}
+        for uplinks in self.uplinks:
+            for lower in uplinks.lower:
+                found.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper, uplinks.count))
+        return found
 
     @cached_property
     def parts(self) -> Mapping[str, int]:

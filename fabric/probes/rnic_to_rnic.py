@@ -2,26 +2,37 @@
 RNIC to RNIC inside one host: every ordered pair, out to the ToR and back.
 
 MegaScale (arXiv 2402.15627, 4.3): do the RNICs meet their specification, and is the routing right.
+
+Where each rail has a leaf of its own ("rail-optimised"), such a pair leaves its leaf: up to a spine and down to the
+leaf of the other rail. It then shares uplinks with the pairs of other hosts, takes one of the leaf's cables up and one
+of the other's down to itself, and has a limit of its own (``cross_leaf``). On Ethernet a host sends to its own address
+on another rail without a router, straight to that RNIC's MAC, and a leaf that routes drops it: such pairs are left out
+unless the platform says ``cross_rail``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import ClassVar
 
 from fabric.model.probe import ParamValue, Probe
-from fabric.model.scenario import LimitKey
+from fabric.model.scenario import LimitKey, Phase
+from fabric.model.text import fold
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import InHostSpec
+
+CROSS_LEAF = "cross_leaf"
+"""The link class of a pair that leaves its leaf, as baselines write it."""
 
 
 class RnicToRnicSpec(InHostSpec):
     """Every ordered pair of RNICs of one host that the fabric joins (ib_write_bw)."""
 
     kind: ClassVar[str] = "rnic_to_rnic"
-    needs: ClassVar[str] = "two RNICs"
+    needs: ClassVar[str] = "two RNICs that reach each other"
 
     name: Name = kind
     queue_pairs: QueuePairs = 2
@@ -29,17 +40,6 @@ class RnicToRnicSpec(InHostSpec):
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """One, where there are two RNICs."""
         return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if len(platform.rnics) > 1 else ())
-
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Without the pairs whose leaves nothing joins: rails by themselves, planes."""
-        apart: dict[tuple[str, tuple[str, ...]], frozenset[tuple[str, str]]] = {}
-        for probe in super().expand(phase=phase, topology=topology, hosts=hosts, ports=ports):
-            host = topology.hosts[probe.hosts[0]]
-            key = (host.platform.name, host.leaves)
-            if key not in apart:
-                apart[key] = _apart(host, topology)
-            if (probe.params["rnic"], probe.params["peer_rnic"]) not in apart[key]:
-                yield probe
 
     def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
         """How many pairs of RNICs have no way to each other."""
@@ -55,6 +55,57 @@ class RnicToRnicSpec(InHostSpec):
         for source, target in permutations(platform.rnics, 2):
             own: dict[str, ParamValue] = {"rnic": source.device, "peer_rnic": target.device}
             yield f"{source.device}.{target.device}", _claims(source, target), own
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """Every pair that can reach each other; one that leaves its leaf holds a cable up and a cable down as well."""
+        places = {name: place for group in topology.tor_groups for place, name in enumerate(group)}
+        apart: dict[tuple[str, tuple[str, ...]], frozenset[tuple[str, str]]] = {}
+        crossing: dict[int, Mapping[str, ParamValue]] = {}  # parameters are shared by all hosts of a make
+        for probe in super().expand(phase=phase, topology=topology, hosts=hosts, ports=ports):
+            host = topology.hosts[probe.hosts[0]]
+            key = (host.platform.name, host.leaves)
+            if key not in apart:
+                apart[key] = _apart(host, topology)
+            if (probe.params["rnic"], probe.params["peer_rnic"]) in apart[key]:
+                continue
+            up, down = _leaves(probe, host)
+            if up == down or up is None or down is None:
+                yield probe
+            elif reachable(host.platform):
+                above = [topology.above.get(leaf, {}) for leaf in (up, down)]
+                if above[0].keys().isdisjoint(above[1]):  # what joins them is not described
+                    yield probe
+                    continue
+                params = crossing.setdefault(id(probe.params), {**probe.params, "link_class": CROSS_LEAF})
+                own = [places[host.name] % sum(cables.values()) for cables in above]
+                claims = (*probe.claims, f"{up}:up.{own[0]}", f"{down}:down.{own[1]}")
+                yield replace(probe, claims=claims, params=params)
+
+
+def reachable(platform: Platform) -> bool:
+    """Whether RNICs under different leaves reach each other from the same host."""
+    return platform.link_layer != "ethernet" or platform.cross_rail
+
+
+def not_routed(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[str]:
+    """A note on the pairs that are left out because their host cannot send from one to the other."""
+    if not any(spec.kind == RnicToRnicSpec.kind for spec in phase.probes):
+        return []
+    cut = [
+        name
+        for name in hosts
+        if len(set(topology.hosts[name].leaves)) > 1 and not reachable(topology.hosts[name].platform)
+    ]
+    if not cut:
+        return []
+    why = "on Ethernet a host reaches its own RNIC on another rail only where that is routed for"
+    return [f"no {RnicToRnicSpec.kind} from leaf to leaf on {fold(cut)}: {why} (cross_rail: true in the platform)"]
+
+
+def _leaves(probe: Probe, host: Host) -> tuple[str | None, str | None]:
+    rails = (host.platform.rnic_by_device[str(probe.params[end])].rail for end in ("rnic", "peer_rnic"))
+    up, down = (host.leaves[rail] if rail < len(host.leaves) else None for rail in rails)
+    return up, down
 
 
 def _apart(host: Host, topology: Topology) -> frozenset[tuple[str, str]]:

@@ -76,6 +76,7 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
         "use_cuda": platform.use_cuda,
         "traffic_class": platform.traffic_class,
+        "cross_rail": platform.cross_rail,
         "gpu_maker": platform.gpu_maker,
     }
 

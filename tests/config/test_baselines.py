@@ -38,7 +38,7 @@ def test_a_baseline_becomes_the_model(folder: Path) -> None:
         (
             "link_class: pix",
             "link_class: pxi",
-            "3: expected pix, node, sys, mem_local, mem_remote or nvlink, got 'pxi'",
+            "3: expected pix, node, sys, mem_local, mem_remote, nvlink or cross_leaf, got 'pxi'",
         ),
         ("at_least_gbps: 380", "at_least_gbps: 380Gb", "3: expected a number from 0.001 to 1000000, got '380Gb'"),
         ("at_least_gbps: 380", "at_least_gbps: 0", "3: expected a number from 0.001"),
@@ -89,6 +89,7 @@ def test_shipped_baselines_hold_the_published_numbers(name: str) -> None:
         "mem_local",
         "mem_remote",
         "rnic_to_rnic",
+        "cross_leaf",
         "pairwise",
         "link_burn",
         "all_to_all",

@@ -14,7 +14,7 @@ from fabric.model.topology import Host, Platform, Topology
 _ELSEWHERE = ("address", "rack", "leaves")
 _CALLED = (
     *("baseline", "gid_index", "tools", "env", "mpirun_options", "srun_options"),
-    *("nccl_tests_options", "wrapper", "use_cuda", "traffic_class", "perftest_options"),
+    *("nccl_tests_options", "wrapper", "use_cuda", "traffic_class", "perftest_options", "cross_rail"),
 )
 
 

@@ -175,7 +175,22 @@ def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
     for node in dict.fromkeys(rnic.numa for rnic in ends):
         yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
     yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
+    if "link_class" in probe.params:  # it leaves its leaf
+        yield from _above(host, (source, target), topology)
     yield Component(host, "host", "the whole host")
+
+
+def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[Component]:
+    """
+    What is above the leaves of two RNICs of a host: any of it, as adaptive routing takes it, or what one static route
+    takes: to all RNICs in the same place under their leaves OpenSM deals the same spine.
+    """
+    platform, leaves = topology.hosts[host].platform, topology.hosts[host].leaves
+    for device in devices:
+        leaf = leaves[platform.rnic_by_device[device].rail]
+        yield Component(f"{leaf}:uplinks", "uplinks", f"the cables above {leaf}, or the switches that they lead to")
+        yield Component(f"{host}/{device}:above", "uplinks", f"the cable above {leaf} that the routes of {device} take")
+    yield Component(f"{host}:above", "uplinks", "the switch above the leaves that the routes of the host take")
 
 
 def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:

@@ -15,6 +15,7 @@ _REPAIR = {
     "cpu_interconnect": "check UPI or xGMI width and BIOS NUMA settings",
     "link": "check the cable and both ports (mlxlink -d ... -c: BER, width); swap the cable first",
     "leaf": "look at the leaf switch first: all hosts on it show the same",
+    "uplinks": "measure between hosts across these leaves (localise), which names the cable or spine",
     "host": "check all links of this host (mlxlink), then run it with another partner",
     "pair": "run each of the two with another partner: these two alone cannot be told apart",
 }

@@ -99,12 +99,12 @@ class Transfer(Flow):
         source, sink = client.side, server.side
         ring = self._beyond_leaf(here, there)
         lost = self.rack.above.dead_edge(ring) is not None
+        self.ring = ring
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
             self.ceiling_gbps = here.ceiling_gbps(path)
             return here.trouble(path) or ("broken" if lost else None)
-        self.ring = ring
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
         shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
