@@ -22,7 +22,7 @@ from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.derived import write_reports
 from fabric.report.output import visible, warn
-from fabric.report.shown_run import ShownRun
+from fabric.report.shown_run import Frames, ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
@@ -109,7 +109,13 @@ def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bo
         history_bytes=history_bytes(path),
         go_on="" if complete else go_on_command(path, document),
     )
-    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete)
+    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete, _frames_of)
+
+
+def _frames_of(run: ShownRun) -> Frames:
+    from fabric.app.frames import frames_of
+
+    return frames_of(run)
 
 
 def concluded(past: PastRun) -> Verdict:
@@ -149,18 +155,27 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        _write_tables(run, path)
+        if _write_tables(run, path):
+            run = replace(run, frames_of=_frames_written)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
 
 
-def _write_tables(run: ShownRun, path: Path) -> None:
-    """A defect in one is said on standard error, as of a report: a table must not cost a verdict."""
+def _frames_written(run: ShownRun) -> Frames:
+    from fabric.app.frames import Run
+
+    return Run(Path(run.judged.path))
+
+
+def _write_tables(run: ShownRun, path: Path) -> bool:
+    """Whether all are written; a defect in one is said on standard error: a table must not cost a verdict."""
     try:
         for name, groups in tables_of(run).items():
             write_table(path, name, groups)
+        return True
     except (OSError, MemoryError, StoreError):
         raise
     except Exception as exc:  # noqa: BLE001 - see above
         warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+        return False
