@@ -155,27 +155,18 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
     with storing(path):
-        if _write_tables(run, path):
-            run = replace(run, frames_of=_frames_written)
+        _write_tables(run, path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
 
 
-def _frames_written(run: ShownRun) -> Frames:
-    from fabric.app.frames import Run
-
-    return Run(Path(run.judged.path))
-
-
-def _write_tables(run: ShownRun, path: Path) -> bool:
-    """Whether all are written; a defect in one is said on standard error: a table must not cost a verdict."""
+def _write_tables(run: ShownRun, path: Path) -> None:
+    """A defect in one is said on standard error, as of a report: a table must not cost a verdict."""
     try:
         for name, groups in tables_of(run).items():
             write_table(path, name, groups)
-        return True
     except (OSError, MemoryError, StoreError):
         raise
     except Exception as exc:  # noqa: BLE001 - see above
         warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
-        return False

@@ -14,8 +14,10 @@ from fabric.app.measured import tables_of
 from fabric.errors import StoreError
 from fabric.probes.kinds import PEER_KINDS
 from fabric.report.shown_run import ShownRun
-from fabric.report.told_verdict import is_told
-from fabric.runs.plain_file import storing
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.told_verdict import MOST_BYTES, is_told
+from fabric.report.verdict_json import verdict_bytes
+from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.run_document import read_run
 from fabric.runs.run_folders import run_path
 from fabric.runs.tables import have_tables, read_columns, read_table, schema_of, write_table
@@ -172,8 +174,12 @@ def load(run_directory: Path | str) -> Run:
 
 
 def frames_of(run: ShownRun) -> Run:
-    """The frames of a judged run as it was judged, whatever its directory holds; nothing is written."""
-    return Run(Path(run.judged.path), _Judged(tables_of(run)))
+    """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
+    path = Path(run.judged.path)
+    with suppress(OSError):
+        if read_plain(path / VERDICT, MOST_BYTES) == verdict_bytes(run.judged) and have_tables(path):
+            return Run(path)
+    return Run(path, _Judged(tables_of(run)))
 
 
 class _Judged(dict[str, "pa.Table"]):

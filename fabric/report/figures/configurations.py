@@ -30,7 +30,8 @@ def collectives(run: Frames, kind: str = "") -> pd.DataFrame:
     matrix, without the round), its *routing* (``on``, ``off`` or "") and the *rest* of its name.
     """
     frame = run.samples
-    frame = frame[frame["gbps"].notna() & frame["op"].astype(str).str.startswith(("busbw", "algbw"))]
+    collective = [op for op in frame["op"].cat.categories if op.startswith(("busbw", "algbw"))]
+    frame = frame[frame["gbps"].notna() & frame["op"].isin(collective)]
     frame = frame[frame["kind"].eq(kind)] if kind else frame
     names = {phase: _ROUND.sub("", phase) for phase in frame["phase"].unique()}
     routing = {phase: (_ADAPTIVE.findall(name) or [""])[-1] for phase, name in names.items()}
