@@ -17,6 +17,7 @@ from fabric.report.figures.style import (
     cells,
     colour_class,
     figure,
+    halo,
     no_frame,
     said,
     signs,
@@ -35,6 +36,7 @@ MOST_HOSTS = 128
 """More hosts than this have a square each, and rows only where something did not pass (a choice: one screen)."""
 
 MOST_NAMES = 48
+_MOST_NAMED = 12
 _WORST = ("fail", "error", "inconclusive", "skipped", "marginal", "pass")
 
 
@@ -107,7 +109,11 @@ def hosts(run: Frames, only: Collection[str] | None = None, *, known: pd.DataFra
 def hall(
     run: Frames, racks: Mapping[str, Sequence[str]] | None = None, *, known: pd.DataFrame | None = None
 ) -> Figure | None:
-    """A square each host with the colour of its worst number, by rack (without *racks* 32 a block); as ``hosts``."""
+    """
+    A square each host with the colour of its worst number, by rack (without *racks* 32 a block); as ``hosts``.
+
+    Names stand at the first rack of each line, and at what is bad.
+    """
     found = worst(run) if known is None else known
     if found.empty:
         return None
@@ -118,26 +124,29 @@ def hall(
         racks = {names[at]: names[at : at + 32] for at in range(0, len(names), 32)}
     across = max((ceil(sqrt(len(members))) for members in racks.values()), default=1)
     down = max((ceil(len(members) / across) for members in racks.values()), default=1)
-    square, width = 0.13, 9.8
-    columns = max(int((width - 0.2) / max(across * square + 0.12, 0.62)), 1)
-    step_x, step_y = (width - 0.2) / columns / square, down + 2.2
-    rows = ceil(len(racks) / columns)
-    made = figure(f"{len(racks)} racks, hosts coloured by their worst number", width, rows * step_y * square + 1.0)
-    ax = axes(made, left=0.1, right=0.1, top=0.1, bottom=0.9)
-    boxes, marks = [], []
-    for number, (rack, members) in enumerate(racks.items()):
-        left, top = number % columns * step_x, number // columns * step_y
+    square, left_in, width = 0.13, 0.9, 9.8
+    columns = max(int((width - left_in - 0.7) / square / (across + 0.5)), 1)
+    lines = ceil(len(racks) / columns)
+    made = figure(
+        f"{len(racks)} racks, hosts coloured by their worst number", width, lines * (down + 0.5) * square + 1.0
+    )
+    ax = axes(made, left=left_in, right=0.1, top=0.1, bottom=0.9)
+    boxes, marks, bad = [], [], []
+    for number, members in enumerate(racks.values()):
+        left, top = number % columns * (across + 0.5), number // columns * (down + 0.5)
         for index, host in enumerate(members):
             x, y, value = left + index % across, top + index // across, share.get(host)
             boxes.append((x, y, None if value is None or value != value else colour_class(value)))
             marks.append((x + 0.45, y + 0.45, _WORST[int(outcome.get(host, len(_WORST) - 1))]))
-        ax.text(left, top + down + 1.2, said(rack, 9))
+            bad += [(x + 1.1, y + 0.45, host)] if marks[-1][2] in ("fail", "error") else []
     cells(ax, boxes, 0.9, 0.9)
     signs(ax, marks, 6)
-    _edges(ax, (width - 0.2) / square, rows * step_y)
+    for x, y, host in bad[:_MOST_NAMED]:
+        ax.text(x, y, said(host, 18), va="center", path_effects=[halo()], zorder=7)
+    ticks(ax.yaxis, list(racks)[::columns], [line * (down + 0.5) + 0.45 for line in range(lines)], most=10)
     ax.set_xticks([])
-    ax.set_yticks([])
-    _legend(made, 0.1)
+    _edges(ax, (width - left_in - 0.1) / square, lines * (down + 0.5))
+    _legend(made, left_in)
     return made
 
 

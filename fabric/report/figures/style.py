@@ -110,6 +110,11 @@ _SIGNS = {"fail": "x", "error": _BANG, "skipped": "o", "inconclusive": "o", "mar
 SIGNS = "Signs: ✕ FAIL, ! ERROR, ○ SKIPPED or INCONCLUSIVE, • MARGINAL"
 
 
+def halo() -> withStroke:
+    """A rim that keeps a sign or a word apart from what is below it."""
+    return withStroke(linewidth=4, foreground=COLOURS["paper"])
+
+
 def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.0) -> None:
     """The sign of an outcome at each (x, y, outcome): the shape says it without colour; PASS has none."""
     by_outcome: dict[str, list[tuple[float, float]]] = {}
@@ -118,10 +123,11 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
     for outcome, points in by_outcome.items():
         if outcome in _SIGNS:
             colour = COLOURS["skipped" if outcome == "inconclusive" else outcome]
-            halo = [withStroke(linewidth=4, foreground=COLOURS["paper"])]
             xs, ys = zip(*points, strict=True)
             drawn = ax.plot(xs, ys, linestyle="none", marker=_SIGNS[outcome], ms=size, mec=colour, mew=2, zorder=6)
-            drawn[0].set(markerfacecolor=colour if outcome == "marginal" else "none", clip_on=False, path_effects=halo)
+            drawn[0].set(
+                markerfacecolor=colour if outcome == "marginal" else "none", clip_on=False, path_effects=[halo()]
+            )
 
 
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
