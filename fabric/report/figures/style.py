@@ -142,7 +142,7 @@ def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: flo
             for corner in ((x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y))
         ]
         codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(places)
-        ax.add_patch(PathPatch(Outline(points, codes), facecolor=COLOURS[name], edgecolor="none"))
+        ax.add_artist(PathPatch(Outline(points, codes), facecolor=COLOURS[name], edgecolor="none"))
 
 
 def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, alpha: float = 1.0) -> None:
@@ -152,7 +152,7 @@ def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], co
         points += [(x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1)]
     codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * (len(points) // 5)
     if points:
-        outlined.add_patch(PathPatch(Outline(points, codes), facecolor=colour, edgecolor="none", alpha=alpha))
+        outlined.add_artist(PathPatch(Outline(points, codes), facecolor=colour, edgecolor="none", alpha=alpha))
 
 
 def no_frame(ax: Axes, *, grid: bool = False) -> None:
