@@ -71,7 +71,7 @@ def windows(run: Frames) -> pd.DataFrame:
             rows.append((one.kind, one.part, since.pop(one.change), one.at_s, one.kind not in TOGGLES))
     known = run.changes.drop_duplicates("change").set_index("change")
     rows += [
-        (known.kind[one], known.part[one], at_s, None, known.kind[one] not in TOGGLES) for one, at_s in since.items()
+        (known.kind[one], known.part[one], at_s, float("nan"), known.kind[one] not in TOGGLES) for one, at_s in since.items()
     ]
     return pd.DataFrame(rows, columns=["kind", "part", "began_s", "ended_s", "is_fault"])
 

@@ -92,6 +92,12 @@ def test_changes_are_bands_with_their_names(bad_run: ShownRun) -> None:
     assert {"ber", "a fault in force"} <= texts(drawn)
 
 
+def test_a_change_that_is_still_in_force_lasts_to_the_end() -> None:
+    drawn = timeline(framed(samples=[sample("a", ended_s=30.0)], changes=[change("in_force", 10.0)]))
+    assert drawn is not None
+    assert max(drawn.axes[0].lines[0].get_xdata()) == 30.0
+
+
 def test_without_a_probe_that_ran_there_is_no_time_line() -> None:
     assert timeline(framed(samples=[sample("a", None, began_s=None, ended_s=None, outcome="skipped")])) is None
 
