@@ -84,7 +84,7 @@ def rings(run: Frames, kind: str) -> Figure:
     and the coefficient of variation.
     """
     found = largest(collectives(run, kind))
-    means = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean()
+    means = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().sort_index()
     groups = list(dict.fromkeys((rest, routing) for rest, routing, _ in means.index))[:MOST]
     groups.sort(key=lambda one: (one[0], one[1] == "on"))
     made = figure(f"{kind}: bandwidth of rings side by side", max(1.3 + 1.9 * len(groups), 5.0), 3.0)

@@ -37,6 +37,7 @@ def retained(run: Frames) -> pd.DataFrame:
     import pandas as pd
 
     frame = run.samples[run.samples["began_s"].notna()]
+    frame = frame.assign(ended_s=frame["ended_s"].fillna(frame["began_s"]))
     lost = frame["outcome"].isin(["fail", "error"]) & frame["gbps"].isna()
     frame = frame[frame["gbps"].notna() | lost]
     routing = collectives(run).drop_duplicates("phase").set_index("phase")["routing"]
@@ -71,7 +72,8 @@ def windows(run: Frames) -> pd.DataFrame:
             rows.append((one.kind, one.part, since.pop(one.change), one.at_s, one.kind not in TOGGLES))
     known = run.changes.drop_duplicates("change").set_index("change")
     rows += [
-        (known.kind[one], known.part[one], at_s, float("nan"), known.kind[one] not in TOGGLES) for one, at_s in since.items()
+        (known.kind[one], known.part[one], at_s, float("nan"), known.kind[one] not in TOGGLES)
+        for one, at_s in since.items()
     ]
     return pd.DataFrame(rows, columns=["kind", "part", "began_s", "ended_s", "is_fault"])
 
