@@ -14,14 +14,15 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.text import duration_text, fold
+from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_rows, number
 from fabric.report.decision import ShownDecision, run_exit_code
 from fabric.report.figures import inline
+from fabric.report.hall import HEAD, hall_notes, hall_rows
 from fabric.report.html import fabric_map, pcie_tree
 from fabric.report.html.table import table
-from fabric.report.meaning import NOTE, impact_line, is_known, meaning
+from fabric.report.meaning import impact_line, is_known, meaning
 from fabric.report.output import visible
 from fabric.report.part_words import faults_line, kept_line, part_words, stands
 from fabric.report.run_figures import pictures
@@ -117,6 +118,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "exit_code": run_exit_code(run),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
+        "hall": None if verdict.hall is None else (HEAD, list(hall_rows(verdict.hall)), hall_notes(verdict.hall)),
         "judged": judged,
         "run": run,
         "outcomes": list(Outcome),
