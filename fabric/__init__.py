@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from fabric.app.frames import Run
 
@@ -15,3 +16,12 @@ def load(run_directory: Path | str) -> Run:
     from fabric.app.frames import load as read
 
     return read(run_directory)
+
+
+def __getattr__(name: str) -> ModuleType:
+    """``fabric.figures``, imported when it is first asked for: it takes matplotlib."""
+    if name == "figures":
+        from fabric.report import figures
+
+        return figures
+    raise AttributeError(f"module 'fabric' has no attribute {name!r}")

@@ -22,7 +22,7 @@ from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.derived import write_reports
 from fabric.report.output import visible, warn
-from fabric.report.shown_run import ShownRun
+from fabric.report.shown_run import Frames, ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
@@ -109,7 +109,13 @@ def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bo
         history_bytes=history_bytes(path),
         go_on="" if complete else go_on_command(path, document),
     )
-    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete)
+    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete, _frames_of)
+
+
+def _frames_of(run: ShownRun) -> Frames:
+    from fabric.app.frames import frames_of
+
+    return frames_of(run)
 
 
 def concluded(past: PastRun) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +13,11 @@ from fabric.app.analyze import reopened
 from fabric.app.measured import tables_of
 from fabric.errors import StoreError
 from fabric.probes.kinds import PEER_KINDS
-from fabric.report.told_verdict import is_told
-from fabric.runs.plain_file import storing
+from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.told_verdict import MOST_BYTES, is_told
+from fabric.report.verdict_json import verdict_bytes
+from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.run_document import read_run
 from fabric.runs.run_folders import run_path
 from fabric.runs.tables import have_tables, read_columns, read_table, schema_of, write_table
@@ -118,7 +121,7 @@ class Run:
     """
 
     path: Path
-    _tables: Mapping[str, pa.Table] = field(repr=False)
+    _tables: Mapping[str, pa.Table] | None = field(default=None, repr=False)  # None: its files have them
 
     @cached_property
     def samples(self) -> pd.DataFrame:
@@ -149,8 +152,11 @@ class Run:
         import pandas as pd
         import pyarrow as pa
 
-        made = self._tables.get(name)
-        columns = read_columns(self.path, name) if made is None else zip(made.column_names, made.columns, strict=True)
+        if self._tables is None:
+            columns: Iterable[tuple[str, pa.ChunkedArray]] = read_columns(self.path, name)
+        else:
+            made = self._tables[name]
+            columns = zip(made.column_names, made.columns, strict=True)
         whole = {pa.int64(): pd.Int64Dtype()}.get
         return pd.DataFrame({column: found.to_pandas(types_mapper=whole) for column, found in columns}, copy=False)
 
@@ -164,7 +170,34 @@ def load(run_directory: Path | str) -> Run:
     """
     path = run_path(Path(run_directory))
     read_run(path)
-    return Run(path, {} if is_told(path) and have_tables(path) else _made(path))
+    return Run(path, None if is_told(path) and have_tables(path) else _made(path))
+
+
+def frames_of(run: ShownRun) -> Run:
+    """The frames of a judged run as it was judged; its files are read where they are of this very verdict."""
+    path = Path(run.judged.path)
+    with suppress(OSError):
+        if read_plain(path / VERDICT, MOST_BYTES) == verdict_bytes(run.judged) and have_tables(path):
+            return Run(path)
+    return Run(path, _Judged(tables_of(run)))
+
+
+class _Judged(dict[str, "pa.Table"]):
+    """Tables that are made when they are asked for."""
+
+    def __init__(self, groups: Mapping[str, Iterable[pa.Table]]) -> None:
+        super().__init__()
+        self._groups = groups
+
+    def __missing__(self, name: str) -> pa.Table:
+        self[name] = _whole(name, self._groups[name])
+        return self[name]
+
+
+def _whole(name: str, groups: Iterable[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
 
 
 Shares = dict[str, float | None]
@@ -202,13 +235,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
 
 def _made(path: Path) -> dict[str, pa.Table]:
     """From the history, judged with today's code."""
-    import pyarrow as pa
-
-    shown = reopened(path)
-    found = {
-        name: pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
-        for name, groups in tables_of(shown).items()
-    }
+    found = {name: _whole(name, groups) for name, groups in tables_of(reopened(path)).items()}
     if is_told(path):
         with suppress(StoreError), storing(path):  # an archive may be read-only
             for name, table in found.items():

@@ -37,6 +37,14 @@ def make_reports(run: ShownRun) -> Path:
     return directory / "report.html"
 
 
+def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
+    """Every figure of a run as PNG and SVG; raises StoreError when the folder cannot be written."""
+    from fabric.report.run_figures import save_figures
+
+    with storing(folder):
+        return save_figures(run, folder)
+
+
 def keep_decision(path: Path, document: dict[str, Any]) -> None:
     """
     Keep the decision of a post-repair validation where it is another than before, or the first.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
+@click.option("--figures", type=PATH, metavar="DIR", help="Write every figure as PNG and SVG into DIR, instead.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
 @click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
@@ -33,6 +34,7 @@ def report_command(
     *,
     html: bool,
     open_it: bool,
+    figures: Path | None,
     as_csv: bool,
     push: str | None,
     certificate: bool,
@@ -57,7 +59,7 @@ def report_command(
     if certificate or key is not None:
         return _certify(runs, key)
     if len(runs) > 1:
-        return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
+        return _compare(runs, probe or figures or as_csv or push or as_json, html=html or open_it, open_it=open_it)
     if probe is not None:
         from fabric.app.report import raw_output
 
@@ -65,6 +67,8 @@ def report_command(
         return 0
     if as_csv:
         return _print_csv(runs[0])
+    if figures is not None:
+        return _drawn(runs[0], figures)
     if push is not None or html or open_it:
         return _made(runs[0], push=push, open_it=open_it)
     from fabric.app.analyze import analyze
@@ -135,6 +139,15 @@ def _print_csv(path: Path) -> int:
     return 0
 
 
+def _drawn(path: Path, folder: Path) -> int:
+    from fabric.app.analyze import reopened
+    from fabric.app.report import draw_figures
+
+    written = draw_figures(reopened(path), folder)
+    say("\n".join(str(one) for one in written) if written else "nothing to draw: nothing was measured")
+    return 0
+
+
 def _made(path: Path, *, push: str | None, open_it: bool) -> int:
     """What is made of a run that is judged again: metrics for a push gateway, or its reports."""
     from fabric.app import report
@@ -159,7 +172,7 @@ def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, ope
     from fabric.report.side_by_side import lines
 
     if not_for_several:
-        raise click.UsageError("--probe, --csv, --push and --json are for one run")
+        raise click.UsageError("--probe, --figures, --csv, --push and --json are for one run")
     found = compare(runs)
     print_lines(lines(found))
     if not html:

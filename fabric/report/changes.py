@@ -106,6 +106,47 @@ def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tup
         yield found, f"{columns}  {found.text}", found.reason
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """Changes of one phase that did the same (four cables at once): *below* explains, in lines of its own."""
+
+    phase: str
+    what: str
+    where: str
+    held: str
+    effect: str
+    below: tuple[str, ...]
+
+
+def change_rows(
+    changes: Sequence[ChangeResult],
+    effects: Sequence[ChangeEffect],
+    *,
+    run: str = RUN,
+    complete: bool = True,
+    goes_on: bool = False,
+) -> list[ChangeRow]:
+    """
+    What was changed and what that did to bandwidth, what is wrong first; counters of those that share a row added up.
+
+    *run* is the directory for commands to type; *complete* is False for a run that ended early, and for one that
+    *goes_on*.
+    """
+    by_id = {effect.change_id: effect for effect in effects}
+    groups: dict[_Row, list[ChangeResult]] = {}
+    for result in sorted(changes, key=lambda result: (result.state != "open", result.state == "reverted")):
+        groups.setdefault(_row(result, by_id.get(result.change.change_id)), []).append(result)
+    found = []
+    for row, members in groups.items():
+        longest = max(members, key=_in_force_s)
+        grew = _counters([member.counters for member in members])
+        step = after_change(longest, run, complete=complete, goes_on=goes_on)
+        below = (row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else "")
+        told = tuple(filter(None, below))
+        found.append(ChangeRow(row.phase, row.what, _where(members), _held(longest), row.effect, told))
+    return found
+
+
 def change_lines(
     changes: Sequence[ChangeResult],
     effects: Sequence[ChangeEffect],
@@ -114,34 +155,22 @@ def change_lines(
     complete: bool = True,
     goes_on: bool = False,
 ) -> Iterator[str]:
-    """
-    What was changed and what that did to bandwidth, what is wrong first; counters and explanations indented below.
-
-    Changes of one phase that did the same (four cables at once) share a line, and their counters are added up. *run* is
-    the directory for commands to type; *complete* is False for a run that ended early, and for one that *goes_on*.
-    """
-    by_id = {effect.change_id: effect for effect in effects}
-    groups: dict[_Row, list[ChangeResult]] = {}
-    for result in sorted(changes, key=lambda result: (result.state != "open", result.state == "reverted")):
-        groups.setdefault(_row(result, by_id.get(result.change.change_id)), []).append(result)
-    shown = list(groups.items())[:MOST_LINES]
-    heads = [(row.phase, row.what, _where(members)) for row, members in shown]
+    """The first rows as lines of columns, what explains a row indented below it."""
+    rows = change_rows(changes, effects, run=run, complete=complete, goes_on=goes_on)
+    shown = rows[:MOST_LINES]
+    heads = [(row.phase, row.what, row.where) for row in shown]
     widths = [max((len(head[column]) for head in heads), default=0) for column in range(3)]
-    for (row, members), head in zip(shown, heads, strict=True):
+    for row, head in zip(shown, heads, strict=True):
         columns = "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
-        longest = max(members, key=_in_force_s)
-        yield f"{columns}  {'; '.join(filter(None, (_held(longest), row.effect)))}"
-        grew = _counters([member.counters for member in members])
-        step = after_change(longest, run, complete=complete, goes_on=goes_on)
-        below = [row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else ""]
-        yield from (f"    {line}" for line in below if line)
-    if len(groups) > MOST_LINES:
-        yield f"and {len(groups) - MOST_LINES} more: see verdict.json"
+        yield f"{columns}  {'; '.join(filter(None, (row.held, row.effect)))}"
+        yield from (f"    {line}" for line in row.below)
+    if len(rows) > MOST_LINES:
+        yield f"and {len(rows) - MOST_LINES} more: see verdict.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What changes must have in common to share a line."""
+    """What changes must have in common to share a row."""
 
     phase: str
     what: str

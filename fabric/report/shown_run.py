@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import JudgedRun, ProbeVerdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Frames(Protocol):
+    """The tables of a run as frames (``fabric.load``): what figures are drawn from; docs/data.md has their columns."""
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """A row a number of a probe, or why there is none."""
+        ...
+
+    @property
+    def parts(self) -> pd.DataFrame:
+        """A row a part that a probe passes through."""
+        ...
+
+    @property
+    def counters(self) -> pd.DataFrame:
+        """A row a reading of a counter or sensor."""
+        ...
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """A row a state that a change came to."""
+        ...
+
+    @property
+    def suspects(self) -> pd.DataFrame:
+        """A row a suspect."""
+        ...
 
 
 class Row(NamedTuple):
@@ -35,7 +67,7 @@ class ShownRun:
     What a report says about a run.
 
     *document* is run.json, of which only argv, seed, versions and the time are shown. *complete* is False for a run
-    that was interrupted.
+    that was interrupted. *frames_of* makes its frames.
     """
 
     judged: JudgedRun
@@ -44,6 +76,13 @@ class ShownRun:
     results: Mapping[str, ProbeResult]
     document: Mapping[str, Any]
     complete: bool = True
+    frames_of: Callable[[ShownRun], Frames] | None = None
+
+    @cached_property
+    def frames(self) -> Frames:
+        """Its tables, as it was judged."""
+        assert self.frames_of is not None, "whoever shows figures says what makes its frames"
+        return self.frames_of(self)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

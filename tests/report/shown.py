@@ -64,6 +64,5 @@ def hostile(run: ShownRun) -> ShownRun:
         judged_by=words,
         again=words[1],
     )
-    return ShownRun(
-        judged, run.inventory, run.probes, run.results, {"argv": list(words), "versions": {words[0]: words[1]}}, False
-    )
+    document = {"argv": list(words), "versions": {words[0]: words[1]}}
+    return replace(run, judged=judged, document=document, complete=False)

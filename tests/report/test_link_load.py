@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.report.html import link_load
-from fabric.report.html.link_load import FULL, LinkLoads, folded, link_loads
+from fabric.report.link_load import FULL, LinkLoads, folded, link_loads
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
 
@@ -55,14 +53,6 @@ def test_where_rings_stay_below_their_leaves_nothing_is_shown(bad_run: ShownRun)
 def test_where_failures_come_by_chance_nothing_is_known(rings: ShownRun) -> None:
     mock = replace(rings.inventory.mock, failures_per_host_day=0.01)
     assert link_loads(replace(rings, inventory=replace(rings.inventory, mock=mock))) == []
-
-
-def test_full_cells_have_a_dot() -> None:
-    shares = {("leaf0", "spine0"): 0.95, ("leaf0", "spine1"): 0.2, ("leaf1", "spine0"): 0.6}
-    drawn = ElementTree.fromstring(str(link_load.draw(LinkLoads("rings", 1, shares))))
-    assert len([one for one in drawn.iter() if one.get("class") == "full"]) == 1
-    titles = {one.text for one in drawn.iter() if one.tag.endswith("title")}
-    assert {"leaf0--spine0: 95% of line rate", "leaf1--spine0: 60% of line rate"} <= titles
 
 
 def test_configurations_that_were_alike_are_one_picture() -> None:

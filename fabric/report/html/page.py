@@ -1,11 +1,12 @@
-"""The whole page: pictures and words put into the templates, with a policy that allows nothing from outside."""
+"""The whole page: figures and words put into the templates, with a policy that allows nothing from outside."""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,47 +16,43 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
-from fabric.report.changes import after_expectation, change_lines, number
+from fabric.report.changes import after_expectation, change_rows, number
 from fabric.report.decision import ShownDecision, run_exit_code
+from fabric.report.figures import inline
 from fabric.report.hall import HEAD, hall_notes, hall_rows
-from fabric.report.html import configurations, fabric_map, heat, link_load, pairs, pcie_tree, strip, timeline
-from fabric.report.html.columns import table
-from fabric.report.html.shares import medians
-from fabric.report.html.timeline import levels
-from fabric.report.meaning import headline, impact_line, is_known, meaning
+from fabric.report.html import fabric_map, pcie_tree
+from fabric.report.html.table import table
+from fabric.report.meaning import impact_line, is_known, meaning
 from fabric.report.output import visible
+from fabric.report.part_words import faults_line, kept_line, part_words, stands
+from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
 from fabric.report.verdict_json import counts
 
 MOST_SUSPECTS = 20
+MOST_CHANGES = 40
 _MOST_TREES = 6
-_MOST_BAD = 24
-_OF_A_SUSPECT = 4
-_GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
+SECTIONS = ("expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
+"""Where figures stand, besides those of suspects."""
 
 
 def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
     """report.html of one run; *decision*: of a post-repair validation, whether the host may return."""
-    normal = medians(run)
-    script, found, timed = _file("report.js"), heat.heat_map(run, normal), levels(run)
+    drawn: dict[str, list[tuple[str, Markup, str]]] = {name: [] for name in SECTIONS}
+    for one in pictures(run):
+        drawn.setdefault(one.section, []).append((one.title, inline(one.figure), one.words))
     content = {
         **_words(run),
         "decision": decision,
         "title": _title(run, decision),
-        "suspects": _suspects(run, found),
+        "suspects": _suspects(run),
+        "drawn": drawn,
         "trees": _trees(run),
-        "heat": _heat(run, found),
-        "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
         "topology": fabric_map.draw(run),
-        "loads": [(one.name or "rings", one.caption, link_load.draw(one)) for one in link_load.link_loads(run)],
-        "timeline": timeline.draw(run, timed),
-        "timeline_caption": timeline.caption(run, timed),
-        "expected": strip.draw(run),
-        "data": embedded(table(run, normal)),
-        **_charts(run),
+        "data": embedded(table(run.frames)),
     }
-    return rendered("report.html.j2", script, content)
+    return rendered("report.html.j2", _file("report.js"), content)
 
 
 def compared_page(found: SideBySide) -> str:
@@ -87,7 +84,7 @@ def rendered(template: str, script: str, content: dict[str, Any]) -> str:
 
 def embedded(document: Any) -> Markup:
     """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
-    text = orjson.dumps(document).decode()
+    text = orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS).decode()
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
@@ -103,10 +100,12 @@ def _file(name: str) -> str:
 def _words(run: ShownRun) -> dict[str, Any]:
     judged, verdict = run.judged, run.judged.verdict
     state = {"complete": judged.complete, "goes_on": judged.goes_on}
+    changed = change_rows(verdict.changes, verdict.effects, run=judged.path, **state)
     return {
         "outcome": verdict.outcome,
         "meaning": meaning(judged),
-        "headline": headline(verdict),
+        "faults": faults_line(verdict),
+        "answer": kept_line(verdict),
         "on_purpose": _on_purpose(verdict),
         "scenario": judged.scenario,
         "hosts": f"{len(judged.scenario.hosts):,} host{'s' if len(judged.scenario.hosts) != 1 else ''}",
@@ -126,7 +125,8 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "expectations": [
             (one, *number(one), after_expectation(one, judged.path, **state)) for one in verdict.expectations
         ],
-        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path, **state)),
+        "changes": changed[:MOST_CHANGES],
+        "more_changes": max(len(changed) - MOST_CHANGES, 0),
         "open_changes": [one.change.component for one in verdict.changes if one.state == "open"],
         "more_suspects": max(len(verdict.suspects) - MOST_SUSPECTS, 0),
         "inventory": run.inventory,
@@ -156,27 +156,51 @@ def _on_purpose(verdict: Verdict) -> str:
     return "; ".join(said)
 
 
-def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup | None, str]]:
-    """Each with its evidence: numbers against peers, or, where nothing was measured, the map of its hosts."""
+class ShownSuspect(NamedTuple):
+    """A suspect with its *words*, *where* it stands, what was *seen* of it, and the *rows* that the table has of it."""
+
+    suspect: Suspect
+    words: str
+    where: str
+    seen: str
+    rows: str
+
+
+def _suspects(run: ShownRun) -> Sequence[ShownSuspect]:
     shown = run.judged.verdict.suspects[:MOST_SUSPECTS]
-    rows = [row for one in shown for probe in one.probes if (row := run.row_of.get(probe)) is not None]
-    measured = strip.elsewhere(rows, run) if rows else {}
-    evidence = [(one, strip.evidence(one, run, measured)) for one in shown]
+    known = {row["part"]: row for row in run.frames.suspects.to_dict("records")} if shown else {}
     return [
-        (one, picture, _GOOD_ALONE if strip.good_alone(one, run) else "") if picture else (one, *_map_of(one, found))
-        for one, picture in evidence
+        ShownSuspect(
+            one,
+            part_words(one.component, one.kind),
+            stands(known.get(one.component, {})),
+            _seen(known.get(one.component, {})),
+            _rows_of(one),
+        )
+        for one in shown
     ]
 
 
-def _map_of(suspect: Suspect, found: heat.HeatMap) -> tuple[Markup | None, str]:
-    """The picture, and what it is: colours alone would look like evidence where nothing was slow."""
-    hosts = [host for host in suspect.hosts[:4] if host in found.cells]
-    if not hosts:
-        return None, ""
-    said = f"What {fold(hosts)} measured alone, in the colours of Hosts and their parts"
-    clean = all(cell.outcome is Outcome.PASS for host in hosts for cell in found.cells[host].values())
-    words = f"{said}: all of it passed. The evidence is in the lines above." if clean else f"{said}."
-    return heat.draw(found, hosts, f"what {fold(hosts)} measured"), words
+_INSIDE = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
+
+
+def _rows_of(suspect: Suspect) -> str:
+    """What is asked of the table: the host and the device in it."""
+    if suspect.kind in _INSIDE and "/" in suspect.component:
+        part = Part.of(suspect.component)
+        return f"{part.host}/{part.device}"
+    return suspect.hosts[0] if suspect.hosts else ""
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    """``worst 237 of 397 Gb/s (-40 %), in 100 % of the probes through it``, as far as it is known."""
+    worst, normal, rate = (row.get(name, float("nan")) for name in ("worst_gbps", "normal_gbps", "rate"))
+    said = []
+    if worst == worst and normal == normal and normal:
+        said.append(f"worst {worst:,.0f} of {normal:,.0f} Gb/s ({100 * (worst / normal - 1):+.0f} %)")
+    if rate == rate:
+        said.append(f"bad in {rate:.0%} of the probes that could show it")
+    return ", ".join(said)
 
 
 def _trees(run: ShownRun) -> dict[str, Markup]:
@@ -189,50 +213,4 @@ def _trees(run: ShownRun) -> dict[str, Markup]:
     return {
         host: pcie_tree.draw(host, run.inventory.topology.hosts[host].platform, members, run)
         for host, members in list(found.items())[:_MOST_TREES]
-    }
-
-
-def _heat(run: ShownRun, found: heat.HeatMap) -> dict[str, Any] | None:
-    """All hosts, or of many the racks and the first hosts that did not pass."""
-    if not found.columns:
-        return None
-    hosts = run.judged.scenario.hosts
-    by_median = len(hosts) >= 3
-    if len(hosts) <= heat.MOST_HOSTS:
-        return {"racks": None, "map": heat.draw(found, hosts, "all hosts"), "unfold": [], "by_median": by_median}
-    worst = {host: heat.worst_share(own.values()) for host, own in found.cells.items()}
-    racks = heat.racks_of(run.inventory.topology, hosts)
-    bad = _worst_first(run, worst)
-    return {
-        "racks": heat.draw_racks(racks, worst),
-        "map": heat.draw(found, bad, "hosts that did not pass") if bad else None,
-        "unfold": embedded([[visible(rack), list(members)] for rack, members in racks.items()]),
-        "by_median": by_median,
-    }
-
-
-def _worst_first(run: ShownRun, worst: dict[str, tuple[float | None, Outcome]]) -> list[str]:
-    """The first hosts of every suspect, then the worst of the rest."""
-    named = [host for suspect in run.judged.verdict.suspects for host in suspect.hosts[:_OF_A_SUSPECT] if host in worst]
-    bad = [host for host, (_, outcome) in worst.items() if outcome.rank > Outcome.SKIPPED.rank]
-    bad.sort(key=lambda host: (-worst[host][1].rank, worst[host][0] or 0.0))
-    return list(dict.fromkeys([*named[:_MOST_BAD], *bad]))[:_MOST_BAD]
-
-
-def _charts(run: ShownRun) -> dict[str, Any]:
-    collected = configurations.collected(run)
-    kinds = dict.fromkeys(one.kind for one in collected)
-    by_kind = {kind: [one for one in collected if one.kind == kind] for kind in kinds}
-    sizes = [
-        (kind, chart) for kind, members in by_kind.items() if (chart := configurations.draw(kind, members)) is not None
-    ]
-    routed = {kind: members for kind, members in by_kind.items() if configurations.asked_for(members)}
-    return {
-        "sizes": sizes,
-        "bars": [(kind, configurations.bars(members, simulated=run.simulated)) for kind, members in routed.items()],
-        "rings": [
-            (kind, configurations.rings(members, simulated=run.simulated))
-            for kind, members in routed.items()
-            if all(len(one.by_group) > 1 for one in members)
-        ],
     }

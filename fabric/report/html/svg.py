@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from math import ceil, floor, log10
 
 from markupsafe import Markup, escape
 
@@ -45,17 +43,6 @@ def line(x1: float, y1: float, x2: float, y2: float, cls: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=cls)
 
 
-def path(points: Iterable[tuple[float, float]], cls: str) -> Markup:
-    """A polyline through *points*."""
-    return tag("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), class_=cls)
-
-
-def dot(x: float, y: float, radius: float, cls: str, title: str = "") -> Markup:
-    """A circle; *title* as in ``rect``."""
-    inside = (tag("title", visible(title)),) if title else ()
-    return tag("circle", *inside, cx=x, cy=y, r=radius, class_=cls)
-
-
 def mark(x: float, y: float, size: float, outcome: str, title: str = "") -> Markup:
     """
     The sign of an outcome around a point: cross FAIL, bar ERROR, ring SKIPPED and INCONCLUSIVE, dot MARGINAL.
@@ -91,51 +78,6 @@ def picture(width: float, height: float, parts: Iterable[Markup], label: str, *,
         style=f"max-width:{number(width)}px",
         role="img",
         aria_label=visible(label),
-        class_=cls or None,
+        class_=f"drawn {cls}".strip(),
         **data,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """A linear scale: *low* and *high* in the number's own unit, *start* and *end* in pixels."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The pixel of a value; one outside is drawn just outside."""
-        span = self.high - self.low
-        share = (value - self.low) / span if span else 0.5
-        return self.start + min(max(share, -0.02), 1.02) * (self.end - self.start)
-
-    def ticks(self, most: int = 6) -> list[float]:
-        """Round numbers within the scale, at most *most*."""
-        span = self.high - self.low
-        if span <= 0:
-            return [self.low]
-        raw = span / max(most - 1, 1)
-        power = 10.0 ** floor(log10(raw))
-        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
-        first = ceil(self.low / step - 1e-9)
-        return [number * step for number in range(first, floor(self.high / step + 1e-9) + 1)]
-
-
-def y_axis(scale: Scale, left: float, right: float, unit: str) -> list[Markup]:
-    """Light lines with their numbers at the left, and the unit above."""
-    parts = []
-    for tick in scale.ticks():
-        y = scale(tick)
-        parts += [line(left, y, right, y, "grid"), text(left - 6, y + 4, f"{tick:,g}", anchor="end", cls="tick")]
-    return [*parts, text(left - 6, scale.end - 8, unit, anchor="end", cls="tick")]
-
-
-def x_axis(scale: Scale, top: float, bottom: float, unit: str) -> list[Markup]:
-    """Light lines with their numbers below, and the unit at the right."""
-    parts = []
-    for tick in scale.ticks(8):
-        x = scale(tick)
-        parts += [line(x, top, x, bottom, "grid"), text(x, bottom + 14, f"{tick:,g}", anchor="middle", cls="tick")]
-    return [*parts, text(scale.end, bottom + 28, unit, anchor="end", cls="tick")]

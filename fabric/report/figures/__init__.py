@@ -1,0 +1,33 @@
+"""
+Figures of a run: each a function of frames (``fabric.load``) that answers with a ``matplotlib.figure.Figure``.
+
+``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
+"""
+
+from fabric.report.figures.configurations import bars, rings, sizes
+from fabric.report.figures.course import against_peers, course, evidence
+from fabric.report.figures.maps import hall, hosts, loopback, pairs
+from fabric.report.figures.ratios import cables, expectations, history, training
+from fabric.report.figures.style import inline, save
+from fabric.report.figures.timeline import counters, timeline
+
+__all__ = [
+    "against_peers",
+    "bars",
+    "cables",
+    "counters",
+    "course",
+    "evidence",
+    "expectations",
+    "hall",
+    "history",
+    "hosts",
+    "inline",
+    "loopback",
+    "pairs",
+    "rings",
+    "save",
+    "sizes",
+    "timeline",
+    "training",
+]

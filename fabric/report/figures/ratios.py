@@ -1,0 +1,173 @@
+"""What was expected, the load of cables, what failures mean for a job, and a part over many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from fabric.report.figures.style import COLOURS, axes, figure, key, said, signs, styled, ticks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+FULL = 0.9
+"""Static routes leave a link this full no room: what hashes there goes slower (a choice)."""
+
+_LEAST = 1e-3
+_RESTART_S = _WRITE_S = 300.0
+"""Five minutes to restart and to write a checkpoint, as the paper has them."""
+
+
+@styled
+def expectations(found: pd.DataFrame) -> Figure | None:
+    """
+    Ratios with their 95 % intervals on a log axis, half and double alike far from 1; None where there is none.
+
+    Columns: *text*, *outcome*, *value*, *low*, *high*, *at_least*, *at_most* (NA: not bounded there).
+    """
+    rows = list(found[found["low"].notna() & (found["value"] > 0)].itertuples())
+    if not rows:
+        return None
+    made = figure("expected ratios with their 95 % intervals", 9.8, 1.05 + 0.42 * len(rows))
+    ax = axes(made, left=0.3, right=0.9, top=0.4)
+    numbers = [1.0]
+    for y, one in enumerate(rows):
+        low, high = max(one.low, _LEAST), max(one.high, _LEAST)
+        ax.plot([low, high], [y, y], color=COLOURS["c0"], linewidth=2.4, solid_capstyle="butt")
+        ax.plot([max(one.value, _LEAST)], [y], "o", color=COLOURS["c0"], ms=6)
+        ax.text(1.01, y, f"{one.value:.3g}", transform=ax.get_yaxis_transform(), va="center", fontweight="bold")
+        ax.text(0.0, y - 0.4, said(one.text, 110), transform=ax.get_yaxis_transform(), va="center")
+        numbers += [low, high, one.value]
+        for bound, way in ((one.at_least, "|>"), (one.at_most, "<|")):
+            if bound == bound and bound is not None:
+                ax.plot([bound] * 2, [y - 0.2, y + 0.2], color=COLOURS["ink"], linewidth=1.6)
+                ax.plot([bound], [y], marker=5 if way == "|>" else 4, color=COLOURS["ink"], ms=6)
+                numbers.append(bound)
+    ax.set_xscale("log")
+    ax.set_xlim(max(min(numbers) * 0.8, _LEAST), max(numbers) * 1.25)
+    signs(ax, [(max(one.value, _LEAST), y, one.outcome) for y, one in enumerate(rows)], 10)
+    ax.axvline(1.0, color=COLOURS["muted"], linewidth=1.2)
+    ax.set_ylim(len(rows) - 0.4, -0.75)
+    ax.set_yticks([])
+    marks = [
+        one for one in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if ax.get_xlim()[0] < one < ax.get_xlim()[1]
+    ]
+    ticks(ax.xaxis, [f"{one:g}" for one in marks], marks)
+    ax.xaxis.set_ticks([], minor=True)
+    ax.set_xlabel("ratio, log scale (1: no difference)")
+    wanted = Line2D([], [], color=COLOURS["ink"], marker=5, label="asked for: from here this way")
+    key(ax, Line2D([], [], color=COLOURS["c0"], marker="o", label="found, with its 95 % interval"), wanted)
+    return made
+
+
+@styled
+def cables(loads: pd.DataFrame, changed: Collection[str] = ()) -> Figure:
+    """
+    Of each leaf the cables to the switches above, as load over line rate, the most loaded marked.
+
+    Columns: *low*, *high* (the switches), *share*. *changed*: cables (``leaf--spine``) that were altered on purpose.
+    """
+    leaves = list(dict.fromkeys(loads["low"]))
+    made = figure("load of the cables between switches, by leaf", 9.8, 2.9)
+    ax = axes(made, bottom=0.85)
+    at = {leaf: place for place, leaf in enumerate(leaves)}
+    x, y = loads["low"].map(at), 100 * loads["share"]
+    ax.plot(x, y, ".", ms=4, color=COLOURS["c5"])
+    most = loads.loc[loads.groupby("low", sort=False)["share"].idxmax()]
+    full = most["share"] >= FULL
+    for members, marker, colour in ((most[~full], "o", COLOURS["c0"]), (most[full], "s", COLOURS["fail"])):
+        ax.plot(members["low"].map(at), 100 * members["share"], marker, ms=5, color=colour)
+    altered = loads[(loads["low"].astype(str) + "--" + loads["high"].astype(str)).isin(set(changed))]
+    ax.plot(altered["low"].map(at), 100 * altered["share"], "D", ms=9, mfc="none", mec=COLOURS["marginal"], mew=2)
+    ax.axhline(100 * FULL, color=COLOURS["muted"], linewidth=1, linestyle="--")
+    fullest = loads.loc[loads["share"].idxmax()]
+    name = f"{said(fullest['low'], 20)}--{said(fullest['high'], 20)}: {fullest['share']:.0%}"
+    right = at[fullest["low"]] > 0.6 * len(leaves)
+    place = (at[fullest["low"]], 100 * fullest["share"])
+    ax.annotate(name, place, (-7 if right else 7, 4), textcoords="offset points", ha="right" if right else "left")
+    every = max(1, len(leaves) // 32)
+    ticks(ax.xaxis, leaves[::every], range(0, len(leaves), every), most=12)
+    ax.tick_params(axis="x", labelrotation=90)
+    ax.set_ylim(0, max(100 * float(loads["share"].max()), 100) * 1.12)
+    ax.set_ylabel("% of line rate")
+    ax.grid(visible=False, axis="x")
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", color=COLOURS["c0"], label="most loaded of its leaf"),
+        Line2D([], [], marker="s", linestyle="none", color=COLOURS["fail"], label="and full (90 %)"),
+        Line2D([], [], marker=".", linestyle="none", color=COLOURS["c5"], label="the others"),
+    ]
+    if len(altered):
+        handles.append(
+            Line2D([], [], marker="D", linestyle="none", mfc="none", mec=COLOURS["marginal"], label="changed")
+        )
+    key(ax, *handles)
+    return made
+
+
+@styled
+def training(gpus: int, mttf_s: float, *, bound: bool = False) -> Figure:
+    """
+    Mean time to failure and expected effective training time ratio against the size of a job, from what was measured
+    for *gpus* GPUs.
+
+    Independent failures: MTTF falls as 1 / GPUs. ETTR = (1 - (restart + interval / 2) / MTTF) / (1 + write / interval)
+    with the interval sqrt(2 x write x MTTF) that loses least (arXiv 2410.21680; Young 1974, Daly 2006).
+    """
+    import numpy as np
+
+    sizes = np.geomspace(64, 131_072, 60)
+    mttf = mttf_s * gpus / sizes
+    interval = np.sqrt(2 * _WRITE_S * mttf)
+    ettr = np.clip((1 - (_RESTART_S + interval / 2) / mttf) / (1 + _WRITE_S / interval), 0, 1)
+    least = "at least " if bound else ""
+    made = figure("mean time to failure and ETTR against the size of a job", 9.8, 2.7)
+    for left, values, words, scale in (
+        (0.75, mttf / 3600, "MTTF, hours", "log"),
+        (5.6, ettr, "expected ETTR", "linear"),
+    ):
+        ax = axes(made, left=left, right=9.8 - left - 4.0)
+        ax.plot(sizes, values, color=COLOURS["c0"], linewidth=2, linestyle="--" if bound else "-")
+        at = float(np.interp(gpus, sizes, values))
+        ax.plot([gpus], [at], "o", color=COLOURS["c1"], ms=6)
+        ax.annotate(f"{gpus:,} GPUs: {least}{at:.3g}", (gpus, at), (9, 0), textcoords="offset points", va="center")
+        ax.set_xscale("log")
+        ax.set_yscale(scale)
+        if scale == "log":
+            tens = [ten for ten in 10.0 ** np.arange(-3, 7) if values.min() / 3 < ten < values.max() * 3]
+            ticks(ax.yaxis, [f"{ten:,g}" for ten in tens], tens)
+            ax.yaxis.set_ticks([], minor=True)
+        marks = [64, 512, 4096, 32768]
+        ticks(ax.xaxis, [f"{one:,}" for one in marks], marks)
+        ax.xaxis.set_ticks([], minor=True)
+        ax.set_xlabel("GPUs of the job")
+        ax.set_ylim(top=values.max() * (3 if scale == "log" else 1.2))
+        ax.set_title(f"{words}{' (a lower bound: no failure was seen)' if bound else ''}")
+    return made
+
+
+@styled
+def history(runs: pd.DataFrame, part: str) -> Figure | None:
+    """
+    A part over many runs: its least share of normal in each, and how each ended; None where nothing was measured.
+
+    Columns: *run*, *outcome*, *share* (NA: not measured), *suspected* (whether the run suspected the part).
+    """
+    known = runs[runs["share"].notna()].reset_index(drop=True)
+    if known.empty:
+        return None
+    made = figure(f"{part} over {len(known)} runs", 7.6, 2.9)
+    ax = axes(made, bottom=1.0)
+    ax.plot(known.index, 100 * known["share"], "o-", color=COLOURS["c0"], ms=5, linewidth=1)
+    signs(ax, [(x, 100 * one.share, one.outcome) for x, one in known.iterrows() if one.suspected], 9)
+    every = max(1, len(known) // 16)
+    ticks(ax.xaxis, list(known["run"])[::every], list(known.index)[::every], most=13)
+    ax.tick_params(axis="x", labelrotation=45)
+    ax.set_ylabel("% of normal")
+    ax.set_ylim(min(100 * float(known["share"].min()) - 5, 90), max(102.0, 100 * float(known["share"].max()) + 2))
+    suspected = Patch(color=COLOURS["fail"], label="with a sign: the run suspected it")
+    key(ax, Line2D([], [], color=COLOURS["c0"], marker="o", label=said(part)), suspected)
+    return made

@@ -1,0 +1,67 @@
+"""The samples that a figure is about: of one part, of its peers, and what each has of what is normal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from fabric.model.part import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fabric.report.shown_run import Frames
+
+UPPER = 0.75
+"""This quantile of what is alike is normal where nothing else says so: half of it may be slow (a choice)."""
+
+TOGGLES = ("adaptive_routing", "shield")
+"""Kinds of change that make nothing worse on purpose."""
+
+
+def through(run: Frames, part: str, probes: Collection[str] = ()) -> pd.DataFrame:
+    """
+    The samples that passed through a part, and those of these *probes*; with what each has of normal as ``of_normal``.
+
+    An RNIC, a GPU, a path or a host are columns of the samples; of any other part ``run.parts`` says who passed it.
+    """
+    frame, name = run.samples, Part.of(part)
+    if "--" in part or not (frame["host"].eq(name.host) | frame["peer_host"].eq(name.host)).any():
+        passed = run.parts.loc[run.parts["part"].eq(part), "probe"].unique() if not len(probes) else ()
+        chosen = frame["probe"].isin(passed)
+    elif not name.item:
+        chosen = frame["host"].eq(name.host) | frame["peer_host"].eq(name.host)
+    else:
+        first = frame["rnic"].eq(name.device) | frame["endpoint"].eq(name.device)
+        alone = frame["peer_host"].isna()
+        chosen = frame["host"].eq(name.host) & (first | (alone & frame["peer_rnic"].eq(name.device)))
+        chosen |= frame["peer_host"].eq(name.host) & frame["peer_rnic"].eq(name.device)
+        if name.end:
+            chosen &= frame["endpoint"].eq(name.end) | (name.end not in frame["endpoint"].cat.categories)
+    return with_normal(frame[chosen | frame["probe"].isin(probes)])
+
+
+def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
+    """Those with a bandwidth; *of_normal*: the share of what is normal, else of what is required (NA: neither)."""
+    found = frame[frame["gbps"].notna() & frame["began_s"].notna()]
+    found = found.assign(ended_s=found["ended_s"].fillna(found["began_s"]))
+    return found.assign(of_normal=found["share"].fillna(found["gbps"] / found["required_gbps"]))
+
+
+def peers(run: Frames, own: pd.DataFrame) -> pd.DataFrame:
+    """What the same kinds gave on hosts that nobody suspects, of like paths, without a fault made on purpose."""
+    frame, suspects = run.samples, {Part.of(one).host for one in run.suspects["part"]}
+    if not len(own):
+        return with_normal(frame.iloc[:0])
+    other = (
+        frame["kind"].isin(own["kind"].unique()) & ~frame["host"].isin(suspects) & ~frame["peer_host"].isin(suspects)
+    )
+    return with_normal(frame[other & ~frame["probe"].isin(own["probe"].unique()) & ~disturbed(run, frame)])
+
+
+def disturbed(run: Frames, frame: pd.DataFrame) -> pd.Series:
+    """Whether something that makes the fabric worse was in force while a sample was taken."""
+    faults = set(run.changes.loc[~run.changes["kind"].isin(TOGGLES), "change"])
+    known = frame["change"].cat.categories
+    bad = [one for one in known if not faults.isdisjoint(one.split(", "))]
+    return frame["change"].isin(bad)

@@ -1,0 +1,211 @@
+"""A run in time: what every probe kept of what is normal, changes as bands, and what counters and sensors did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from fabric.report.figures.configurations import collectives
+from fabric.report.figures.samples import TOGGLES, UPPER, disturbed
+from fabric.report.figures.style import COLOURS, axes, figure, hours, key, said, spans, styled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from fabric.report.shown_run import Frames
+
+MOST_LINES = 1500
+"""More probes than this are drawn as the range, the middle 90 % and the median of each slice of time (a choice)."""
+
+_SLICES = 200
+_MOST_LANES = 8
+_MOST_BANDS = 6
+
+
+def retained(run: Frames) -> pd.DataFrame:
+    """
+    A row each probe that ran: *began_s*, *ended_s*, and *kept*, its share of what is normal (NA: no number).
+
+    Normal is what its peers gave; where it has none that of the same measurement without a fault and with the same
+    routing (the upper quartile), of at least three groups of hosts, else of its own rounds; else what is required.
+    """
+    import pandas as pd
+
+    frame = run.samples[run.samples["began_s"].notna()]
+    frame = frame.assign(ended_s=frame["ended_s"].fillna(frame["began_s"]))
+    lost = frame["outcome"].isin(["fail", "error"]) & frame["gbps"].isna()
+    frame = frame[frame["gbps"].notna() | lost]
+    routing = collectives(run).drop_duplicates("phase").set_index("phase")["routing"]
+    frame = frame.assign(routing=frame["phase"].map(routing).astype(object).fillna(""))
+    quiet = frame["gbps"].where(~disturbed(run, frame))
+    like = ["kind", "series", "link_class", "rnic", "peer_rnic", "endpoint", "op", "size_bytes", "routing"]
+    usual = _usual(frame, quiet, like, "hosts", 3).fillna(_usual(frame, quiet, [*like, "hosts"], "probe", 2))
+    kept = frame["share"].fillna(frame["gbps"] / usual).fillna(frame["gbps"] / frame["required_gbps"])
+    found = pd.DataFrame(
+        {"probe": frame["probe"], "began_s": frame["began_s"], "ended_s": frame["ended_s"], "kept": kept}
+    )
+    return found.sort_values("kept").drop_duplicates("probe").sort_values("began_s", ignore_index=True)
+
+
+def _usual(frame: pd.DataFrame, quiet: pd.Series, like: Sequence[str], of: str, least: int) -> pd.Series:
+    """The median of what is alike, where it was measured by *least* different values of a column."""
+    keys = frame.groupby(list(like), observed=True, dropna=False).ngroup()
+    many = frame[of].where(quiet.notna()).groupby(keys).transform("nunique")
+    return keys.map(quiet.groupby(keys).quantile(UPPER)).where(many >= least)
+
+
+def windows(run: Frames) -> pd.DataFrame:
+    """A row each time in which a change was in force: *kind*, *part*, *began_s*, *ended_s* (NA: still), *is_fault*."""
+    import pandas as pd
+
+    rows: list[tuple[Any, ...]] = []
+    since: dict[str, float] = {}
+    for one in run.changes.sort_values("at_s", kind="stable").itertuples():
+        if one.state == "in_force":
+            since.setdefault(one.change, one.at_s)
+        elif one.change in since and one.state in ("reverted", "failed", "lost", "open"):
+            rows.append((one.kind, one.part, since.pop(one.change), one.at_s, one.kind not in TOGGLES))
+    known = run.changes.drop_duplicates("change").set_index("change")
+    rows += [
+        (known.kind[one], known.part[one], at_s, float("nan"), known.kind[one] not in TOGGLES)
+        for one, at_s in since.items()
+    ]
+    return pd.DataFrame(rows, columns=["kind", "part", "began_s", "ended_s", "is_fault"])
+
+
+@styled
+def timeline(run: Frames) -> Figure | None:
+    """What was kept of what is normal, with changes in force as bands; None where nothing ran."""
+    found = retained(run)
+    if found.empty:
+        return None
+    bands = windows(run)
+    lanes = list(dict.fromkeys(bands["kind"]))[:_MOST_BANDS]
+    made = figure("time line: bandwidth kept, and changes in force", 9.8, 3.5 + 0.24 * len(lanes))
+    ax = axes(made, left=1.75 if lanes else 0.75, top=0.45 + 0.24 * len(lanes))
+    last_s = float(max(found["ended_s"].max(), bands["ended_s"].fillna(0).max() if len(bands) else 0.0))
+    unit_s = hours(ax, last_s * 1.005)
+    known = found[found["kept"].notna()]
+    lowest = float(known["kept"].min()) if len(known) else 0.0
+    floor = 0.0 if lowest < 0.7 else lowest - 0.05
+    if len(found) <= MOST_LINES:
+        good = known["kept"] >= 0.95
+        for members, colour in ((known[good], COLOURS["c0"]), (known[~good], COLOURS["fail"])):
+            half, least = 0.006 * (max(1.1, float(known["kept"].max())) - floor) * 100, last_s / unit_s / 400
+            spans(ax, _levels(members, unit_s, half, least), colour)
+    else:
+        _sliced(ax, known, last_s, unit_s)
+    _bands(ax, bands, lanes, last_s, unit_s)
+    lost = found.loc[found["kept"].isna(), "began_s"] / unit_s
+    ax.plot(lost, [100 * floor + 1.5] * len(lost), "x", color=COLOURS["error"], ms=6, mew=1.8, zorder=5)
+    ax.set_ylim(100 * floor, 100 * max(float(known["kept"].max()) + 0.02 if len(known) else 1.0, 1.03))
+    ax.set_ylabel("% of normal")
+    _keys(ax, binned=len(found) > MOST_LINES, lost=len(lost) > 0, lanes=len(lanes))
+    return made
+
+
+def _levels(rows: pd.DataFrame, unit_s: float, half: float, least: float) -> list[tuple[float, float, float, float]]:
+    return [
+        (
+            one.began_s / unit_s,
+            100 * one.kept - half,
+            max(one.ended_s / unit_s, one.began_s / unit_s + least),
+            100 * one.kept + half,
+        )
+        for one in rows.itertuples()
+    ]
+
+
+def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None:
+    """A slice of time has all probes that ran in it: a long one leaves no hole."""
+    import numpy as np
+    import pandas as pd
+
+    slices = min(max(len(known) // 25, 20), _SLICES)  # of fewer probes a median says which kind ran
+    width_s = last_s / slices
+    first = (known["began_s"] / width_s).astype(int).clip(0, slices - 1)
+    last = np.maximum(first, ((known["ended_s"] - 1e-9) / width_s).astype(int).clip(0, slices - 1))
+    last = last.where(last - first >= 4, first)  # a short one counts where it began
+    many = (last - first + 1).to_numpy()
+    inside = np.arange(many.sum()) - np.repeat(many.cumsum() - many, many)
+    every = pd.DataFrame(
+        {"slot": np.repeat(first.to_numpy(), many) + inside, "kept": np.repeat(known["kept"].to_numpy(), many)}
+    )
+    found = every.groupby("slot")["kept"].quantile([0.0, 0.05, 0.5, 0.95, 1.0]).unstack() * 100
+    edges = [
+        (slot * width_s / unit_s, (slot + 1) * width_s / unit_s, row)
+        for slot, row in zip(found.index, found.to_numpy(), strict=True)
+    ]
+    spans(ax, ((a, row[0], b, row[4]) for a, b, row in edges), COLOURS["c5"], 0.35)
+    spans(ax, ((a, row[1], b, row[3]) for a, b, row in edges), COLOURS["c5"], 0.9)
+    ax.plot((found.index + 0.5) * width_s / unit_s, found[0.5], color=COLOURS["c0"], linewidth=1.8)
+
+
+def _bands(ax: Axes, bands: pd.DataFrame, lanes: Sequence[str], last_s: float, unit_s: float) -> None:
+    """A lane above for each kind of change; a fault also shades what was measured meanwhile."""
+    for number, kind in enumerate(lanes):
+        own = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"])
+        colour = COLOURS["c1"] if own["is_fault"].any() else COLOURS["c7"]
+        for one in own.itertuples():
+            end_s = last_s if one.ended_s != one.ended_s else one.ended_s
+            if one.is_fault:
+                ax.axvspan(one.began_s / unit_s, end_s / unit_s, color=colour, alpha=0.13, linewidth=0)
+            across = [one.began_s / unit_s, max(end_s, one.began_s + last_s / 300) / unit_s]
+            ax.plot(
+                across,
+                [1.04 + 0.095 * number] * 2,
+                color=colour,
+                linewidth=6,
+                solid_capstyle="butt",
+                clip_on=False,
+                transform=ax.get_xaxis_transform(),
+            )
+        parts = own["part"].nunique()
+        words = said(kind, 18) + (f", {parts}" if parts > 1 else "")
+        ax.text(-0.01, 1.04 + 0.095 * number, words, transform=ax.transAxes, va="center", ha="right")
+
+
+def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
+    if binned:
+        handles = [Line2D([], [], color=COLOURS["c0"], label="median"), Patch(color=COLOURS["c5"], label="middle 90 %")]
+        handles.append(Patch(color=COLOURS["c5"], alpha=0.35, label="least to most"))
+    else:
+        handles = [Patch(color=COLOURS["c0"], label="a probe"), Patch(color=COLOURS["fail"], label="below 95 %")]
+    if lost:
+        handles.append(Line2D([], [], marker="x", linestyle="none", color=COLOURS["error"], label="no number"))
+    if lanes:
+        handles.append(Patch(color=COLOURS["c1"], alpha=0.3, label="a fault in force"))
+    key(ax, *handles)
+
+
+@styled
+def counters(run: Frames, hosts: Collection[str] = ()) -> Figure | None:
+    """Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did."""
+    frame = run.counters
+    grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0)]
+    if grew.empty:
+        return None
+    total = grew.groupby(["part", "name"], observed=True)["delta"].agg(["sum", "size"]).reset_index()
+    first = total["part"].astype(str).str.partition("/")[0].isin(set(hosts))
+    total = total.assign(first=first, many=total["sum"]).sort_values(["first", "many"], ascending=False)[:_MOST_LANES]
+    made = figure("counters that grew", 9.8, 0.65 + 0.75 * len(total))
+    last_s = float(frame["at_s"].max())
+    for number, one in enumerate(total.itertuples()):
+        ax = axes(made, left=0.3, right=0.3, top=0.35 + 0.75 * number, height=0.38)
+        unit_s = hours(ax, last_s)
+        own = grew[grew["part"].eq(one.part) & grew["name"].eq(one.name)]
+        ax.vlines(own["at_s"] / unit_s, 0, own["delta"], color=COLOURS["fail"], linewidth=2)
+        most = float(own["delta"].max())
+        grown = f"+{one.sum:,.0f} in {len(own):,} steps, at most +{most:,.0f}"
+        ax.set_title(f"{said(one.part, 40)} {said(one.name)}: {grown}")
+        ax.set_yticks([])
+        ax.set_ylim(0, most * 1.05)
+        if number < len(total) - 1:
+            ax.set_xlabel("")
+            ax.set_xticklabels([])
+    return made

@@ -1,0 +1,114 @@
+"""Every measurement of a run as the page's table: columns of small numbers, 400,000 rows in a few megabytes."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from zlib import compress
+
+from fabric.model.outcome import Outcome
+from fabric.model.text import size_text, unfold
+from fabric.report.output import visible
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fabric.report.shown_run import Frames
+
+MOST_ROWS = 450_000
+"""More than this are not put into the page: the worst are, it says so, and measurements.parquet has them all."""
+
+MOST_REASONS = 2000
+_REASON = 240
+
+
+def table(run: Frames) -> dict[str, Any]:
+    """
+    JSON-able: the rows worst first, each column as its different values and, packed, which of them each row has.
+
+    A value is a text, or a number; *members* are the hosts of each value of the column ``host`` that is more than two.
+    """
+    frame = _worst_first(run.samples)
+    left_out = max(len(frame) - MOST_ROWS, 0)
+    frame = frame.iloc[:MOST_ROWS]
+    required = frame["required_gbps"]
+    columns = [
+        _texts("outcome", frame["outcome"].astype(str).str.upper().astype("category")),
+        _numbers("% of normal", (100 * frame["share"]).round(1)),
+        _numbers("Gb/s", frame["gbps"].round(1)),
+        _numbers("required", required.round(1)),
+        _texts("host", _hosts(frame)),
+        *(_texts(name, frame[name]) for name in ("kind", "series", "phase")),
+        _texts("size", _sizes(frame["size_bytes"])),
+        _texts("why", _reasons(frame)),
+    ]
+    if frame["us"].notna().any():
+        columns.insert(3, _numbers("us", frame["us"].round(2)))
+    hosts = columns[next(place for place, one in enumerate(columns) if one["name"] == "host")]["values"]
+    members = {place: unfold(name) for place, name in enumerate(hosts) if isinstance(name, str) and "[" in name}
+    return {"rows": len(frame), "left_out": left_out, "columns": columns, "members": members}
+
+
+def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """What failed first, of each outcome the least share first; what has none comes after what is low."""
+    import numpy as np
+
+    rank = frame["outcome"].map({one.value: -one.rank for one in Outcome}).astype(int).to_numpy()
+    share = frame["share"].fillna(frame["gbps"] / frame["required_gbps"]).fillna(0.98).to_numpy()
+    return frame.iloc[np.lexsort((np.where(rank == 0, share.round(3), share), rank))]
+
+
+def _hosts(frame: pd.DataFrame) -> pd.Series:
+    """``gpu001 + gpu002`` of two, as they stand; else the one, or the folded names."""
+    import pandas as pd
+
+    host, peer = frame["host"].cat, frame["peer_host"].cat
+    pairs = frame["peer_host"].notna()
+    if not pairs.any():
+        return frame["hosts"]
+    places = host.codes.astype("int64") * (len(peer.categories) + 1) + peer.codes
+    codes, different = pd.factorize(places.where(pairs, -1 - frame["hosts"].cat.codes.astype("int64")))
+    width = len(peer.categories) + 1
+    names = [
+        f"{host.categories[one // width]} + {peer.categories[one % width]}"
+        if one >= 0
+        else str(frame["hosts"].cat.categories[-1 - one])
+        for one in different
+    ]
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)), index=frame.index)
+
+
+def _sizes(sizes: pd.Series) -> pd.Series:
+    known = {one: size_text(int(one)) for one in sizes.dropna().unique()}
+    return sizes.map(known).astype("category")
+
+
+def _reasons(frame: pd.DataFrame) -> pd.Series:
+    """The words of what did not pass, and below what it is: of too many different ones the rest says where they are."""
+    told = frame["reason"].where(frame["outcome"] != "pass").cat.remove_unused_categories()
+    if len(told.cat.categories) <= MOST_REASONS:
+        return told
+    first = set(told.dropna().drop_duplicates()[:MOST_REASONS])
+    return told.astype(object).where(told.isna() | told.isin(first), "see verdict.json").astype("category")
+
+
+def _texts(name: str, column: pd.Series) -> dict[str, Any]:
+    used = column.cat.remove_unused_categories().cat
+    values = [visible(str(one))[:_REASON] for one in used.categories]
+    return _column(name, values, used.codes.to_numpy())
+
+
+def _numbers(name: str, column: pd.Series) -> dict[str, Any]:
+    import pandas as pd
+
+    codes, different = pd.factorize(column, sort=True)
+    return _column(name, [float(one) for one in different], codes)
+
+
+def _column(name: str, values: Sequence[Any], codes: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Codes count from 1; 0 is no value. Little-endian, of the fewest bytes that hold them, deflated, base64."""
+    kind = "u1" if len(values) < 1 << 8 else "<u2" if len(values) < 1 << 16 else "<u4"
+    packed = compress((codes.astype("int64") + 1).astype(kind).tobytes(), 6)
+    return {"name": name, "values": values, "bytes": int(kind[-1]), "data": b64encode(packed).decode()}

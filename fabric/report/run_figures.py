@@ -1,0 +1,226 @@
+"""Every figure that a run has something to show for, by the section of the page that it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fabric.model.part import Part
+from fabric.model.scenario import ExpectedRatio
+from fabric.model.topology import Topology
+from fabric.model.verdict import Suspect
+from fabric.report.link_load import link_loads
+from fabric.report.shown_run import ShownRun
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MOST_SUSPECTS = 6
+"""Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
+
+_MOST_KINDS = 4
+_LEAST_SIZES = 3  # two are no curve, and say something only where configurations differ
+_MOST_BAD = 24
+_OF_A_SUSPECT = 4
+
+
+class Picture(NamedTuple):
+    """One figure: its *section*, the *name* of its files, what it shows as a *title* and how to read it (*words*)."""
+
+    section: str
+    name: str
+    title: str
+    words: str
+    figure: Figure
+
+
+def pictures(run: ShownRun) -> Iterator[Picture]:
+    """In the order of the page; one that has nothing to show is left out."""
+    for part in (_suspects, _expected, _bandwidth, _hosts, _pairs, _cables, _time, _training):
+        yield from part(run)
+
+
+def save_figures(run: ShownRun, folder: Path) -> list[Path]:
+    """All of them as PNG and SVG below *folder*, which is made; raises OSError when the disk says no."""
+    from fabric.report.figures import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return [path for one in pictures(run) for path in save(one.figure, folder, one.name)]
+
+
+def _suspects(run: ShownRun) -> Iterator[Picture]:
+    """The evidence of each, and of a suspect inside a host what all its loopbacks reached."""
+    from fabric.report import figures
+
+    hosts: dict[str, None] = {}
+    for number, suspect in enumerate(run.judged.verdict.suspects[:MOST_SUSPECTS], start=1):
+        section = f"suspect-{number}"
+        drawn = figures.evidence(run.frames, suspect.component, suspect.probes)
+        if drawn is not None:
+            words = "Signs: what did not pass. " + _said_of(drawn)
+            yield Picture(section, section, "", words if not _good_alone(run, suspect) else _GOOD_ALONE, drawn)
+        host = Part.of(suspect.component).host
+        if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
+            hosts[host] = None
+            matrix = figures.loopback(run.frames, host, below=0.95)
+            if matrix is not None:
+                yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
+
+
+_GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
+
+
+def _said_of(drawn: Figure) -> str:
+    return "Time is that of the run's clock." if "course" in str(drawn.get_label()) else "The worst numbers first."
+
+
+def _good_alone(run: ShownRun, suspect: Suspect) -> bool:
+    """Whether every number against it meets what is required: then the evidence is something else, such as counters."""
+    rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
+    known = [row.verdict for row in rows if row.verdict.value_gbps is not None]
+    return bool(known) and all(
+        one.limit_gbps is not None and one.value_gbps is not None and one.value_gbps >= one.limit_gbps for one in known
+    )
+
+
+def expected_frame(run: ShownRun) -> pd.DataFrame:
+    """A row each expectation that is a ratio: the columns that ``figures.expectations`` names."""
+    import pandas as pd
+
+    asked, found = run.judged.scenario.expect, run.judged.verdict.expectations
+    columns = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
+    rows = [
+        (one.text, one.outcome.value, one.value, one.low, one.high, wanted.at_least, wanted.at_most)
+        for one, wanted in zip(found, asked if len(asked) == len(found) else (), strict=False)
+        if isinstance(wanted, ExpectedRatio) and wanted.over is not None
+    ]
+    return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[2:]})
+
+
+def _expected(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    drawn = figures.expectations(expected_frame(run))
+    if drawn is not None:
+        words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
+        yield Picture("expected", "expected", "", words, drawn)
+
+
+def _bandwidth(run: ShownRun) -> Iterator[Picture]:
+    """Adaptive routing off and on where a matrix compares it; the curve over message sizes."""
+    from fabric.report import figures
+    from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
+
+    as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
+    for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
+        if side_by_side(run.frames, kind):
+            words = f"Dot: the mean of one ring, sorted. Box: the middle half; line: median. {as_shown.format('b')}"
+            title = f"{kind}: rings at the same time, adaptive routing off and on"
+            yield Picture("bandwidth", f"rings-{kind}", title, words, figures.rings(run.frames, kind))
+        else:
+            words = f"Bar: mean. Dot: one iteration. Line: standard deviation. {as_shown.format('a')}"
+            title = f"{kind}: adaptive routing off and on"
+            yield Picture("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
+    found = collectives(run.frames)
+    sizes = found.groupby("kind", observed=True, sort=False)["size_bytes"].nunique()
+    curves = [kind for kind, many in sizes.items() if many >= _LEAST_SIZES or run.judged.verdict.changes]
+    for kind in curves[:_MOST_KINDS]:
+        drawn = figures.sizes(run.frames, kind)
+        if drawn is not None:
+            words = "Line: median; band: least to most."
+            yield Picture("sizes", f"sizes-{kind}", f"{kind}: against message size", words, drawn)
+
+
+def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
+    """Hosts by rack, in inventory order; where no rack is written, by their leaves."""
+    racks: dict[str, list[str]] = {}
+    for name in hosts:
+        host = topology.hosts[name]
+        racks.setdefault(host.rack or (host.leaves[0] if host.leaves else "hosts"), []).append(name)
+    return racks
+
+
+def _hosts(run: ShownRun) -> Iterator[Picture]:
+    """All hosts; of many a square each, and rows for those of suspects and the worst others."""
+    from fabric.report import figures
+    from fabric.report.figures.maps import MOST_HOSTS, worst
+
+    found = worst(run.frames)
+    hosts = run.judged.scenario.hosts
+    only: list[str] | None = None
+    if len(hosts) > MOST_HOSTS:
+        drawn = figures.hall(run.frames, racks_of(run.inventory.topology, hosts), known=found)
+        if drawn is not None:
+            words = "A block is a rack, a square a host with the colour of its worst measurement."
+            yield Picture("hosts", "hall", f"All {len(hosts):,} hosts", words, drawn)
+        named = [host for one in run.judged.verdict.suspects for host in one.hosts[:_OF_A_SUSPECT]]
+        bad = found[~found["outcome"].isin(["pass", "skipped"])].sort_values("share")["host"]
+        only = list(islice(dict.fromkeys((*named, *bad)), _MOST_BAD))
+    rows = figures.hosts(run.frames, only, known=found)
+    if rows is not None:
+        title = "Hosts that did not pass" if only is not None else ""
+        words = "The worst of the whole run, over the median of all hosts; of what two measured together the median."
+        yield Picture("hosts", "hosts", title, words, rows)
+
+
+def _pairs(run: ShownRun) -> Iterator[Picture]:
+    """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
+    from fabric.report import figures
+    from fabric.report.figures.maps import low_words, pair_kinds
+
+    network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
+    kinds = pair_kinds(run.frames)[:_MOST_KINDS]
+    crossed = _crossing(run, network) if network and kinds else set()
+    ringed = ", ".join(one.component for one in network[:3])
+    for kind in kinds:
+        drawn = figures.pairs(run.frames, kind, crossed)
+        if drawn is not None:
+            words = ["The least over rails and rounds, over the upper quartile of all pairs of the same rail"]
+            words += [f"ringed: over {ringed}"] if ringed else [low_words(run.frames, kind)]
+            yield Picture("pairs", f"pairs-{kind}", kind, "; ".join(filter(None, words)) + ".", drawn)
+
+
+def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:
+    passed = run.frames.parts
+    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
+    return {*through, *(probe for one in network for probe in one.probes)}
+
+
+def _cables(run: ShownRun) -> Iterator[Picture]:
+    """Of a simulated run what its rings put on the cables between switches."""
+    import pandas as pd
+
+    from fabric.report import figures
+
+    changed = {one.change.component for one in run.judged.verdict.changes if one.change.is_fault}
+    for number, one in enumerate(link_loads(run), start=1):
+        rows = [(low, high, share) for (low, high), share in one.shares.items()]
+        drawn = figures.cables(pd.DataFrame(rows, columns=["low", "high", "share"]), changed)
+        title = f"Load of the cables between switches: {one.name or 'rings'}"
+        yield Picture("network", f"cables-{number}", title, one.caption, drawn)
+
+
+def _time(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    drawn = figures.timeline(run.frames)
+    if drawn is not None:
+        clock = "simulated time" if run.simulated else "the run's own clock"
+        words = "100 %: what its peers gave, else the same without a fault, else what is required"
+        yield Picture("time", "timeline", "", f"{words}; {clock}.", drawn)
+    grew = figures.counters(run.frames, [host for one in run.judged.verdict.suspects for host in one.hosts])
+    if grew is not None:
+        yield Picture("time", "counters", "Counters that grew", "Those of suspects first.", grew)
+
+
+def _training(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    impact = run.judged.verdict.training
+    if impact is not None and impact.mttf_s is not None:
+        drawn = figures.training(impact.gpus, impact.mttf_s, bound=impact.bound)
+        words = "Failures that are independent; five minutes to restart, checkpoints as often as is best."
+        yield Picture("training", "training", "What it means for training", words, drawn)
