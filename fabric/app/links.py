@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabric.judge.ports.health import steps_of
-from fabric.judge.ports.links import Cable, cables_of
+from fabric.judge.ports.links import SeenCable, by_end, cables_of
 from fabric.judge.ports.optics import light, raw_ber
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse, Value
 from fabric.report.shown_run import ShownRun
 from fabric.runs.columns import TABLES
-from fabric.runs.links import End, LinkSamples, read_links
+from fabric.runs.links import LinkSamples, read_links
 from fabric.runs.tables import table_of
 from fabric.tools.infiniband import COUNTED
 
@@ -33,10 +33,8 @@ def links(run: ShownRun) -> pa.Table:
     return table_of("links", {name: [row.get(name) for row in rows] for name in TABLES["links"].names})
 
 
-def _rows(found: LinkSamples, cables: list[Cable], run: ShownRun) -> Iterator[dict[str, Any]]:
-    courses: dict[End, dict[str, CounterCourse]] = {}
-    for reading, course in found.samples.courses.items():
-        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
+def _rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> Iterator[dict[str, Any]]:
+    courses = by_end(found)
     outcomes = {one.component: one.outcome.value for one in run.judged.verdict.components}
     hosts = run.inventory.topology.hosts
     for cable in cables:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fabric.engine import optics_watch
 from fabric.engine.beside import Beside
-from fabric.engine.optics_watch import Ask, OpticsWatch
+from fabric.engine.optics_watch import OpticsWatch, PortAsk
 from fabric.engine.watching import Watch
 from fabric.errors import ExecutorError, ToolError
 from fabric.model.command import MIB, Command, CommandResult
@@ -190,7 +190,7 @@ class LinkWatch(Beside):
                 via = self._hosts[self._at % len(self._hosts)]
                 self._optics.begin(self._asks(via), via=via)
 
-    def _asks(self, via: str) -> Iterable[Ask]:
+    def _asks(self, via: str) -> Iterable[PortAsk]:
         """Every port that is up: an RNIC's on its own host, a switch's through the fabric."""
         sudo = ("sudo", "-n") if self._sudo else ()
         _, lines, ends = self._seen
@@ -200,11 +200,11 @@ class LinkWatch(Beside):
                 continue
             host = self._topology.hosts.get(end[0])
             if host is not None:
-                yield Ask(end, host.name, (*sudo, *mlxlink.optics(end[1], tool=host.platform.program("mlxlink"))))
+                yield PortAsk(end, host.name, (*sudo, *mlxlink.optics(end[1], tool=host.platform.program("mlxlink"))))
             elif line.end.port <= _PORTS:
                 tool = self._topology.hosts[via].platform.program("mlxlink")
                 label = mlxlink.port_label(line.end.port)
-                yield Ask(end, via, (*sudo, *mlxlink.optics(f"lid-{line.end.lid}", port=label, tool=tool)))
+                yield PortAsk(end, via, (*sudo, *mlxlink.optics(f"lid-{line.end.lid}", port=label, tool=tool)))
 
     def _take(self, links: CommandResult, errors: CommandResult) -> None:
         """Write down what a look found."""
@@ -234,8 +234,8 @@ class LinkWatch(Beside):
                 names = [name for name in infiniband.COUNTED.values() if self._all or name != "port_xmit_wait"]
                 values = state | {name: counted.get(name, 0) for name in names}
                 rows.setdefault(end[0], {}).update({(end[1], name): value for name, value in values.items()})
-        for node, found in rows.items():
-            self._log.add(node, errors.started_s, list(found), list(found.values()))
+        for node, readings in rows.items():
+            self._log.add(node, errors.started_s, list(readings), list(readings.values()))
         self._nodes, self._last = tuple(rows), now
 
 

@@ -30,7 +30,7 @@ _STEP_DBM, _STEP_C = 0.25, 2.0  # by how much it must move to be written again (
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PortAsk:
     """One port, the host that asks for it, and how."""
 
     end: End
@@ -43,9 +43,9 @@ class OpticsWatch:
 
     def __init__(self, executor: Executor, log: LinkLog) -> None:
         self._executor, self._log = executor, log
-        self._waiting: dict[str, deque[Ask]] = {}
+        self._waiting: dict[str, deque[PortAsk]] = {}
         self._most: dict[str, int] = {}
-        self._open: dict[Ticket, Ask] = {}
+        self._open: dict[Ticket, PortAsk] = {}
         self._failed: dict[str, int] = {}
         self._kept: dict[tuple[End, str], float] = {}
         self.began_s: float | None = None
@@ -55,7 +55,7 @@ class OpticsWatch:
         """A round is under way."""
         return bool(self._open)
 
-    def begin(self, asks: Iterable[Ask], *, via: str) -> None:
+    def begin(self, asks: Iterable[PortAsk], *, via: str) -> None:
         """Ask for all of these, those of *via* several at once."""
         self.began_s = self._executor.now()
         self._failed.clear()
@@ -98,7 +98,7 @@ class OpticsWatch:
             ask = self._waiting[host].popleft()
             self._open[self._executor.start(Command(ask.host, ask.argv, ASK_S))] = ask
 
-    def _in_vain(self, ask: Ask, why: ToolError) -> None:
+    def _in_vain(self, ask: PortAsk, why: ToolError) -> None:
         count = self._failed[ask.host] = self._failed.get(ask.host, 0) + 1
         if count == IN_VAIN:
             self._log.failed(f"{ask.host}: {why}"[:300])

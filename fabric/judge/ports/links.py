@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
+from fabric.judge.ports.batches import bad_batches
 from fabric.judge.ports.health import ERRORS, FALSE_PASSES, BerVerdict, PortHealth, port_health
 from fabric.judge.ports.optics import Found, optics_of
 from fabric.model.change import ChangeResult
@@ -40,7 +41,7 @@ _CODED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class SeenCable:
     """One cable of the inventory with the ports that it was found in; none: nobody saw it."""
 
     link: Link
@@ -62,7 +63,7 @@ class Cable:
         return tuple(f"{one}#{number}" for one in both) + (both if number == 0 else ()) + ((a,) if "/" in a else ())
 
 
-def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> list[Cable]:
+def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> list[SeenCable]:
     """Every cable that counts, with its ends as they were found; parallel ones in the order of their ports."""
     found: dict[tuple[str, str], set[tuple[End, End]]] = {}
     for one, other in links.cables:
@@ -72,12 +73,12 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
     cables = []
     for link in topology.links_between(hosts):
         pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
-        cables.append(Cable(link, pairs[link.number] if link.number < len(pairs) else ()))
+        cables.append(SeenCable(link, pairs[link.number] if link.number < len(pairs) else ()))
     return cables
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LinkEvidence:
     """
     What the links of a run are judged with.
 
@@ -101,9 +102,9 @@ class Looked:
         return replace(self.zero_growth, criteria=criteria) if criteria else None
 
 
-def coverage_of(looked: Looked, cables: Sequence[Cable]) -> LinkCoverage:
+def coverage_of(looked: LinkEvidence, cables: Sequence[SeenCable]) -> LinkCoverage:
     """How much of it all was seen."""
-    courses = _by_end(looked.links)
+    courses = by_end(looked.links)
     ends = {end for cable in cables for end in cable.ends}
     whole = [cable for cable in cables if _covered(cable, looked, courses)]
     looks = courses.get(NOBODY, {}).get("looks")
@@ -124,22 +125,27 @@ NOBODY: End = ("", "")
 """Of whom the reading is how often all links were looked at."""
 
 
-def _by_end(links: LinkSamples) -> dict[End, dict[str, CounterCourse]]:
+def by_end(links: LinkSamples) -> dict[End, dict[str, CounterCourse]]:
+    """Courses by name, end by end."""
     courses: dict[End, dict[str, CounterCourse]] = {}
     for reading, course in links.samples.courses.items():
         courses.setdefault((reading.host, reading.part), {})[reading.name] = course
     return courses
 
 
-def link_health(looked: Looked, cables: Sequence[Cable]) -> list[PortHealth]:
+def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
     """Every cable as one port of which both ends are seen, in the order of the inventory."""
-    courses = _by_end(looked.links)
+    courses = by_end(looked.links)
     dark = _hosts_that_are_off(cables, courses) if courses else set()
     counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
-    return _as_switches([_cable(one, looked, courses, ends=2 * len(cables)) for one in counted], counted)
+    told = [(one, _ends(one, looked, courses, ends=2 * len(cables))) for one in counted]
+    ends = [(one.name, end, health) for one, found in told for end, health in found]
+    rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
+    batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
+    return _as_switches([_cable(one, found, looked, courses) for one, found in told], counted) + batches
 
 
-def _as_switches(found: Sequence[PortHealth], cables: Sequence[Cable]) -> list[PortHealth]:
+def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
     """A switch whose cables are all down, or all went down, is one part and not many."""
     sick = {one.component: one for one in found if one.bad.get("up", one.bad.get("link_downed")) is Outcome.FAIL}
     of_switch: dict[str, set[str]] = {}
@@ -156,7 +162,7 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[Cable]) -> list[P
     ]
 
 
-def _hosts_that_are_off(cables: Iterable[Cable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
+def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
     """Of which no cable was ever up: that is the host, and its probes say so."""
     lit = {one.link.a.partition("/")[0] for one in cables if any(_was_up(courses.get(end)) for end in one.ends)}
     return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a} - lit
@@ -166,11 +172,14 @@ def _was_up(courses: Mapping[str, CounterCourse] | None) -> bool:
     return courses is not None and "up" in courses and any(courses["up"].values)
 
 
-def _cable(
-    cable: Cable, looked: Looked, courses: Mapping[End, Mapping[str, CounterCourse]], *, ends: int
-) -> PortHealth:  # fmt: skip
-    every_s, wanted = looked.links.samples.every_s, looked.wanted
-    told: list[tuple[End, PortHealth]] = []
+_Told = list[tuple[End, PortHealth]]
+"""The ends of a cable, each with what its counters say."""
+
+
+def _ends(
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]], *, ends: int
+) -> _Told:  # fmt: skip
+    told: _Told = []
     for end in cable.ends:
         if end in looked.read:
             continue  # as its own host has it
@@ -178,15 +187,22 @@ def _cable(
             *end,
             courses.get(end, {}),
             looked.changes,
-            every_s=every_s,
+            every_s=looked.links.samples.every_s,
             line_rate_gbps=cable.link.line_rate_gbps,
             ethernet=False,
-            zero_growth=wanted,
+            zero_growth=looked.wanted,
             ports=ends,
             also=cable.names,
         )
         if health is not None:
             told.append((end, health))
+    return told
+
+
+def _cable(
+    cable: SeenCable, told: _Told, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
+) -> PortHealth:  # fmt: skip
+    wanted = looked.wanted
     found = [(label(end), text) for end, health in told for text in health.words]
     bad = {name: outcome for _, health in told for name, outcome in health.bad.items()}
     words = [f"{name}: {text}" for name, text in found] + list(_accused(told))
@@ -231,7 +247,7 @@ def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
 
 
 def _seen_light(
-    cable: Cable, looked: Looked, courses: Mapping[End, Mapping[str, CounterCourse]]
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
 ) -> Iterator[Found]:  # fmt: skip
     """What is wrong with the light of either end."""
     for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
@@ -244,7 +260,7 @@ def _seen_light(
         yield from ((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
 
 
-def _plugged(cable: Cable, looked: Looked) -> list[str]:
+def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
     """Where its ends are and what is plugged in there, for whoever goes and looks."""
     told = []
     for end in cable.ends:
@@ -258,7 +274,7 @@ def _plugged(cable: Cable, looked: Looked) -> list[str]:
 
 
 def _standing(
-    cable: Cable, looked: Looked, courses: Mapping[End, Mapping[str, CounterCourse]]
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
 ) -> Iterator[Found]:  # fmt: skip
     """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
@@ -281,13 +297,13 @@ def _standing(
             return
 
 
-def _ours(cable: Cable, looked: Looked, at_s: float) -> bool:
+def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
     """A change of ours was in force there."""
     windows = [one for result in looked.changes if result.change.component in cable.names for one in result.windows]
     return any(one.began_s <= at_s <= (one.ended_s or at_s) + SLACK_S for one in windows)
 
 
-def _covered(cable: Cable, looked: Looked, courses: Mapping[End, Mapping[str, CounterCourse]]) -> bool:
+def _covered(cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]) -> bool:
     """Both ends were looked at from the first probe to the last."""
     slack_s = SLACK_S + 2 * looked.links.samples.every_s
     for end in (NOBODY, *cable.ends):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import inf
 
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
-from fabric.judge.ports.links import UNSEEN, Looked, cables_of, coverage_of, link_health
+from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
@@ -113,7 +113,7 @@ def _cables(
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
     """Every cable that counts, and how much was seen; where nobody looked only if the scenario accepts links."""
     times = [(one.started_s, one.ended_s) for one in results.values()]
-    looked = Looked(
+    looked = LinkEvidence(
         links or LinkSamples(),
         topology,
         verdict.changes,
