@@ -8,16 +8,16 @@ symbol errors, of times down or of recoveries), both ends must have been read fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
 from fabric.judge.ports.batches import bad_batches
-from fabric.judge.ports.health import ERRORS, FALSE_PASSES, BerVerdict, PortHealth, port_health
+from fabric.judge.ports.health import ERRORS, FALSE_PASSES, BerVerdict, PortHealth, port_health, steps_of
 from fabric.judge.ports.optics import Found, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
+from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, Value, ZeroGrowth
 from fabric.model.text import duration_text
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
@@ -36,6 +36,7 @@ UNSEEN = "note: whether the "
 MANY = 3
 """So many cables, and all that a switch has, are the switch (a choice: two may be two)."""
 
+_DOWNED = "link_downed"
 _CODED = 0.9
 """A line of 400 Gb/s has 425 on its wires: what is below this share of its rate there has lost lanes or speed."""
 
@@ -137,6 +138,7 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     """Every cable as one port of which both ends are seen, in the order of the inventory."""
     courses = by_end(looked.links)
     dark = _hosts_that_are_off(cables, courses) if courses else set()
+    _forget_hosts_going_down(cables, courses)
     counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
     told = [(one, _ends(one, looked, courses, ends=2 * len(cables))) for one in counted]
     ends = [(one.name, end, health) for one, found in told for end, health in found]
@@ -163,13 +165,43 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
 
 
 def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
-    """Of which no cable was ever up: that is the host, and its probes say so."""
-    lit = {one.link.a.partition("/")[0] for one in cables if any(_was_up(courses.get(end)) for end in one.ends)}
+    """Of which no cable was up when last looked at: that is the host, and its probes say so."""
+    lit = {one.link.a.partition("/")[0] for one in cables if any(_is_up(courses.get(end)) for end in one.ends)}
     return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a} - lit
 
 
-def _was_up(courses: Mapping[str, CounterCourse] | None) -> bool:
-    return courses is not None and "up" in courses and any(courses["up"].values)
+def _is_up(courses: Mapping[str, CounterCourse] | None) -> bool:
+    return courses is not None and "up" in courses and courses["up"].values[-1] == 1
+
+
+def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
+    """
+    What all leaf ports of a host counted between the same two looks is the host going down (a boot), not its cables.
+
+    A host with one cable cannot be told from it.
+    """
+    far: dict[str, list[End]] = {}
+    for cable in cables:
+        host, _, device = cable.link.a.partition("/")
+        if device:
+            far.setdefault(host, []).extend(end for end in cable.ends if end[0] != host)
+    for ends in far.values():
+        own = [courses.get(end, {}).get(_DOWNED) for end in ends]
+        grown = [set() if one is None else {step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in own]
+        at_once = set.intersection(*grown) if len(grown) > 1 else set()
+        for end, course in zip(ends, own, strict=True):
+            if at_once and course is not None:
+                courses[end] = courses[end] | {_DOWNED: _without(course, at_once)}
+
+
+def _without(course: CounterCourse, at_once: Collection[float]) -> CounterCourse:
+    """The course as if it had not grown at these times."""
+    by = {step.at_s: step.by for step in steps_of(_DOWNED, course, (), 0.0)[0] if step.at_s in at_once}
+    lower, values = 0, list[Value]()
+    for at_s, value in zip(course.at_s, course.values, strict=True):
+        lower += by.get(at_s, 0)
+        values.append(None if value is None else max(0, value - lower))
+    return CounterCourse(list(course.at_s), values, course.until_s)
 
 
 _Told = list[tuple[End, PortHealth]]

@@ -95,7 +95,7 @@ def with_samples(
             *_notes(cables, (), "cables"),
             *([f"links: {covered}"] if covered is not None else []),
         ),
-        suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
+        suspects=tuple(_suspects(verdict, sick, _with_cables(meanwhile, probes, results, sick, topology), unaware)),
         components=tuple(components.values()),
         links=covered,
         probes=tuple(_less_good(one, meanwhile.get(one.probe_id, ())) for one in verdict.probes),
@@ -171,6 +171,33 @@ def _meanwhile(
         for port, steps in (bad[place] for place in ports_of(probe, topology) if place in bad):
             grown = [step for step in steps if step.touches(result.started_s, result.ended_s)]
             if grown:
+                found.setdefault(probe.probe_id, []).append((port, grown))
+    return found
+
+
+def _with_cables(
+    meanwhile: _Meanwhile,
+    probes: Iterable[Probe],
+    results: Mapping[str, ProbeResult],
+    sick: Sequence[PortHealth],
+    topology: Topology,
+) -> _Meanwhile:
+    """
+    The same with the cables between switches that a probe may have crossed: which of them it did, nobody can say.
+
+    A cable of a leaf is crossed only from under it. It explains a probe that failed; one that was good it leaves so.
+    """
+    found = {name: list(crossed) for name, crossed in meanwhile.items()}
+    cables = [port for port in sick if port.cable and port.host in topology.switches and port.bad_steps]
+    for probe in probes if cables else ():
+        result, leaves = (
+            results.get(probe.probe_id),
+            {leaf for one in probe.hosts for leaf in topology.hosts[one].leaves},
+        )
+        for port in cables if result is not None and len(probe.hosts) > 1 else ():
+            above = topology.switches[port.host].tier != "leaf" or port.host in leaves
+            grown = [one for one in port.bad_steps if result and one.touches(result.started_s, result.ended_s)]
+            if above and grown:
                 found.setdefault(probe.probe_id, []).append((port, grown))
     return found
 

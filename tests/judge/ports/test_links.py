@@ -8,7 +8,7 @@ import pytest
 
 from fabric.judge.ports.batches import bad_batches
 from fabric.judge.ports.health import PortHealth, judge_ber, port_health
-from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
+from fabric.judge.ports.links import LinkEvidence, SeenCable, cables_of, coverage_of, link_health
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, SYMBOL_ERRORS, CounterCourse, CounterReading, Samples, ZeroGrowth
@@ -142,3 +142,21 @@ def test_a_batch_of_modules_that_errs_together_is_named_though_no_cable_of_it_is
     assert found.component == "modules with firmware 1.0"
     assert "96 symbol errors on all 8 modules" in found.words[0]
     assert not bad_batches([(name, end, health) for name, end, _ in ends], modules, line_rate_gbps=400.0)
+
+
+def test_a_host_that_goes_down_is_no_cable_that_does() -> None:
+    """All its leaf ports count it between the same two looks; another time one of them alone is its cable's."""
+    topology = fabric()
+    one, other = (("gpu001", f"mlx5_{number}") for number in range(2))
+    cables = [SeenCable(link, (end, (link.b, "1"))) for link, end in zip(topology.links(), (one, other), strict=False)]
+    courses = {end: {"link_downed": course(0, 1, 1)} for end in (cables[0].ends[1], cables[1].ends[1])}
+    courses[cables[0].ends[1]] = {"link_downed": course(0, 1, 3)}
+    links = LinkSamples(
+        Samples(60.0, {CounterReading(*end, name): found for end, own in courses.items() for name, found in own.items()}
+                | {CounterReading(*end, "up"): course(1) for end in courses}),
+        tuple((cable.ends[0], cable.ends[1]) for cable in cables),
+    )  # fmt: skip
+    evidence = LinkEvidence(links, topology, (), None, frozenset(), began_s=0.0, ended_s=HOURS_S)
+    found = {one.component: one for one in link_health(evidence, cables)}
+    assert found["gpu001/mlx5_0:port"].words[0].startswith(f"{cables[0].link.b} port 1: 2 times down")
+    assert found["gpu001/mlx5_1:port"].outcome is Outcome.PASS
