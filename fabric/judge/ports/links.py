@@ -165,9 +165,10 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
 
 
 def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
-    """Of which no cable was up when last looked at: that is the host, and its probes say so."""
-    lit = {one.link.a.partition("/")[0] for one in cables if any(_is_up(courses.get(end)) for end in one.ends)}
-    return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a} - lit
+    """Of which no leaf saw a cable up when last looked at: that is the host, and its probes say so."""
+    of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
+    lit = {host for host, ends in of_hosts if any(end[0] != host and _is_up(courses.get(end)) for end in ends)}
+    return {host for host, _ in of_hosts} - lit
 
 
 def _is_up(courses: Mapping[str, CounterCourse] | None) -> bool:

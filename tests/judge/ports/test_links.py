@@ -158,5 +158,8 @@ def test_a_host_that_goes_down_is_no_cable_that_does() -> None:
     )  # fmt: skip
     evidence = LinkEvidence(links, topology, (), None, frozenset(), began_s=0.0, ended_s=HOURS_S)
     found = {one.component: one for one in link_health(evidence, cables)}
+    for end in courses:  # and off it stays: what its own end said last is of before
+        links.samples.courses[CounterReading(*end, "up")].values[-1] = 0
+    assert not link_health(evidence, cables)
     assert found["gpu001/mlx5_0:port"].words[0].startswith(f"{cables[0].link.b} port 1: 2 times down")
     assert found["gpu001/mlx5_1:port"].outcome is Outcome.PASS
