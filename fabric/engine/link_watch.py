@@ -93,7 +93,7 @@ class LinkWatch(Beside):
         nodes: Collection[str],
     ) -> None:
         super().__init__(executor)
-        self._topology, self._sudo = inventory.topology, inventory.changes.sudo
+        self._topology, self._changes, self._sudo = inventory.topology, inventory.changes, inventory.changes.sudo
         self._hosts, self._at, self._every_s, self._wanted = hosts, 0, every_s, nodes
         self._log = LinkLog(folder, every_s)
         self._due_s, self._tries, self._all = executor.now(), 0, True
@@ -140,15 +140,22 @@ class LinkWatch(Beside):
         host = self._hosts[self._at % len(self._hosts)]
         self._due_s = self._inner.now() + self._every_s
         self._answers.clear()
-        program = self._topology.hosts[host].platform.program
+        program, through = self._topology.hosts[host].platform.program, self._through(host)
         without = () if self._all else infiniband.BUSY
         asked = {
-            _LINKS: infiniband.all_ports(tool=program("iblinkinfo")),
-            _ERRORS: infiniband.errors(without=without, tool=program("ibqueryerrors")),
+            _LINKS: infiniband.all_ports(through=through, tool=program("iblinkinfo")),
+            _ERRORS: infiniband.errors(without=without, through=through, tool=program("ibqueryerrors")),
         }
         for name, argv in asked.items():
             words = ("sudo", "-n", *argv) if self._sudo else argv
             self._open[self._inner.start(Command(host, words, LOOK_S, output_cap_bytes=_CAP_BYTES))] = name
+
+    def _through(self, host: str) -> infiniband.Words:
+        """Out of ``via_device`` of ``via``, of another host out of its first RNIC."""
+        rnics = self._topology.hosts[host].platform.rnics
+        device = self._changes.via_device if host == self._changes.via else None
+        rnic = next((one for one in rnics if device in (None, one.device)), rnics[0])
+        return infiniband.through(rnic.device, rnic.port, self._changes.m_key)
 
     def _is_ours(self, happening: Happening) -> bool:
         name = self._open.get(happening.ticket)
@@ -258,10 +265,11 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     topology, settings = inventory.topology, scenario.sample
     if settings is None:
         return executor
-    watch = Watch(executor, folder, settings)
+    watch = Watch(executor, folder, settings, sudo=inventory.changes.sudo)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
-    able = [name for name in asked if topology.hosts[name].platform.link_layer == "infiniband"]
+    platforms = {name: topology.hosts[name].platform for name in asked}
+    able = [name for name, one in platforms.items() if one.link_layer == "infiniband" and one.rnics]
     if not able or not settings.counters:
         return watch
     links = topology.links_between(scenario.hosts)

@@ -41,9 +41,9 @@ class Watch(Beside):
     nothing is known of it meanwhile, and it is tried again.
     """
 
-    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings) -> None:
+    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings, *, sudo: bool = False) -> None:
         super().__init__(executor)
-        self._settings = settings
+        self._settings, self._sudo = settings, sudo
         self._log = SampleLog(folder / FILE, settings.every_s)
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
@@ -54,7 +54,7 @@ class Watch(Beside):
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
         every_s = self._settings.every_s
-        of_platform = {id(host.platform): sources_of(host.platform, self._settings) for host in hosts}
+        of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
             for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):

@@ -27,7 +27,7 @@ def fabric() -> Topology:
     """Two hosts, two leaves, and a spine with one cable to each."""
     rack = rack_topology(2, parts=2)
     switches = {**rack.switches, "spine0": replace(rack.switches["leaf0"], name="spine0", tier="spine")}
-    return replace(rack, switches=switches, uplinks=(Uplinks(tuple(rack.switches), ("spine0",), 1, 400.0),))
+    return replace(rack, switches=switches, uplinks=(Uplinks(("leaf0", "leaf1"), ("spine0",), 1, 400.0),))
 
 
 def inventory() -> Inventory:

@@ -15,7 +15,7 @@ from math import inf
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
 from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import SHARE, Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
@@ -69,7 +69,9 @@ def with_samples(
     """
     if not samples.courses and zero_growth is None and links is None:
         return verdict
-    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth)
+    contended = [results[probe.probe_id] for probe in probes if SHARE in probe.params and probe.probe_id in results]
+    shared = sorted({(result.started_s, result.ended_s) for result in contended})
+    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
     cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth)
     sick = _together(port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
     meanwhile = _meanwhile(probes, results, sick, topology)

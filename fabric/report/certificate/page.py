@@ -10,7 +10,7 @@ from markupsafe import escape
 
 from fabric.model.text import duration_text, fold
 from fabric.model.verdict import LinkCoverage
-from fabric.report.certificate import FAILED, NOT_REAL, PASSED, encoded
+from fabric.report.certificate.document import FAILED, NOT_REAL, PASSED, encoded
 from fabric.report.output import visible
 
 _STYLE = (
