@@ -29,6 +29,7 @@ from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, read_events
 from fabric.runs.journal import JOURNAL
+from fabric.runs.links import read_links
 from fabric.runs.open_changes import change_results, settled
 from fabric.runs.past_run import PastRun, read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing
@@ -141,7 +142,8 @@ def concluded(past: PastRun) -> Verdict:
     )
     growth = scenario.judge.zero_growth
     samples = samples_since(read_samples(past.path, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
-    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth)
+    links = read_links(past.path)
+    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth, links)
     verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, topology, samples))
     verdict = with_training(
         verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts

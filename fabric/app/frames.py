@@ -88,6 +88,50 @@ class Run:
     delta          float64               as unit says
     =============  ====================  ==================
 
+    *links* (links.parquet): one end of a cable.
+
+    ===============================  ====================  ==================
+    part                             category
+    node                             category
+    port                             category
+    peer_node                        category
+    peer_port                        category
+    rack                             category
+    state                            category
+    width                            Int64                 lanes
+    lane_gbps                        float64               Gb/s
+    began_s                          float64               s
+    ended_s                          float64               s
+    symbol_error                     Int64
+    link_error_recovery              Int64
+    link_downed                      Int64
+    port_rcv_errors                  Int64
+    port_xmit_discards               Int64
+    local_link_integrity_errors      Int64
+    excessive_buffer_overrun_errors  Int64
+    port_xmit_wait                   Int64
+    raw_ber                          float64               ratio
+    effective_ber                    float64               ratio
+    rx0_dbm                          float64               dBm
+    rx1_dbm                          float64               dBm
+    rx2_dbm                          float64               dBm
+    rx3_dbm                          float64               dBm
+    tx0_dbm                          float64               dBm
+    tx1_dbm                          float64               dBm
+    tx2_dbm                          float64               dBm
+    tx3_dbm                          float64               dBm
+    rx_low_dbm                       float64               dBm
+    rx_high_dbm                      float64               dBm
+    tx_low_dbm                       float64               dBm
+    tx_high_dbm                      float64               dBm
+    module_c                         float64               C
+    vendor                           category
+    part_number                      category
+    serial                           category
+    firmware                         category
+    outcome                          category
+    ===============================  ====================  ==================
+
     *changes* (changes.parquet): a state that a change came to.
 
     =============  ====================  ==================
@@ -137,6 +181,11 @@ class Run:
     def counters(self) -> pd.DataFrame:
         """A row a reading of a counter or sensor that was another than the one before."""
         return self._frame("counters")
+
+    @cached_property
+    def links(self) -> pd.DataFrame:
+        """A row one end of a cable."""
+        return self._frame("links")
 
     @cached_property
     def changes(self) -> pd.DataFrame:

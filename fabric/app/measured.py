@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fabric.app.links import links
 from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
@@ -58,6 +59,7 @@ def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
         "samples": measured,
         "parts": parts(run),
         "counters": counters(path, clock),
+        "links": [links(run)],
         "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
         "suspects": [suspects(run, measured)],
     }

@@ -19,9 +19,9 @@ from fabric.checks.identity import note_identity
 from fabric.engine.deadlines import reached, without_results
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
+from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
-from fabric.engine.watching import stop_watching, watching
 from fabric.errors import Interrupted, OutOfMemory, StoreError, out_of_memory
 from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
@@ -110,9 +110,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     changing = _changing(past)
     over, died = False, list[str]()
     try:
-        executor = watching(
-            executor, past.path, past.scenario, past.inventory.topology, sudo=past.inventory.changes.sudo
-        )
+        executor = watching(executor, past.path, past.scenario, past.inventory)
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, observer)

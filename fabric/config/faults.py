@@ -68,7 +68,7 @@ def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
     host = topology.hosts.get(name)
     if kind == "garbage" and (slash or host is None):
         return f"only a host can print garbage, got {quoted(component)}"
-    if component.endswith(PORT) and kind != "slow":
+    if component.endswith(PORT) and "cable" not in KINDS[kind].parts.split():
         return f"a cable can be slow; make its RNIC {kind} instead, got {quoted(component)}"
     if kind == "absent" and component.endswith(":nvlink"):
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"

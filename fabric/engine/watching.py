@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fabric.model.command import Command
+from fabric.engine.beside import Beside
 from fabric.model.sampling import SampleSettings, Value
-from fabric.model.scenario import Scenario
-from fabric.model.topology import Host, Topology
+from fabric.model.topology import Host
 from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
 from fabric.runs.samples import FILE, SampleLog
@@ -34,54 +33,23 @@ class _Series:
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
-class Watch:
+class Watch(Beside):
     """
-    An Executor that samples on some hosts while it does what it is told by the engine.
+    Samples on some hosts.
 
     ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
     nothing is known of it meanwhile, and it is tried again.
     """
 
     def __init__(self, executor: Executor, folder: Path, settings: SampleSettings, *, sudo: bool = False) -> None:
-        self._inner, self._settings, self._sudo = executor, settings, sudo
+        super().__init__(executor)
+        self._settings, self._sudo = settings, sudo
         self._log = SampleLog(folder / FILE, settings.every_s)
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
         self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
         self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
-
-    def now(self) -> float:
-        """As the executor's."""
-        return self._inner.now()
-
-    def go_on(self, at_s: float) -> None:
-        """As the executor's."""
-        self._inner.go_on(at_s)
-
-    def start(self, command: Command) -> Ticket:
-        """As the executor's."""
-        return self._inner.start(command)
-
-    def cancel(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.cancel(ticket)
-
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """As the executor's."""
-        return self._inner.start_sampling(host, sources, period_s)
-
-    def samples(self) -> Sequence[Sampled]:
-        """As the executor's."""
-        return self._inner.samples()
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.stop_sampling(ticket)
-
-    def wake(self) -> None:
-        """As the executor's."""
-        self._inner.wake()
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
@@ -101,13 +69,7 @@ class Watch:
         self._series.clear()
         self._again.clear()
         self._log.close()
-
-    def close(self) -> None:
-        """End the sampling, and close the executor."""
-        try:
-            self.end()
-        finally:
-            self._inner.close()
+        super().end()
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """As the executor's; also returns, with nothing, when something was sampled."""
@@ -187,20 +149,3 @@ class Watch:
                 None if one is None else ((one.part, one.name), one.scale, STEPS.get(one.name, 0.0)) for one in means
             ]
         return found
-
-
-def stop_watching(executor: Executor) -> None:
-    """What was sampled is on disk when this returns; nothing is done where nothing was sampled."""
-    if isinstance(executor, Watch):
-        executor.end()
-
-
-def watching(
-    executor: Executor, folder: Path, scenario: Scenario, topology: Topology, *, sudo: bool = False
-) -> Executor:
-    """The executor to run with: one that also samples on the scenario's hosts where it asks for that."""
-    if scenario.sample is None:
-        return executor
-    watch = Watch(executor, folder, scenario.sample, sudo=sudo)
-    watch.begin([topology.hosts[name] for name in scenario.hosts])
-    return watch

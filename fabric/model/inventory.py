@@ -32,7 +32,8 @@ NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
-FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:]))
+_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping")
+FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
 
@@ -94,7 +95,7 @@ def _whole() -> float:
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
 _KIND_TEXT = (
     "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
-    "erratic, dipping, fading or heat_sick."
+    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty or flapping."
 )
 _FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 
@@ -112,8 +113,9 @@ class Fault:
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
-    the link's own retries); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``, ``heat_sick`` (an RNIC
-    or its cable: sim/life/passing.py).
+    the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
+    leaves ``batch`` (sim/phy/marks.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
+    ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
     """
 
     component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]

@@ -30,6 +30,12 @@ class SampleSettings(Entry):
         AfterValidator(float),
         Field(validation_alias="every", description="How often, 1s to 1h."),
     ] = 10.0
+    links_s: Annotated[
+        float,
+        Duration(10, 3600),
+        AfterValidator(float),
+        Field(validation_alias="links", description="How often both ends of every cable, 10s to 1h (InfiniBand)."),
+    ] = 60.0
     counters: Annotated[bool, Flag(), Field(description="Error counters of the RNICs' ports.")] = True
     temperatures: Annotated[bool, Flag(), Field(description="Of RNICs, modules and GPUs; clocks of GPUs.")] = True
     optics: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -340,6 +340,15 @@ class Topology:
     def link_count(self) -> int:
         """How many cables there are."""
         return sum(1 for _ in self.links())
+
+    def links_between(self, hosts: Iterable[str]) -> list[Link]:
+        """The cables that traffic between these hosts may cross: their own, and all that lead up from their leaves."""
+        names = set(hosts)
+        reached = {leaf for name in names for leaf in self.hosts[name].leaves}
+        for uplinks in self.uplinks:  # lower tiers first
+            if reached.intersection(uplinks.lower):
+                reached.update(uplinks.upper)
+        return [one for one in self.links() if one.a in reached or one.a.partition("/")[0] in names]
 
     def links(self) -> Iterator[Link]:
         """Every cable: host to leaf first, then switch to switch."""

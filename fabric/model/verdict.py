@@ -262,6 +262,32 @@ class Verdict:
     effects: tuple[ChangeEffect, ...] = ()  # of the changes, in their order
     training: TrainingImpact | None = None  # None: no GPUs, or not asked
     hall: Hall | None = None  # None: no scaling curve was asked for
+    links: LinkCoverage | None = None  # None: nobody looked, and nobody asked for it
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCoverage:
+    """
+    How much of the links of a run was seen: *whole* of so many *cables* at both ends from the first probe to the last.
+
+    *looks*: how often; *lit* of *ends* told the light that they receive. *least_ber*: the symbol error ratio that could
+    hide on a cable without an error in that time (5 %), None where nobody looked.
+    """
+
+    cables: int
+    whole: int
+    looks: int
+    ends: int
+    lit: int
+    least_ber: float | None = None
+
+    def __str__(self) -> str:
+        if not self.looks:
+            return f"none of the {self.cables:,} cables was looked at from both ends"
+        which = f"both ends of {self.whole:,} of {self.cables:,} cables"
+        said = f"{which} from the first probe to the last, {self.looks:,} times"
+        hides = "" if self.least_ber is None else f"; a symbol error ratio below {self.least_ber:.1e} would not show"
+        return f"{said}; light of {self.lit:,} of {self.ends:,} ends{hides}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,23 @@ from dataclasses import dataclass
 
 TEXT, NUMBER, WHOLE, TIME = "category", "float64", "Int64", "datetime64[us, UTC]"
 
-_MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us"}
+_MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us", "dbm": "dBm", "c": "C"}
 """The unit of a number by the last word of its column's name, as everywhere."""
+
+_COUNTS = (
+    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards"),
+    *("local_link_integrity_errors", "excessive_buffer_overrun_errors", "port_xmit_wait"),
+)
+"""What a port counts, as the kernel calls it."""
 
 _OTHERS = {
     "at": (TIME, "UTC"),
     "round": (WHOLE, ""),
     "repeat": (WHOLE, ""),
     "size_bytes": (WHOLE, "bytes"),
+    "width": (WHOLE, "lanes"),
+    **dict.fromkeys(_COUNTS, (WHOLE, "")),
+    **dict.fromkeys(("raw_ber", "effective_ber"), (NUMBER, "ratio")),
     "share": (NUMBER, "gbps / normal_gbps"),
     "value": (NUMBER, "as unit says"),
     "delta": (NUMBER, "as unit says"),
@@ -57,6 +66,13 @@ TABLES: Mapping[str, TableKind] = {
     ),
     "parts": _table("parts.parquet", "probe part direction"),
     "counters": _table("counters.parquet", "at_s at host part name value unit delta"),
+    "links": _table(
+        "links.parquet",
+        "part node port peer_node peer_port rack state width lane_gbps began_s ended_s",
+        *_COUNTS,
+        "raw_ber effective_ber rx0_dbm rx1_dbm rx2_dbm rx3_dbm tx0_dbm tx1_dbm tx2_dbm tx3_dbm",
+        "rx_low_dbm rx_high_dbm tx_low_dbm tx_high_dbm module_c vendor part_number serial firmware outcome",
+    ),
     "changes": _table("changes.parquet", "change phase kind part state at_s at"),
     "suspects": _table(
         "suspects.parquet",

@@ -1,5 +1,5 @@
 """
-Append-only files of JSON lines, each with ``seq`` and ``crc32``: events.jsonl, changes.jsonl, samples.jsonl.
+Append-only files of JSON lines, each with ``seq`` and ``crc32``: of events, changes, samples and links.
 
 A line is on disk (fsync) before the step that follows from it. What is torn at the end was never acted upon: it is
 ignored when reading, and cut off when the file is opened to go on. Torn is a last line without its end and, where many

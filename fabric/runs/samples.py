@@ -5,6 +5,7 @@ samples.jsonl: what was sampled on the hosts, append-only, as ``line_log`` write
 - ``{"host": "gpu004", "at_s": 60.1, "values": {"mlx5_0": {"link_downed": 2}, "gpu3": {"gpu_c": 41}}}``: at 60.1 s these
   readings became that; null: not readable now. Without readings: the host was asked, and nothing had changed.
 - ``{"host": "gpu004", "at_s": 60.1, "values": null}``: it was not asked from then on.
+- ``{"note": "cable", "said": ...}``: something beside the samples (``runs/links.py``).
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ class SampleLog:
         self._waiting, self._since_s = 0, 0.0
         self._log = LineLog(path, LIMITS)
         self._log.add({"every_s": every_s})
+
+    def note(self, kind: str, said: Any) -> None:
+        """Write down something beside the samples (JSON-able)."""
+        self._log.add({"note": kind, "said": said})
 
     def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
         """Take one row: parts and names, and their values in the same order. Raises StoreError when the disk is bad."""
@@ -105,7 +110,7 @@ def close_samples(run: Path) -> float:
     """
     if not is_there(run / FILE):
         return 0.0
-    last = {line["host"]: line for line in _lines(run) if "host" in line}
+    last = {line["host"]: line for line in _lines(run / FILE) if "host" in line}
     log = LineLog(run / FILE, LIMITS)
     for host, line in last.items():
         if line["values"] is not None:
@@ -114,7 +119,7 @@ def close_samples(run: Path) -> float:
     return max((line["at_s"] for line in last.values()), default=0.0)
 
 
-def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
+def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = FILE) -> Samples:
     """
     The courses of the readings that *keep* wants, of the run in a directory; none where nothing was sampled.
 
@@ -122,7 +127,7 @@ def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
     """
     courses: dict[CounterReading, CounterCourse] = {}
     asked_s: dict[str, float] = {}
-    for host, at_s, changed, answered in _rows(run, keep):
+    for host, at_s, changed, answered in _rows(run / file, keep):
         if answered:
             asked_s[host] = at_s
         for reading, value in changed:
@@ -131,32 +136,37 @@ def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
             course.values.append(value)
     for reading, course in courses.items():
         course.until_s = asked_s.get(reading.host, course.at_s[-1])
-    return Samples(_every_s(run), courses)
+    return Samples(_every_s(run / file), courses)
 
 
-def sample_changes(run: Path) -> Iterator[Change]:
+def sample_changes(run: Path, *, file: str = FILE) -> Iterator[Change]:
     """Every change of every reading, in order of time for each host; raises as ``read_samples``."""
-    for _, at_s, changed, _ in _rows(run, lambda _: True):
+    for _, at_s, changed, _ in _rows(run / file, lambda _: True):
         for reading, value in changed:
             yield reading, at_s, value
 
 
-def _every_s(run: Path) -> float:
+def notes(path: Path) -> Iterator[tuple[str, Any]]:
+    """What was noted beside the samples: the kind, and what was said."""
+    return ((str(line["note"]), line.get("said")) for line in _lines(path) if "note" in line)
+
+
+def _every_s(path: Path) -> float:
     """The first line has it; 0 where there is none."""
-    first = next(_lines(run), {})
+    first = next(_lines(path), {})
     return float(first["every_s"]) if isinstance(first.get("every_s"), int | float) else 0.0
 
 
-def _lines(run: Path) -> Iterator[Line]:
-    return read_lines(run / FILE, LIMITS) if is_there(run / FILE) else iter(())
+def _lines(path: Path) -> Iterator[Line]:
+    return read_lines(path, LIMITS) if is_there(path) else iter(())
 
 
-def _rows(run: Path, keep: Keep) -> Iterator[tuple[str, float, list[tuple[CounterReading, Value]], bool]]:
+def _rows(path: Path, keep: Keep) -> Iterator[tuple[str, float, list[tuple[CounterReading, Value]], bool]]:
     """Of each line: the host, when (seconds), what became of its readings, and whether it was asked then."""
     known: dict[str, dict[tuple[str, str], CounterReading | None]] = {}  # by host; None: nobody wants it
-    for line in _lines(run):
+    for line in _lines(path):
         match line:
-            case {"every_s": int() | float()}:
+            case {"every_s": int() | float()} | {"note": str()}:
                 continue
             case {"host": str(host), "at_s": int() | float() as at_s, "values": None}:
                 readings = known.get(host, {}).values()
@@ -164,7 +174,7 @@ def _rows(run: Path, keep: Keep) -> Iterator[tuple[str, float, list[tuple[Counte
             case {"host": str(host), "at_s": int() | float() as at_s, "values": dict(parts)}:
                 yield host, at_s, list(_changed(known.setdefault(host, {}), host, parts, keep)), True
             case _:
-                raise StoreError(f"{run / FILE}:{line['seq']}: no samples as this version writes them")
+                raise StoreError(f"{path}:{line['seq']}: no samples as this version writes them")
 
 
 def _changed(

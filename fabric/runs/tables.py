@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from fabric.errors import StoreError
 from fabric.model.change import Change
 from fabric.model.sampling import CounterReading, Value, growth
 from fabric.probes.sources import LEVELS, unit_of
-from fabric.runs import samples
+from fabric.runs import links, samples
 from fabric.runs.columns import NUMBER, TABLES, TEXT, TIME, WHOLE
 from fabric.runs.events import EVENTS, Event, read_events
 from fabric.runs.plain_file import GIB, is_there, read_plain, writing
@@ -164,7 +164,7 @@ def _began(run_id: str) -> float | None:
 
 def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
     """Every reading that was another than the one before of the same counter or sensor, and by how much it was more."""
-    rows = _readings(run) if is_there(run / samples.FILE) else iter(())
+    rows = _readings(run)
     while group := list(islice(rows, GROUP_ROWS)):
         readings, at_s, values, deltas = zip(*group, strict=True)
         columns = {
@@ -182,7 +182,8 @@ def counters(run: Path, clock: WallClock) -> Iterator[pa.Table]:
 
 def _readings(run: Path) -> Iterator[tuple[CounterReading, float, Value, Value]]:
     last: dict[CounterReading, Value] = {}
-    for reading, at_s, value in samples.sample_changes(run):
+    of_switches = (one for one in samples.sample_changes(run, file=links.FILE) if one[0].part.isdigit())
+    for reading, at_s, value in chain(samples.sample_changes(run), of_switches):
         before = last.get(reading)
         last[reading] = value
         yield reading, at_s, value, None if value is None or before is None else _more(reading.name, before, value)

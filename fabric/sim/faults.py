@@ -44,7 +44,15 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "lemon": FaultKind("", comes=True),  # life/lemons.py: it is other faults, now and then
         "hot": FaultKind("rnic gpu", comes=True),
         "bit_errors": FaultKind("rnic", passing="above", value="ratio", comes=True, listed=False),  # behind the FEC
-        "symbol_errors": FaultKind("rnic", value="ratio", comes=True, listed=False),  # behind the link's own retries
+        "symbol_errors": FaultKind(
+            "rnic", passing="above", value="ratio", comes=True, listed=False
+        ),  # behind the link's own retries
+        # Of cables, as their ends see them (phy/marks.py, life/failures.py).
+        "dark_lane": FaultKind("cable above"),
+        "half_width": FaultKind("cable above"),
+        "batch": FaultKind("above"),
+        "dirty": FaultKind("cable above"),
+        "flapping": FaultKind("cable above"),
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
         "misset": FaultKind("rnic"),  # RoCE: neither trust of DSCP nor PFC nor ECN, and a small MTU
@@ -55,6 +63,14 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
     }
 )
 """Every kind by its name in inventories."""
+
+HALF = 0.5
+"""What two of four lanes carry."""
+
+IN_EPISODES = ("lemon", "flapping", "dirty")
+"""Kinds that are other faults, now and then."""
+
+_FOR_EVER = ("dark_lane", "half_width", "batch", "dirty", "flapping")
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))
@@ -140,6 +156,8 @@ class HostFaults:
         about = KINDS[kind]
         if about.blocks:
             self.troubles[component] = kind
+        elif kind == "half_width":
+            self.add(component, "slow", factor=HALF)
         elif not about.each:
             here = self.felt[kind]
             here[component] = (min if kind == "slow" else max)(factor, here.get(component, factor))
@@ -185,6 +203,8 @@ def happening(faults: Iterable[Fault]) -> Iterator[Fault]:
 def require_passing(fault: Fault, topology: Topology) -> None:
     """Raise ValueError for what cannot come over a running rack; a lemon is a host, an RNIC or a cable of switches."""
     name, _, part = fault.component.partition("/")
+    if fault.kind in _FOR_EVER:
+        raise ValueError(f"{fault.component}: {fault.kind} is there from the beginning, or not at all")
     if fault.kind == "lemon":
         host, ends = topology.hosts.get(name), cable_ends(fault.component, topology.switches)
         cable = ends is not None and ends.one in topology.switches and ends.other in topology.switches

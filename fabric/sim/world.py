@@ -9,7 +9,7 @@ from math import inf
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings, TimedFault
 from fabric.model.topology import Topology
-from fabric.sim.faults import happening, require_passing
+from fabric.sim.faults import IN_EPISODES, happening, require_passing
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
 from fabric.sim.life.failures import episodes, failures
@@ -29,9 +29,10 @@ class ComingFaults:
     def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
         self._passing, self._mock, self._seed = passing, mock, seed
         faults = tuple(happening(mock.faults))
-        self._lemons = tuple(one for one in faults if one.kind == "lemon")
+        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
         for lemon in self._lemons:
-            require_passing(lemon, passing.topology)
+            if lemon.kind == "lemon":
+                require_passing(lemon, passing.topology)
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._here: dict[str, list[TimedFault]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
@@ -79,6 +79,14 @@ class PortLine:
         """Traffic passes."""
         return self.state == "Active" and self.physical_state == "LinkUp"
 
+    @property
+    def lanes(self) -> tuple[int | None, float | None]:
+        """How many lanes are up, and the rate of each (Gb/s on the wire); None where it is not said."""
+        found = _LANES.fullmatch(self.speed)
+        return (int(found[1]), float(found[2])) if found else (None, None)
+
+
+_LANES = re.compile(r"(\d{1,2})X (\d{1,4}(?:\.\d{1,6})?) Gbps", re.ASCII)
 
 # How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
 _MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
@@ -254,6 +262,69 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
     if not found:
         raise UnreadableOutput(f"perfquery: no counters in {stdout[:120]!r}")
     return found
+
+
+COUNTED = {
+    "SymbolErrorCounter": "symbol_error",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
+    "LinkDownedCounter": "link_downed",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+    "PortXmitWait": "port_xmit_wait",
+}
+"""What the tools call a counter, and the kernel: one name for both ends of a cable."""
+
+BUSY = ("PortXmitWait", "PortRcvSwitchRelayErrors")
+"""What grows on a good fabric: a switch that counted nothing else is asked in three packets, not two a port."""
+
+_OF_NODE = re.compile(r"   GUID (0x[0-9a-f]{1,16}) port (\d{1,4}|ALL): (.*)", re.ASCII)
+_NONZERO = re.compile(r"\[([A-Za-z0-9]+) == ([0-9]{1,20})(?: \([^)\]]*\))?\]", re.ASCII)
+_SUMMARY = re.compile(r"## Summary: (\d{1,7}) nodes checked, \d{1,7} bad nodes found", re.ASCII)
+_UNASKED = re.compile(r"## +(\d{1,7}) PMA query failures", re.ASCII)
+_MUTE = re.compile(r"query failed on .*, Lid (\d{1,6}) port \d{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSweep:
+    """
+    What all ports of a fabric have counted since ever: *counters* of those with any, by GUID and number.
+
+    *mute*: the LIDs of nodes that did not say all of theirs.
+    """
+
+    counters: Mapping[tuple[int, int], Mapping[str, int]]
+    mute: frozenset[int]
+
+
+def errors(*, without: Iterable[str] = (), through: Words = (), tool: str = "ibqueryerrors") -> Words:
+    """Ask all ports for what they have counted, but for some counters; nothing is cleared."""
+    left_out = ",".join(without)
+    return (program(tool), *through, *(("-s", left_out) if left_out else ()))
+
+
+def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSweep:
+    """
+    Every counter that is not 0, by our names; status 1 says that there are some.
+
+    Raises ToolError with the tool's own words, UnreadableOutput without its summary, or when who was mute is not said.
+    """
+    need_success("ibqueryerrors", stdout, stderr, 0 if exit_status == 1 else exit_status)
+    found: dict[tuple[int, int], dict[str, int]] = {}
+    whole_scan, unasked = False, 0
+    for line in whole_lines(stdout):
+        if (row := _OF_NODE.fullmatch(line.rstrip())) and row[2] != "ALL":
+            numbers = {COUNTED[name]: int(value) for name, value in _NONZERO.findall(row[3]) if name in COUNTED}
+            found[int(row[1], 16), int(row[2])] = numbers
+        whole_scan = whole_scan or _SUMMARY.fullmatch(line.rstrip()) is not None
+        if failed := _UNASKED.fullmatch(line.rstrip()):
+            unasked = int(failed[1])
+    mute = frozenset(int(lid) for lid in _MUTE.findall(stderr))
+    if not whole_scan or (unasked and not mute):
+        what = f"{unasked} queries failed, of which ports is not said" if unasked else f"no summary in {stdout[-80:]!r}"
+        raise UnreadableOutput(f"ibqueryerrors: {what}")
+    return ErrorSweep(found, mute)
 
 
 _MANAGER = re.compile(

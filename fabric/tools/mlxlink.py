@@ -59,6 +59,31 @@ class Module:
     firmware: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Light:
+    """Power of each lane, and between which alarm limits of the module it shall be (dBm)."""
+
+    lanes_dbm: tuple[float, ...]
+    low_dbm: float
+    high_dbm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Optics:
+    """
+    A port's module and what it has received wrong; None where the module does not say, copper none of its light.
+
+    *rx*, *tx*: light received and sent. *raw_errors*, *effective_errors*: bits before and behind the FEC since ever.
+    """
+
+    module: Module
+    temperature_c: float | None
+    rx: Light | None
+    tx: Light | None
+    raw_errors: int | None
+    effective_errors: int | None
+
+
 def show(device: str, *, counters: bool = False, tool: str = "mlxlink") -> tuple[str, ...]:
     """Ask for the state of a port, as JSON."""
     return (program(tool), "-d", word(device, "device"), *(("-c",) if counters else ()), "--json")
@@ -94,6 +119,52 @@ def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Module:
         serial=_text(rows, "Vendor Serial Number"),
         firmware=_text(rows, "FW Version"),
     )
+
+
+_LIGHT = re.compile(r"(-?[\d.]+(?:,-?[\d.]+)*)\s*\[(-?[\d.]+)\.\.(-?[\d.]+)\]", re.ASCII)
+_TEMPERATURE = re.compile(r"(-?\d{1,3}(?:\.\d+)?)(?:\s*\[.*\])?", re.ASCII)
+
+
+def optics(device: str, *, port: str | None = None, tool: str = "mlxlink") -> tuple[str, ...]:
+    """
+    Ask for module and counters of a port, as JSON; only root is answered.
+
+    *device* may be a switch's, through the fabric (``lid-17``), with the *port* as ``port_label`` writes it.
+    """
+    where = () if port is None else ("-p", port)
+    return (program(tool), "-d", word(device, "device"), *where, "-m", "-c", "--json")
+
+
+def port_label(number: int) -> str:
+    """``9/1`` for port 17 of a switch with two ports a cage, as nvibt's berquery names those of a QM9790."""
+    return f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
+
+
+def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
+    """Raises ToolError with the tool's own words, UnreadableOutput where nothing is said of a module."""
+    found = sections(stdout, stderr, exit_status)
+    rows = found.get(_MODULE, {})
+    copper = "copper" in rows.get("Cable Technology", "").lower() + rows.get("Cable Type", "").lower()
+    counted = _counters(found.get(_COUNTERS, {}))
+    heat = _TEMPERATURE.fullmatch(rows.get("Temperature [C]", "").strip())
+    return Optics(
+        module=read_module(stdout, stderr, exit_status),
+        temperature_c=float(heat[1]) if heat else None,
+        rx=None if copper else _light(rows, "Rx"),
+        tx=None if copper else _light(rows, "Tx"),
+        raw_errors=counted.get("raw_errors"),
+        effective_errors=counted.get("effective_errors"),
+    )
+
+
+def _light(rows: Rows, way: str) -> Light | None:
+    """None without light: passive copper says N/A, or 0 within a range of none."""
+    found = _LIGHT.fullmatch(rows.get(f"{way} Power Current [dBm]", "").strip())
+    try:
+        low, high = (float(found[2]), float(found[3])) if found else (0.0, 0.0)
+        return Light(tuple(float(one) for one in found[1].split(",")), low, high) if found and low < high else None
+    except ValueError as exc:
+        raise UnreadableOutput(f"mlxlink: no powers: {rows[f'{way} Power Current [dBm]'][:60]!r}") from exc
 
 
 def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, dict[str, str]]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.watching import Watch, watching
+from fabric.engine.link_watch import watching
+from fabric.engine.watching import Watch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, MockSettings, TimedFault
+from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.sampling import CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
@@ -93,5 +94,13 @@ def scenario(settings: SampleSettings | None) -> Scenario:
 
 def test_nothing_is_sampled_that_was_not_asked_for(mock: MockExecutor, tmp_path: Path) -> None:
     """The executor is the very same."""
-    assert watching(mock, tmp_path, scenario(None), RACK) is mock
+    assert (
+        watching(
+            mock,
+            tmp_path,
+            scenario(None),
+            Inventory("i", "i.yaml", RACK, "mock", SshSettings(), ProcessSettings(), MockSettings()),
+        )
+        is mock
+    )
     assert list(tmp_path.iterdir()) == []

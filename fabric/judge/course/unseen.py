@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fabric.judge.locate.candidates import crosses_leaves
 from fabric.judge.normal.keys import SAME_LEAF, link_class
+from fabric.judge.ports.links import UNSEEN
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.text import fold
@@ -48,7 +49,7 @@ def unseen_uplinks(
         "nothing was sent across them" if sent_s is None else f"the last that crossed them ended at {_hours(sent_s)}"
     )
     return [
-        f"note: whether the {count:,} cables between switches (to {fold(sorted(upper))}) are up {looked}, "
+        f"{UNSEEN}{count:,} cables between switches (to {fold(sorted(upper))}) are up {looked}, "
         f"and {crossed}; routes go around a dead switch or cable, so no probe shows it: "
         "read the state of their ports (InfiniBand: iblinkinfo); where routes are static, `localise: {paths: static}` "
         "on the repeated phase does"

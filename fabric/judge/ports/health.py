@@ -17,7 +17,7 @@ see up goes down not once, on either link layer.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, inf, log
@@ -119,7 +119,8 @@ class PortHealth:
 
     *ber* is what its bit errors say, None where no counter of them could be read; *bad* are the counters that made the
     outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile. *unread* are the
-    criteria of the scenario's zero growth that were not shown.
+    criteria of the scenario's zero growth that were not shown. *cable*: what a cable between switches is called, whose
+    ends are neither a host's nor a device's.
     """
 
     host: str
@@ -131,11 +132,17 @@ class PortHealth:
     ber: BerVerdict | None
     resets: int = 0
     unread: tuple[str, ...] = ()
+    cable: str = ""
 
     @property
     def component(self) -> str:
         """As the port is named in a verdict."""
-        return f"{self.host}/{self.device}:port"
+        return self.cable or f"{self.host}/{self.device}:port"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Whose port it is."""
+        return () if self.cable else (self.host,)
 
     @property
     def bad_steps(self) -> list[Step]:
@@ -190,18 +197,20 @@ def port_health(
     ethernet: bool,
     zero_growth: ZeroGrowth | None = None,
     ports: int = 1,
+    also: Collection[str] = (),
     shared: Windows = (),
 ) -> PortHealth | None:
     """
     A port by the courses of its counters (by name); None when none of them could be read and none had to be.
 
-    So many *ports* are judged in this run: one of many counts more than the others by chance alone.
+    So many *ports* are judged in this run: one of many counts more than the others by chance alone. Changes of ours on
+    the port, its host or what is *also* named explain what it counted meanwhile.
     """
     read = {name: courses[name] for name in JUDGED if name in courses and _known(courses[name])}
     if not read and zero_growth is None:
         return None
     wanted = zero_growth or ZeroGrowth()
-    own = windows_of(result for result in changes if result.change.component in (f"{host}/{device}", host))
+    own = windows_of(result for result in changes if result.change.component in (f"{host}/{device}", host, *also))
     grown = {name: steps_of(name, course, own, every_s) for name, course in read.items()}
     steps = tuple(step for of_one, _ in grown.values() for step in of_one)
     found = [*_too_many(steps, read, wanted, ethernet=ethernet), *_too_hot(courses.get("module_c"))]

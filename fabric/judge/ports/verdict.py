@@ -13,12 +13,14 @@ from dataclasses import replace
 from math import inf
 
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
+from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
+from fabric.runs.links import LinkSamples
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""
@@ -58,18 +60,20 @@ def with_samples(
     topology: Topology,
     hosts: Sequence[str],
     zero_growth: ZeroGrowth | None = None,
+    links: LinkSamples | None = None,
 ) -> Verdict:
     """
-    The verdict of a run with what the ports of its *hosts* counted meanwhile.
+    The verdict of a run with what the ports of its *hosts* counted meanwhile, and both ends of its *links*.
 
     The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE.
     """
-    if not samples.courses and zero_growth is None:
+    if not samples.courses and zero_growth is None and links is None:
         return verdict
     contended = [results[probe.probe_id] for probe in probes if SHARE in probe.params and probe.probe_id in results]
     shared = sorted({(result.started_s, result.ended_s) for result in contended})
     ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
-    sick = [port for port in ports if port.outcome is not Outcome.PASS]
+    cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth)
+    sick = _together(port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = {}
     for one in verdict.probes if sick else ():
@@ -83,12 +87,67 @@ def with_samples(
     unread = [h for h in hosts if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
     return replace(
         verdict,
-        outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in ports)]),
-        reasons=(*verdict.reasons, *_sick_lines(sick, unaware), *_unshown_lines(ports), *_notes(ports, unread)),
-        suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
+        outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in (*ports, *cables))]),
+        reasons=(
+            *(line for line in verdict.reasons if not (cables and line.startswith(UNSEEN))),
+            *_sick_lines(sick, unaware),
+            *_unshown_lines(ports),
+            *_unshown_lines(cables, "cables", "" if links is None else links.failed),
+            *_notes(ports, unread),
+            *_notes(cables, (), "cables"),
+            *([f"links: {covered}"] if covered is not None else []),
+        ),
+        suspects=tuple(_suspects(verdict, sick, _with_cables(meanwhile, probes, results, sick, topology), unaware)),
         components=tuple(components.values()),
+        links=covered,
         probes=tuple(_less_good(one, meanwhile.get(one.probe_id, ())) for one in verdict.probes),
     )
+
+
+def _cables(
+    links: LinkSamples | None,
+    results: Mapping[str, ProbeResult],
+    topology: Topology,
+    hosts: Sequence[str],
+    verdict: Verdict,
+    ports: Sequence[PortHealth],
+    zero_growth: ZeroGrowth | None,
+) -> tuple[list[PortHealth], LinkCoverage | None]:
+    """Every cable that counts, and how much was seen; where nobody looked only if the scenario accepts links."""
+    times = [(one.started_s, one.ended_s) for one in results.values()]
+    looked = LinkEvidence(
+        links or LinkSamples(),
+        topology,
+        verdict.changes,
+        zero_growth,
+        frozenset((port.host, port.device) for port in ports if port.ber is not None),
+        began_s=min((began_s for began_s, _ in times), default=0.0),
+        ended_s=max((ended_s for _, ended_s in times), default=0.0),
+    )
+    if links is None and looked.wanted is None:
+        return [], None
+    cables = cables_of(looked.links, topology, hosts)
+    return link_health(looked, cables), coverage_of(looked, cables)
+
+
+def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
+    """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
+    found: dict[str, PortHealth] = {}
+    for port in sick:
+        one = found.get(port.component)
+        found[port.component] = (
+            port
+            if one is None
+            else replace(
+                one,
+                outcome=Outcome.worst([one.outcome, port.outcome]),
+                words=(*one.words, *port.words),
+                steps=(*one.steps, *port.steps),
+                bad={**port.bad, **one.bad},
+                unread=tuple(dict.fromkeys((*one.unread, *port.unread))),
+            )
+        )
+    return list(found.values())
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
@@ -114,6 +173,33 @@ def _meanwhile(
         for port, steps in (bad[place] for place in ports_of(probe, topology) if place in bad):
             grown = [step for step in steps if step.touches(result.started_s, result.ended_s)]
             if grown:
+                found.setdefault(probe.probe_id, []).append((port, grown))
+    return found
+
+
+def _with_cables(
+    meanwhile: _Meanwhile,
+    probes: Iterable[Probe],
+    results: Mapping[str, ProbeResult],
+    sick: Sequence[PortHealth],
+    topology: Topology,
+) -> _Meanwhile:
+    """
+    The same with the cables between switches that a probe may have crossed: which of them it did, nobody can say.
+
+    A cable of a leaf is crossed only from under it. It explains a probe that failed; one that was good it leaves so.
+    """
+    found = {name: list(crossed) for name, crossed in meanwhile.items()}
+    cables = [port for port in sick if port.cable and port.host in topology.switches and port.bad_steps]
+    for probe in probes if cables else ():
+        result, leaves = (
+            results.get(probe.probe_id),
+            {leaf for one in probe.hosts for leaf in topology.hosts[one].leaves},
+        )
+        for port in cables if result is not None and len(probe.hosts) > 1 else ():
+            above = topology.switches[port.host].tier != "leaf" or port.host in leaves
+            grown = [one for one in port.bad_steps if result and one.touches(result.started_s, result.ended_s)]
+            if above and grown:
                 found.setdefault(probe.probe_id, []).append((port, grown))
     return found
 
@@ -179,7 +265,7 @@ def _suspects(
             one = found[known[name]]
             found[known[name]] = replace(one, evidence=(*one.evidence, *evidence))
             continue
-        seen = len(port.bad_steps)
+        seen = max(len(port.bad_steps), len(port.bad))
         found.append(
             Suspect(
                 component=name,
@@ -188,7 +274,7 @@ def _suspects(
                 confidence=(seen + 1) / (seen + 2),
                 evidence=tuple(evidence),
                 next_step=_NEXT,
-                hosts=(port.host,),
+                hosts=port.hosts,
                 probes=tuple([*failed, *unaware.get(name, ())][:_MOST_PROBES]),
             )
         )
@@ -214,26 +300,28 @@ def _unshown(port: PortHealth) -> str:
     return f"zero growth of {', '.join(port.unread)} is not shown: not read, only once, or too few to tell"
 
 
-def _unshown_lines(ports: Sequence[PortHealth]) -> list[str]:
-    """What the scenario wants to be seen and nobody saw, one line for all ports alike."""
+def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
+    """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
     alike: dict[str, list[str]] = {}
     for port in ports:
         if port.unread:
             alike.setdefault(_unshown(port), []).append(port.host)
+    because = f" (a look at them failed: {why})" if why else ""
     return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(found)} of {len(ports)} ports, of {fold(dict.fromkeys(found))}"
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(found)} of {len(ports)} {what}, "
+        f"of {fold(dict.fromkeys(found))}{because}"
         for text, found in alike.items()
     ]
 
 
-def _notes(ports: Sequence[PortHealth], unread: Sequence[str]) -> list[str]:
+def _notes(ports: Sequence[PortHealth], unread: Sequence[str], what: str = "ports") -> list[str]:
     """What could not be said, and what was our own doing; none of it changes the outcome."""
     lines = [f"counters not readable on {fold(unread)}: nothing is said of those ports"] if unread else []
     open_ = [(port, port.ber) for port in ports if port.ber and port.ber.outcome is Outcome.INCONCLUSIVE]
     if open_:
         left = duration_text(max(ber.left_s for _, ber in open_))
         lines.append(
-            f"bit errors: INCONCLUSIVE for {len(open_)} of {len(ports)} ports: to say that they are below {BER:g} "
+            f"bit errors: INCONCLUSIVE for {len(open_)} of {len(ports)} {what}: to say that they are below {BER:g} "
             f"takes {left} more"
         )
     some = sorted((one for one in open_ if one[1].count), key=lambda one: -one[1].left_s)

@@ -11,7 +11,7 @@ May a repaired host go back into service? What accused it is weighed again, agai
 
 ACCEPT also takes a time without bit errors, NVIDIA's 125 minutes at 400 Gb/s (``clean_s``); a quick validation leaves
 that out, and says so. What is not measured is INCONCLUSIVE. Of a leaf, a spine or a cable between switches what accused
-it is all that is weighed: it has no suite, and nobody reads its ports.
+it is all that is weighed: it has no suite; its ports are read as all are.
 """
 
 from __future__ import annotations
@@ -97,12 +97,11 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     own = replace(run, probes=[probe for probe in run.probes if because.links or bad.isdisjoint(probe.hosts)])
     weighed = tuple(_weighed(because, own))
     _evidence(weighed, case)
-    if because.links:
-        case.notes.append("bit errors are not covered: nothing reads the ports of switches")
-    else:
+    if not because.links:
         _suite(because, run, case)
         _bit_errors(because, run.topology, watched.ports, case)
         _parts(repaired, case)
+    _links(because, run, case)
     _needs(because.needs, own, watched.modules, case)
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
@@ -326,6 +325,20 @@ def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth
         left_s = max(ber.left_s for ber in short)
         text = f"{len(short)} of {planned} ports were not watched long enough: {duration_text(left_s)} more"
         case.open.append(f"bit errors: {text}")
+
+
+def _links(because: Because, run: Measured, case: _Case) -> None:
+    """Both ends of what was repaired, as the switches counted; what nobody looked at is not accepted."""
+    own = (*because.links, *(f"{name}/" for name in because.hosts))
+    for one in run.verdict.components:
+        known = any(line.startswith(f"{one.component}: ") for line in case.reject)
+        is_own = one.component in own or (one.component.startswith(own) and one.component.endswith(":port"))
+        if is_own and one.outcome is Outcome.FAIL and one.reason and not known:
+            case.reject.append(f"{one.component}: {one.reason}")
+    covered = run.verdict.links
+    if covered is None or covered.whole < covered.cables:
+        said = "nobody looked at both ends of its cables" if covered is None else str(covered)
+        (case.notes if because.quick else case.open).append(f"links: {said}")
 
 
 _MAY_COME_BACK = {

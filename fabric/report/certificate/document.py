@@ -199,6 +199,7 @@ def _coverage(run: ShownRun) -> dict[str, Any]:
         "components": {outcome.value: number for outcome, number in counts.items()},
         "hosts_without_a_measurement": fold(without) if without else "",
         "sampled": run.judged.scenario.sample is not None,
+        "links": None if run.judged.verdict.links is None else asdict(run.judged.verdict.links),
     }
 
 

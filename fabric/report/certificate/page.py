@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import escape
 
 from fabric.model.text import duration_text, fold
+from fabric.model.verdict import LinkCoverage
 from fabric.report.certificate.document import FAILED, NOT_REAL, PASSED, encoded
 from fabric.report.hall import HEAD, hall_from, hall_notes, hall_rows
 from fabric.report.output import visible
@@ -77,6 +78,8 @@ def _tested(document: Mapping[str, Any]) -> str:
     text = f"{coverage['probes_measured']:,} of {coverage['probes_planned']:,} planned probes were measured."
     if coverage["hosts_without_a_measurement"]:
         text += f" Nothing was measured of {coverage['hosts_without_a_measurement']}."
+    if coverage.get("links") is not None:
+        text += f" Links: {LinkCoverage(**coverage['links'])}."
     if not coverage["sampled"]:
         text += " Counters of ports were not watched: nothing is said of bit errors."
     return _table(("phase", "kind", "probes", "outcomes"), rows) + f"<p>{_text(text)}</p>"

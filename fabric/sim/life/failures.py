@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import floor, log
+from math import exp, floor, log, pi, sin
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.faults import PORT
 from fabric.sim.hashing import mix64, text_hash, word
 
 
@@ -214,19 +215,22 @@ def episodes(
     topology: Topology, lemons: Iterable[Fault], *, seed: int, per_hour: float, window_s: tuple[float, float]
 ) -> tuple[TimedFault, ...]:
     """What lemons do in a window, in order of time; each has *per_hour* episodes on average."""
-    found = [one for lemon in lemons for one in _of_lemon(topology, lemon, seed, per_hour, window_s)]
+    found = [
+        one for lemon in lemons if lemon.kind != "dirty" for one in _of_lemon(topology, lemon, seed, per_hour, window_s)
+    ]
+    found += [one for lemon in lemons if lemon.kind == "dirty" for one in _of_dirt(lemon, window_s)]
     return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component)))
 
 
 def _of_lemon(
     topology: Topology, lemon: Fault, seed: int, per_hour: float, window_s: tuple[float, float]
 ) -> Iterator[TimedFault]:
-    component = _bad_part(topology, lemon.component, seed)
+    component = _bad_part(topology, lemon.component.removesuffix(PORT), seed)
     base = named(seed, "lemon", lemon.component)
     for draws, began_s in bursts(base, per_hour / 3600.0 / EPISODES_MEAN, window_s, EPISODES_S):
         for _ in range(draws.geometric(EPISODES_MEAN)):
             at_s = began_s + draws.uniform() * EPISODES_S
-            flap = draws.uniform() < FLAP_SHARE
+            flap = draws.uniform() < FLAP_SHARE or lemon.kind == "flapping"
             flap_s = FLAP_S[0] + draws.uniform() * (FLAP_S[1] - FLAP_S[0])
             errors_s = max(1.0, draws.exponential(ERRORS_MEAN_S))
             ber = LEAST_BER * (WORST_BER / LEAST_BER) ** draws.uniform()
@@ -236,6 +240,23 @@ def _of_lemon(
                 yield TimedFault(at_s, flap_s, Fault(component, "broken"), "flap")
             else:
                 yield TimedFault(at_s, errors_s, Fault(component, "bit_errors", ber), "bit errors")
+
+
+DIRT_BER, DIRT_DECADES = 2e-15, 1.5
+"""What a dirty connector leaves behind all retries when it is cold, and how much worse it is when warm; choice."""
+
+WARMS_S = 5400.0
+"""In so long a switch and its modules are warm; then the hall warms and cools once a day. Choice."""
+
+
+def _of_dirt(dirty: Fault, window_s: tuple[float, float]) -> Iterator[TimedFault]:
+    """Bit errors that grow with heat, anew every ten minutes."""
+    at_s = window_s[0]
+    while at_s < window_s[1]:
+        warm = 1.0 - exp(-at_s / WARMS_S) + 0.1 * sin(2.0 * pi * at_s / 86400.0)
+        ber = DIRT_BER * 10.0 ** (DIRT_DECADES * warm)
+        yield TimedFault(at_s, 600.0, Fault(dirty.component.removesuffix(PORT), "symbol_errors", ber), "dirt")
+        at_s += 600.0
 
 
 def _bad_part(topology: Topology, component: str, seed: int) -> str:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
-from fabric.sim.faults import KINDS, PORT, HostFaults, cable_ends, faults_by_host, is_above_leaves, require_passing
+from fabric.sim.faults import KINDS, PORT, HostFaults, faults_by_host, is_above_leaves, require_passing
 from fabric.sim.hashing import between, text_hash, uniform, word
 from fabric.sim.hosts.heat import SWING_C, Swing
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.lines import UNWORN, Wear
+from fabric.sim.phy.marks import ends_named
 from fabric.sim.phy.ports import Ports
 
 ONE_IN = 50
@@ -128,9 +128,12 @@ class Passing:
 
     def _turn_cables(self, component: str, fault: Fault | None, at_s: float) -> None:
         """Cables between switches live and die with their ports; who routes around them sees those."""
-        wear = Wear(0.0, fault.factor) if fault is not None and fault.kind == "bit_errors" else UNWORN
-        broken = fault is not None and fault.kind == "broken"
-        for end in _ends(self._ports.cabling, component):
+        kind = None if fault is None else fault.kind
+        wear = UNWORN
+        if fault is not None and kind in ("bit_errors", "symbol_errors"):
+            wear = Wear(0.0, fault.factor) if kind == "bit_errors" else Wear(0.0, 0.0, fault.factor)
+        broken = kind == "broken"
+        for end in ends_named(self._ports.cabling, component):
             self._ports.befall(end, at_s, broken=broken, wear=wear)
 
     def _turn(self, name: str, at_s: float) -> None:
@@ -177,17 +180,6 @@ def _lose_gpus(site: Site, gpus: Collection[str], at_s: float) -> None:
     for flow in site.running:
         if flow.live and any(where is site and gone.intersection(has) for where, has, _ in flow.shares):
             flow.lost_gpu(site, at_s)
-
-
-def _ends(cabling: Cabling, component: str) -> list[End]:
-    """One port of every cable that a switch or ``leaf--spine`` names."""
-    node = cabling.nodes.get(component)
-    if node is not None:
-        return [end for end in cabling.ends(node) if end in cabling.peers]
-    ends = cable_ends(component, cabling.nodes)
-    if ends is None or ends.one not in cabling.nodes:
-        return []
-    return [end for end in cabling.ends(cabling.nodes[ends.one]) if cabling.peers.get(end, ("", 0))[0] == ends.other]
 
 
 def _bends(fault: Fault) -> bool:

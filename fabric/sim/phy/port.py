@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fabric.sim.hosts.site import Site
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.lines import UNWORN, Injection, line_kind, quality_of
+from fabric.sim.phy.marks import UNMARKED
 from fabric.sim.phy.quality import LinkQuality
 
 ERRORS = "errors"
@@ -121,6 +122,12 @@ class PortTally:
         counts.lost_gb += max(0.0, received_gb - self.received_gb) * old.loss / max(1.0 - old.loss, 1e-3)
         self.rates, self.since_s, self.received_gb = rates, at_s, received_gb
 
+    def errors(self, at_s: float) -> Counts:
+        """The totals of errors now; traffic is not looked at, which is dear."""
+        counts, rates, lasted_s = self.counts, self.rates, at_s - self.since_s
+        symbol, recovered = counts.symbol + rates.symbol * lasted_s, counts.recovered + rates.recovered * lasted_s
+        return Counts(symbol=symbol, recovered=recovered, downed=counts.downed)
+
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """The totals now."""
         self.turn(self.rates, at_s, received_gb=traffic.received_gb)
@@ -194,13 +201,13 @@ class Port:
     """
     One port of an RNIC or switch.
 
-    *site* is the host of an RNIC's port. *broken* ones never come up; what is *held* (ERRORS, ISOLATED) does not while
-    it is. *interface_up* is the host's own switch, which leaves the cable alone. *turn* counts changes, so that what
-    was planned before the last one is void.
+    *site* is the host of an RNIC's port, *mark* what is wrong with its cable for ever. *broken* ones never come up;
+    what is *held* (ERRORS, ISOLATED) does not while it is. *interface_up* is the host's own switch, which leaves the
+    cable alone. *turn* counts changes, so that what was planned before the last one is void.
     """
 
     __slots__ = (
-        "admin_up", "broken", "end", "held", "injection", "interface_up", "line", "logical", "node", "physical",
+        "admin_up", "broken", "end", "held", "injection", "interface_up", "line", "logical", "mark", "node", "physical",
         "rate_gbps", "registers", "site", "tally", "turn", "wear",
     )  # fmt: skip
 
@@ -219,6 +226,7 @@ class Port:
         self.logical = DOWN if broken else ACTIVE
         self.injection: Injection | None = None
         self.wear = UNWORN
+        self.mark = UNMARKED
         self.turn = 0
         self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
         self.tally = PortTally(ErrorRates())

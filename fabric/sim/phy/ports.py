@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from math import inf
 from typing import Protocol
 
+from fabric.model.inventory import Fault
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.phy.cabling import Cabling, End
-from fabric.sim.phy.lines import DOWN_SHARE, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
+from fabric.sim.phy.cabling import Cabling, End, Node
+from fabric.sim.phy.lines import DOWN_SHARE, UNWORN, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
+from fabric.sim.phy.marks import Mark, marks
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -59,6 +61,14 @@ class Ports:
         self._ports: dict[End, Port] = {}
         self.uplinks: BetweenSwitches | None = None
         self.watch: Callable[[Port, float], None] | None = None
+        self.given: tuple[Fault, ...] = ()
+        """The faults that were there from the beginning."""
+        self.turns = 0
+        """How often any port became another one."""
+        self.walked: dict[End, tuple[int, str]] = {}
+        """What a walk over all ports printed that began at a port, and at which turn."""
+        self.reached: dict[End, tuple[int, list[Node]]] = {}
+        """Which nodes packets from a port found, and at which turn."""
 
     @cached_property
     def cabling(self) -> Cabling:
@@ -81,8 +91,16 @@ class Ports:
             far = self.cabling.peers.get(end)
             copper = self._copper and any(one and self.cabling.nodes[one[0]].host is not None for one in (end, far))
             port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken, copper=copper)
+            if end in self._marks:
+                port.mark = self._marks[end]
+                port.wear = port.mark.wear
             port.tally.rates = self._rates(port)
         return port
+
+    @cached_property
+    def _marks(self) -> Mapping[End, Mark]:
+        """What is wrong with cables for ever."""
+        return marks(self.cabling, self.given)
 
     @cached_property
     def _cut(self) -> frozenset[End]:
@@ -179,7 +197,7 @@ class Ports:
         peer = self.peer(port)
         ends = (port,) if peer is None else (port, peer)
         for one in ends:
-            one.wear = wear
+            one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
             self._tell(port, at_s)
             return
@@ -246,6 +264,8 @@ class Ports:
         if port.physical != LINK_UP:
             return ErrorRates()
         end = self.cabling.peers.get(port.end)
+        if end is not None and end in self._marks:
+            self.at(end)  # what it sends wrong is received
         sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
         if sender is None or sender is port:
             quality = quality_of(port.line, port.rate_gbps, None, port.wear)
@@ -258,6 +278,7 @@ class Ports:
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
+        self.turns += 1
         peer = self.peer(port)
         for one in (port,) if peer is None else (port, peer):
             one.tally.turn(self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabric.model.inventory import Fault
-from fabric.sim.faults import LinkFault, cable_ends
+from fabric.sim.faults import HALF, LinkFault, cable_ends
 from fabric.sim.net.clos import Clos, Floats
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import Paths, resources
@@ -43,7 +43,8 @@ def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
         links = None if fault.component in below else _links(net, fault.component)
         if links is not None:
             kind = "down" if fault.kind == "broken" else "slow"
-            yield LinkFault(f"{fault.component}:{fault.kind}", kind, fault.factor, links)
+            left = HALF if fault.kind == "half_width" else fault.factor
+            yield LinkFault(f"{fault.component}:{fault.kind}", kind, left, links)
 
 
 def _links(net: NamedClos, component: str) -> tuple[int, ...] | None:

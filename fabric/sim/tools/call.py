@@ -18,6 +18,8 @@ from fabric.sim.rack import Rack
 
 SAY_S = 0.01  # choice: a process start
 ANSWER_S = 0.05  # choice: one register or a few management packets take milliseconds
+NODE_S = 0.003
+"""What a walk over the whole fabric takes a node: 60 switches and 900 hosts about 3 s (infiniband-exporter)."""
 
 
 class Program(Protocol):
@@ -79,7 +81,11 @@ class ToolCall:
 
     def reached(self, start: Port) -> list[Node]:
         """The nodes that management packets sent from a port find, itself first."""
-        return self.ports.cabling.reached(start.end, self.ports.has_link)
+        turn, found = self.ports.reached.get(start.end, (-1, []))
+        if turn != self.ports.turns:
+            found = self.ports.cabling.reached(start.end, self.ports.has_link)
+            self.ports.reached[start.end] = self.ports.turns, found
+        return found
 
     def by_lid(self, start: Port, lid: int) -> Node | None:
         """The node with a LID, None when packets from *start* do not get there."""
@@ -107,9 +113,10 @@ class ToolJob:
     tool: Tool
     words: tuple[str, ...]
     setting: Surroundings
+    walks: bool = False
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Run it, on the first host of a launcher where one starts it."""
+        """Run it, on the first host of a launcher where one starts it; one that *walks* sees every node first."""
         site = rack.hosts.site(self.setting.hosts[0]) if self.setting.hosts else process.site
 
         def answer(now_s: float) -> None:
@@ -117,7 +124,8 @@ class ToolJob:
             if said is not None:
                 rack.timeline.exit(process, now_s, status=said.status, stdout=said.stdout, stderr=said.stderr)
 
-        rack.timeline.at(at_s + ANSWER_S, answer)
+        took_s = ANSWER_S + (NODE_S * len(rack.ports.cabling.nodes) if self.walks else 0.0)
+        rack.timeline.at(at_s + took_s, answer)
 
     def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said | None:
         """Act at this very instant, and say how that ended."""

@@ -11,7 +11,7 @@ from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, 
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, small_program
-from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibroute, perfquery, sminfo, smpquery
+from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
@@ -27,12 +27,14 @@ from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
-    | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibroute=ibroute)
+    | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
     | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
     | dict(smpquery=smpquery)
     | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
 """By the name they are called."""
+
+_WALKS = ("ibqueryerrors",)
 
 _COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
 _NUMACTL = options("cpu= -N --cpunodebind\nmemory= -m --membind")
@@ -67,7 +69,7 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
         rest = tuple(words[3:])
         return GuardCall(rest, job_of) if words[2] == GUARD_NAME else ToolJob(anything_kept, rest, setting)
     if name in TOOLS:
-        return ToolJob(TOOLS[name], tuple(words), setting)
+        return ToolJob(TOOLS[name], tuple(words), setting, walks=name in _WALKS)
     if name in _COLLECTIVES:
         return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
     if name in ("ib_write_bw", "ib_write_lat"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 from fabric.sim.phy.cabling import End, Node
@@ -163,9 +163,14 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=1)
     if elsewhere(asked, fields):
         return Said(STORAGE)
-    # As the tool walks them: the farthest first, the own one last.
-    nodes = reversed(asked.reached(own))
-    return Said("".join(_link(asked, node, end) for node in nodes for end in asked.ports.cabling.ends(node)))
+    ports = asked.ports
+    known, said = ports.walked.get(own.end, (-1, ""))
+    if known != ports.turns:
+        # As the tool walks them: the farthest first, the own one last.
+        nodes = reversed(asked.reached(own))
+        said = "".join(_link(asked, node, end) for node in nodes for end in ports.cabling.ends(node))
+        ports.walked[own.end] = ports.turns, said
+    return Said(said)
 
 
 def _link(asked: ToolCall, node: Node, end: End) -> str:
@@ -176,7 +181,7 @@ def _link(asked: ToolCall, node: Node, end: End) -> str:
     if peer is None:
         return f'{lead}==({"":3} {"":9} {state})==>             [  ] "" ( )\n'
     there = f'0x{peer.node.guid:016x} {peer.node.lid:6d} {peer.end[1]:4d}[  ] "{peer.node.description}" ( )'
-    return f"{lead}==( 4X {port.line.lane:>18} {state})==>  {there}\n"
+    return f"{lead}==( {port.mark.width}X {port.line.lane:>18} {state})==>  {there}\n"
 
 
 @tool("sminfo")
@@ -307,6 +312,49 @@ _ERRORS = (
     "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
 )
 _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
+
+
+@tool("ibqueryerrors", "suppress= -s --suppress", bad_status=1)
+def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+    """``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any."""
+    del rest
+    left_out = [name for name in fields.get("suppress", "").split(",") if name]
+    try:
+        own = own_port(asked, fields)
+    except IbError as error:
+        return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=255)
+    said, ports, bad_ports, bad = [], 0, 0, 0
+    reached = asked.reached(own)
+    for node in reversed(reached):
+        ends = asked.ports.cabling.ends(node)
+        ports += len(ends)
+        rows = [(end[1], found) for end in ends if (found := _nonzero(asked, end, left_out))]
+        if rows:
+            bad, bad_ports = bad + 1, bad_ports + len(rows)
+            said.append(f'Errors for 0x{node.guid:x} "{node.description}"\n')
+            total = {name: sum(found.get(name, 0) for _, found in rows) for name in (*_ERRORS.split(), *_LAST)}
+            numbered = [("ALL", total), *rows] if node.host is None else rows
+            said += [f"   GUID 0x{node.guid:x} port {number}: {_bracketed(found)}\n" for number, found in numbered]
+    said.append(f"\n## Summary: {len(reached)} nodes checked, {bad} bad nodes found\n")
+    said.append(f"##          {ports} ports checked, {bad_ports} ports have errors beyond threshold\n")
+    said.append(f"## Thresholds: \n## Suppressed: {' '.join(left_out)}\n")
+    return Said("".join(said), status=int(bad > 0))
+
+
+_LAST = ("PortXmitWait",)
+
+
+def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:
+    """The counters of a port that are not 0; how long it waited is dear to know: only where it is shown."""
+    port = asked.ports.at(end)
+    found = _errors(port.tally.errors(asked.at_s), wide=True)
+    if "PortXmitWait" not in left_out:
+        found["PortXmitWait"] = int(asked.ports.counts(port, asked.at_s).wait_ticks)
+    return {name: value for name, value in found.items() if value and name not in left_out}
+
+
+def _bracketed(counters: Mapping[str, int]) -> str:
+    return " ".join(f"[{name} == {value}]" for name, value in counters.items() if value)
 
 
 @tool("perfquery", "extended -x --extended", smp=False)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from math import pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.lines import UNWORN
+from fabric.sim.phy.marks import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
@@ -64,8 +66,11 @@ def mlxlink(asked: ToolCall) -> Said:
 
 def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     device = opened(asked, fields["device"])
-    number = whole_number(fields.get("port", "1"))
-    if number is None:
+    cage, slash, split = fields.get("port", "1").partition("/")
+    number, half = whole_number(cage), whole_number(split) if slash else 1
+    if slash and number is not None and half in (1, 2):
+        number = 2 * number - 2 + half  # two ports a cage
+    if number is None or half is None:
         raise ToolRefused(f'Invalid port number: "{fields["port"]}"')
     try:
         if device.port is not None:
@@ -86,7 +91,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
             "State": "Active" if up else "Disable" if port.physical == DISABLED else "Polling",
             "Physical state": _physical(port, ethernet=ethernet),
             "Speed": port.line.speed if up else "N/A",
-            "Width": "4x" if up else "N/A",
+            "Width": f"{port.mark.width}x" if up else "N/A",
             "FEC": port.line.fec_text if up else "N/A",
             "Loopback Mode": "No Loopback",
             "Auto Negotiation": "ON",
@@ -178,6 +183,8 @@ _RX_DBM, _RX_RANGE = 2.0, "[-10.41..6]"
 _TX_DBM, _TX_RANGE = 1.6, "[-8.508..5]"
 _WARM_RANGE = "[-5..75]"
 _DARK = "-40"
+_WAVERS_DB = 0.3  # with the hour of the day; choice
+_BAD_FIRMWARE = "46.120.3210"
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
 
@@ -186,7 +193,12 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     """Row name to value. Light arrives only while the other end sends."""
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
-    received = [_RX_DBM - (_WORN_DB if port.wear is not UNWORN else 0.0)] * 4
+    mark, days = port.mark, at_s / 86400.0
+    worn = port.wear is not UNWORN and port.wear is not mark.wear
+    wavers_db = _WAVERS_DB * sin(2.0 * pi * (days + word(bits, 10) % 1000 / 1000.0))
+    received = [_RX_DBM + wavers_db - (_WORN_DB if worn else 0.0)] * 4
+    if mark.lane is not None:
+        received[mark.lane] -= DIM_DB + DIM_DRIFT_DB * days
     rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
     tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([_DARK] * 4)
     bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
@@ -212,7 +224,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "Wavelength [nm]": "850",
         "Transfer Distance [m]": "50",
         "Attenuation (5g,7g,12g,25g)[dB]": "N/A",
-        "FW Version": "46.120.4000",
+        "FW Version": _BAD_FIRMWARE if mark.batch else "46.120.4000",
         "Digital Diagnostic Monitoring": "Yes",
         "Power Class": "9.0 W max",
         "MAX Power": "9.0",

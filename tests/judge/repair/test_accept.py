@@ -16,13 +16,14 @@ from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
 from fabric.model.sampling import CounterCourse
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import LinkCoverage, ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.report.decision import acceptance_lines
 
 RIGHT = Repaired(Repair.RIGHT_PART, ("the named part was replaced: gpu001/mlx5_0",))
+SEEN = LinkCoverage(cables=8, whole=8, looks=126, ends=16, lit=16)
 SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s")
 SHORT = BerVerdict(Outcome.INCONCLUSIVE, "7500 s are needed", 900.0)
 
@@ -56,7 +57,7 @@ class Case:
         """With these numbers now."""
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
-        verdict = Verdict(outcome, (), suspects, (), verdicts)
+        verdict = Verdict(outcome, (), suspects, (), verdicts, links=SEEN)
         again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
         run = Measured(self.probes, results, verdict, self.rack, complete, again, hosts)
         return accept(self.because, run, ports() if watched is None else watched, repaired)

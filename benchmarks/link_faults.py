@@ -1,0 +1,171 @@
+"""
+Bad cables, one at a time: is the very cable named, no port of a healthy host, and never PASS?
+
+``python benchmarks/link_faults.py [FIRST [CASES]]`` draws a cable for each kind of fault, tier and routing of two racks
+of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it. ``clean`` instead of a
+number: symbol errors at half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole judge of links and
+in a hall of 2,048 by counts alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from fabric.config import load_inventory
+from fabric.judge.ports.health import BER, judge_ber
+from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
+from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import (
+    LINK_DOWNED,
+    LINK_RECOVERIES,
+    SYMBOL_ERRORS,
+    CounterCourse,
+    CounterReading,
+    Samples,
+    ZeroGrowth,
+)
+from fabric.model.topology import Link, Topology
+from fabric.model.verdict import JudgedRun
+from fabric.runs.links import End, LinkSamples
+from tests import builders
+
+HERE = Path(__file__).parent
+INVENTORY = HERE.parent / "inventory"
+RACKS = ("two-rails-a-leaf", "three-level")
+KINDS = ("lemon", "flapping", "dirty", "dark_lane", "half_width", "broken")
+SCENARIO = """\
+name: links
+inventory: rack.yaml
+hosts: all
+sample: {every: 5m, temperatures: false}
+judge: {zero_growth: [symbol_errors, link_downed, link_recoveries]}
+phases:
+  - {name: soak, probes: [{pairwise: {rounds: 6, duration: 20m}}]}
+"""
+HOURS_S = 48 * 3600.0
+
+
+def tier(link: Link, topology: Topology) -> str:
+    """``host``, ``leaf`` or ``spine``: the lower end."""
+    return "host" if "/" in link.a else topology.switches[link.a].tier
+
+
+def cases(first: int) -> Iterator[tuple[str, str, str, Link, int]]:
+    """Rack, routing, kind, cable and seed: each kind on each tier in turn."""
+    seed = first
+    with TemporaryDirectory() as folder:
+        racks = {rack: _written(Path(folder), rack, "{}") for rack in RACKS}
+    while True:
+        for rack in RACKS:
+            topology = racks[rack].topology
+            tiers = sorted({tier(link, topology) for link in topology.links()})
+            for routing in ("ftree", "ar"):
+                for kind in KINDS:
+                    random = Random(f"{rack} {routing} {kind} {seed}")
+                    at = tiers[seed % len(tiers)]
+                    if not (at == "host" and kind in ("lemon", "broken")):  # an RNIC's own kinds
+                        yield (
+                            rack,
+                            routing,
+                            kind,
+                            random.choice([one for one in topology.links() if tier(one, topology) == at]),
+                            seed,
+                        )
+                    seed += 1
+
+
+def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int) -> JudgedRun:
+    """Two hours with this cable."""
+    component = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
+    mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{component: '{component}', kind: {kind}}}]}}"
+    _written(folder, rack, mock)
+    (folder / "s.yaml").write_text(SCENARIO, "utf-8")
+    return builders.on_mock(builders.asked(folder / "s.yaml"), folder / "results", seed=seed)
+
+
+def _written(folder: Path, rack: str, mock: str) -> Inventory:
+    text = (HERE / "golden" / f"{rack}.yaml").read_text("utf-8").partition("\nmock:")[0]
+    (folder / "rack.yaml").write_text(f"{text}\nmock: {mock}\n", "utf-8")
+    if not (folder / "baselines").exists():
+        (folder / "baselines").symlink_to(INVENTORY / "baselines")
+    return load_inventory(folder / "rack.yaml")
+
+
+def told(judged: JudgedRun, link: Link) -> tuple[bool, int, bool]:
+    """Whether the cable FAILs, how many ports or RNICs of other cables do, whether the run passed."""
+    own = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
+    named = {one.component for one in judged.verdict.suspects if one.outcome is Outcome.FAIL}
+    near = {own, link.a} if "/" in link.a else {own}
+    strangers = [name for name in named - near if "/" in name or name.startswith(("gpu", "node"))]
+    return own in named, len(strangers), judged.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
+
+
+def faults(first: int, count: int) -> None:
+    """Print each miss and the sums."""
+    sums: dict[str, Counter[str]] = {}
+    for rack, routing, kind, link, seed in islice(cases(first), count):
+        began_s = time.monotonic()
+        with TemporaryDirectory() as folder:
+            judged = run(Path(folder), rack, routing, kind, link, seed)
+        named, strangers, passed = told(judged, link)
+        sums.setdefault(kind, Counter()).update(cases=1, named=int(named), strangers=strangers, passed=int(passed))
+        what = f"{seed} {rack} {routing} {link.a}--{link.b} {kind}"
+        ok = named and not strangers and not passed
+        print(f"{'ok  ' if ok else 'MISS'} {what} ({time.monotonic() - began_s:.0f} s)", flush=True)
+        for one in judged.verdict.suspects if not ok else ():
+            print(f"       {one.component} {one.outcome.name} {one.evidence[:1]}")
+    for kind, found in sums.items():
+        rest = f"healthy ports named {found['strangers']}, PASS {found['passed']}"
+        print(f"{kind:10} {found['cases']:3} cases, named {found['named']}, {rest}")
+
+
+def clean(seeds: range) -> None:
+    """How often a fabric whose every end has half the ratio that is allowed FAILs."""
+    rate_per_s = BER / 2 * 400e9
+    pod = load_inventory(INVENTORY / "pod-64.yaml").topology
+    failed = sum(_pod_fails(pod, np.random.default_rng(seed), rate_per_s) for seed in seeds)
+    print(f"pod of 64, 48 h, {len(seeds)} seeds: {failed} FAIL")
+    ends, known = 2 * 2 * 2048 * 8, dict[int, bool]()
+    failed = 0
+    for seed in seeds:
+        counts = np.unique(np.random.default_rng(seed).poisson(rate_per_s * HOURS_S, ends))
+        for count in (int(one) for one in counts if int(one) not in known):
+            known[count] = judge_ber(count, HOURS_S, 400.0, ports=ends).outcome is Outcome.FAIL
+        failed += any(known[int(count)] for count in counts)
+    print(f"hall of 2,048, {ends:,} ends, 48 h, {len(seeds)} seeds: {failed} FAIL")
+
+
+def _pod_fails(topology: Topology, random: np.random.Generator, rate_per_s: float) -> bool:
+    wanted = ZeroGrowth((SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES))
+    courses = {CounterReading("", "", "looks"): CounterCourse([0.0], [1], HOURS_S)}
+    pairs: list[tuple[End, End]] = []
+    for number, link in enumerate(topology.links()):
+        host, _, device = link.a.partition("/")
+        pairs.append(((host, device or f"{number + 1}"), (link.b, f"{number + 1}")))
+    for end in (one for pair in pairs for one in pair):
+        for name in ("link_downed", "link_error_recovery", "up"):
+            courses[CounterReading(*end, name)] = CounterCourse([0.0], [int(name == "up")], HOURS_S)
+        at_s = np.sort(random.uniform(60.0, HOURS_S, random.poisson(rate_per_s * HOURS_S)))
+        steps = CounterCourse([0.0, *at_s.tolist()], list(range(len(at_s) + 1)), HOURS_S)
+        courses[CounterReading(*end, "symbol_error")] = steps
+    links = LinkSamples(Samples(60.0, courses), tuple(pairs))
+    evidence = LinkEvidence(links, topology, (), wanted, frozenset(), began_s=0.0, ended_s=HOURS_S)
+    return any(one.outcome is Outcome.FAIL for one in link_health(evidence, cables_of(links, topology, topology.hosts)))
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words[:1] == ["clean"]:
+        clean(range(101, 101 + int((words[1:] or ["100"])[0])))
+    else:
+        faults(int((words or ["1"])[0]), int((words[1:] or ["12"])[0]))

@@ -1,0 +1,348 @@
+"""
+Both ends of every cable that the traffic of a run may cross, judged by what the switches counted and how they stood.
+
+Each end is judged as a port of a host is (``health.py``). A cable that was not seen, is down, or has fewer or slower
+lanes than its line FAILs: routes go around it, and no probe shows it. Where the scenario accepts links (zero growth of
+symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from fabric.judge.ports.batches import bad_batches
+from fabric.judge.ports.health import ERRORS, FALSE_PASSES, BerVerdict, PortHealth, port_health, steps_of
+from fabric.judge.ports.optics import Found, optics_of
+from fabric.model.change import ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, Value, ZeroGrowth
+from fabric.model.text import duration_text
+from fabric.model.topology import Link, Topology
+from fabric.model.verdict import LinkCoverage
+from fabric.runs.links import End, LinkSamples
+
+OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
+"""Criteria of zero growth that a switch's port can show."""
+
+SLACK_S = 120.0
+"""The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
+deadlines of a look), beside twice the time between two."""
+
+UNSEEN = "note: whether the "
+"""How the line begins that says which cables nobody looked at: a look at both ends makes it untrue."""
+
+MANY = 3
+"""So many cables, and all that a switch has, are the switch (a choice: two may be two)."""
+
+_DOWNED = "link_downed"
+_CODED = 0.9
+"""A line of 400 Gb/s has 425 on its wires: what is below this share of its rate there has lost lanes or speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCable:
+    """One cable of the inventory with the ports that it was found in; none: nobody saw it."""
+
+    link: Link
+    ends: tuple[End, ...]
+
+    @property
+    def name(self) -> str:
+        """As in a verdict, ``#1`` the second of several between the same two; an RNIC's cable is that of its port."""
+        link = self.link
+        if "/" in link.a:
+            return f"{link.a}:port"
+        return f"{link.a}--{link.b}" + (f"#{link.number}" if link.number else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As changes call it."""
+        a, b, number = self.link.a, self.link.b, self.link.number
+        both = (f"{a}--{b}", f"{b}--{a}")
+        return tuple(f"{one}#{number}" for one in both) + (both if number == 0 else ()) + ((a,) if "/" in a else ())
+
+
+def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> list[SeenCable]:
+    """Every cable that counts, with its ends as they were found; parallel ones in the order of their ports."""
+    found: dict[tuple[str, str], set[tuple[End, End]]] = {}
+    for one, other in links.cables:
+        for near, far in ((one, other), (other, one)):
+            name = "/".join(near) if near[0] in topology.hosts else near[0]
+            found.setdefault((name, far[0]), set()).add((near, far))
+    cables = []
+    for link in topology.links_between(hosts):
+        pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
+        cables.append(SeenCable(link, pairs[link.number] if link.number < len(pairs) else ()))
+    return cables
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvidence:
+    """
+    What the links of a run are judged with.
+
+    *read*: hosts' own ports that were read on the host. *began_s*, *ended_s*: of the first and the last probe.
+    """
+
+    links: LinkSamples
+    topology: Topology
+    changes: Sequence[ChangeResult]
+    zero_growth: ZeroGrowth | None
+    read: frozenset[End]
+    began_s: float
+    ended_s: float
+
+    @property
+    def wanted(self) -> ZeroGrowth | None:
+        """What of the scenario's criteria a switch can show; None where it accepts no links."""
+        if self.zero_growth is None:
+            return None
+        criteria = tuple(name for name in self.zero_growth.criteria if name in OF_LINKS)
+        return replace(self.zero_growth, criteria=criteria) if criteria else None
+
+
+def coverage_of(looked: LinkEvidence, cables: Sequence[SeenCable]) -> LinkCoverage:
+    """How much of it all was seen."""
+    courses = by_end(looked.links)
+    ends = {end for cable in cables for end in cable.ends}
+    whole = [cable for cable in cables if _covered(cable, looked, courses)]
+    looks = courses.get(NOBODY, {}).get("looks")
+    lasted_s = 0.0 if looks is None else looks.until_s - looks.at_s[0]
+    slowest_gbps = min((cable.link.line_rate_gbps for cable in whole), default=0.0)
+    hides = -log(FALSE_PASSES) / (slowest_gbps * 1e9 * lasted_s) if slowest_gbps * lasted_s > 0.0 else None
+    return LinkCoverage(
+        cables=len(cables),
+        whole=len(whole),
+        looks=0 if looks is None else int(looks.values[-1] or 0),
+        ends=2 * len(cables),
+        lit=sum("rx0_dbm" in courses.get(end, {}) for end in ends),
+        least_ber=hides,
+    )
+
+
+NOBODY: End = ("", "")
+"""Of whom the reading is how often all links were looked at."""
+
+
+def by_end(links: LinkSamples) -> dict[End, dict[str, CounterCourse]]:
+    """Courses by name, end by end."""
+    courses: dict[End, dict[str, CounterCourse]] = {}
+    for reading, course in links.samples.courses.items():
+        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
+    return courses
+
+
+def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
+    """Every cable as one port of which both ends are seen, in the order of the inventory."""
+    courses = by_end(looked.links)
+    dark = _hosts_that_are_off(cables, courses) if courses else set()
+    _forget_hosts_going_down(cables, courses)
+    counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
+    told = [(one, _ends(one, looked, courses, ends=2 * len(cables))) for one in counted]
+    ends = [(one.name, end, health) for one, found in told for end, health in found]
+    rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
+    batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
+    return _as_switches([_cable(one, found, looked, courses) for one, found in told], counted) + batches
+
+
+def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
+    """A switch whose cables are all down, or all went down, is one part and not many."""
+    sick = {one.component: one for one in found if one.bad.get("up", one.bad.get("link_downed")) is Outcome.FAIL}
+    of_switch: dict[str, set[str]] = {}
+    for cable in cables:
+        for name in {cable.link.a, cable.link.b}.difference([cable.link.a] if "/" in cable.link.a else []):
+            of_switch.setdefault(name, set()).add(cable.name)
+    dead = {name: own for name, own in of_switch.items() if len(own) >= MANY and own <= sick.keys()}
+    inside = {cable for own in dead.values() for cable in own}
+    left = [one for one in found if one.component not in inside]
+    return left + [
+        replace(first, cable=name, words=(f"all {len(own)} cables of it: the switch", *first.words[:2]))
+        for name, own in dead.items()
+        for first in (sick[min(own)],)
+    ]
+
+
+def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
+    """Of which no leaf saw a cable up when last looked at: that is the host, and its probes say so."""
+    of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
+    lit = {host for host, ends in of_hosts if any(end[0] != host and _is_up(courses.get(end)) for end in ends)}
+    return {host for host, _ in of_hosts} - lit
+
+
+def _is_up(courses: Mapping[str, CounterCourse] | None) -> bool:
+    return courses is not None and "up" in courses and courses["up"].values[-1] == 1
+
+
+def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
+    """
+    What all leaf ports of a host counted between the same two looks is the host going down (a boot), not its cables.
+
+    A host with one cable cannot be told from it.
+    """
+    far: dict[str, list[End]] = {}
+    for cable in cables:
+        host, _, device = cable.link.a.partition("/")
+        if device:
+            far.setdefault(host, []).extend(end for end in cable.ends if end[0] != host)
+    for ends in far.values():
+        own = [courses.get(end, {}).get(_DOWNED) for end in ends]
+        grown = [set() if one is None else {step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in own]
+        at_once = set.intersection(*grown) if len(grown) > 1 else set()
+        for end, course in zip(ends, own, strict=True):
+            if at_once and course is not None:
+                courses[end] = courses[end] | {_DOWNED: _without(course, at_once)}
+
+
+def _without(course: CounterCourse, at_once: Collection[float]) -> CounterCourse:
+    """The course as if it had not grown at these times."""
+    by = {step.at_s: step.by for step in steps_of(_DOWNED, course, (), 0.0)[0] if step.at_s in at_once}
+    lower, values = 0, list[Value]()
+    for at_s, value in zip(course.at_s, course.values, strict=True):
+        lower += by.get(at_s, 0)
+        values.append(None if value is None else max(0, value - lower))
+    return CounterCourse(list(course.at_s), values, course.until_s)
+
+
+_Told = list[tuple[End, PortHealth]]
+"""The ends of a cable, each with what its counters say."""
+
+
+def _ends(
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]], *, ends: int
+) -> _Told:  # fmt: skip
+    told: _Told = []
+    for end in cable.ends:
+        if end in looked.read:
+            continue  # as its own host has it
+        health = port_health(
+            *end,
+            courses.get(end, {}),
+            looked.changes,
+            every_s=looked.links.samples.every_s,
+            line_rate_gbps=cable.link.line_rate_gbps,
+            ethernet=False,
+            zero_growth=looked.wanted,
+            ports=ends,
+            also=cable.names,
+        )
+        if health is not None:
+            told.append((end, health))
+    return told
+
+
+def _cable(
+    cable: SeenCable, told: _Told, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
+) -> PortHealth:  # fmt: skip
+    wanted = looked.wanted
+    found = [(label(end), text) for end, health in told for text in health.words]
+    bad = {name: outcome for _, health in told for name, outcome in health.bad.items()}
+    words = [f"{name}: {text}" for name, text in found] + list(_accused(told))
+    for name, outcome, text in (*_seen_light(cable, looked, courses), *_standing(cable, looked, courses)):
+        bad[name], words = Outcome.worst([outcome, bad.get(name, outcome)]), [*words, text]
+    words += _plugged(cable, looked) if words else []
+    unread = {name for _, health in told for name in health.unread}
+    if wanted is not None and not _covered(cable, looked, courses):
+        unread.update(wanted.criteria)
+    outcomes = (Outcome.PASS, *bad.values(), *(Outcome.INCONCLUSIVE for _ in unread))
+    a, _, device = cable.link.a.partition("/")
+    return PortHealth(
+        host=a,
+        device=device,
+        outcome=Outcome.worst(outcomes),
+        words=tuple(words),
+        steps=tuple(step for _, health in told for step in health.steps),
+        bad=bad,
+        ber=_worse([health.ber for _, health in told if health.ber is not None]),
+        resets=sum(health.resets for _, health in told),
+        unread=tuple(name for name in OF_LINKS if name in unread),
+        cable="" if device else cable.name,
+    )
+
+
+def label(end: End) -> str:
+    """``spine02 port 4``; an RNIC by its name."""
+    return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
+
+
+def _worse(found: Sequence[BerVerdict]) -> BerVerdict | None:
+    return max(found, key=lambda one: (one.outcome.rank, one.left_s), default=None)
+
+
+def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
+    """Which end it looks like: errors are counted by who receives them."""
+    counting = [end for end, health in told if any(name in health.bad for name in ERRORS)]
+    others = [end for end, _ in told if end not in counting]
+    if len(counting) == 1 and others:
+        near, far = label(counting[0]), label(others[0])
+        yield f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
+
+
+def _seen_light(
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
+) -> Iterator[Found]:  # fmt: skip
+    """What is wrong with the light of either end."""
+    for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
+        found = optics_of(
+            courses.get(end, {}),
+            looked.links.modules.get(end),
+            courses.get(far, {}),
+            line_rate_gbps=cable.link.line_rate_gbps,
+        )
+        yield from ((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
+
+
+def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
+    """Where its ends are and what is plugged in there, for whoever goes and looks."""
+    told = []
+    for end in cable.ends:
+        host, module = looked.topology.hosts.get(end[0]), looked.links.modules.get(end)
+        said = [f"rack {host.rack}"] if host is not None and host.rack else []
+        if module is not None:
+            said += [f"{module.part_number or 'module'} serial {module.serial or 'unknown'}"]
+            said += [f"firmware {module.firmware}"] if module.firmware else []
+        told += [f"{label(end)} ({', '.join(said)})"] if said else []
+    return [f"ends: {' and '.join(told)}"] if told else []
+
+
+def _standing(
+    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
+) -> Iterator[Found]:  # fmt: skip
+    """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
+    link = cable.link
+    if not cable.ends:
+        if looked.links.samples.courses:
+            yield "up", Outcome.FAIL, f"no cable between {link.a} and {link.b} was seen up in all the run"
+        return
+    at_s = {end: courses[end]["up"].at_s[-1] for end in cable.ends if end in courses and "up" in courses[end]}
+    down = [end for end in at_s if courses[end]["up"].values[-1] == 0 and not _ours(cable, looked, at_s[end])]
+    if down:
+        where = " and ".join(label(end) for end in down)
+        yield "up", Outcome.FAIL, f"down since {duration_text(at_s[down[0]])} at {where}"
+    for end in cable.ends:
+        own = courses.get(end, {})
+        lanes = [value for value in own.get("width", CounterCourse()).values if value]
+        gbps = [value for value in own.get("lane_gbps", CounterCourse()).values if value]
+        if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
+            text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
+            yield "width", Outcome.FAIL, f"{label(end)}: {text}"
+            return
+
+
+def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
+    """A change of ours was in force there."""
+    windows = [one for result in looked.changes if result.change.component in cable.names for one in result.windows]
+    return any(one.began_s <= at_s <= (one.ended_s or at_s) + SLACK_S for one in windows)
+
+
+def _covered(cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]) -> bool:
+    """Both ends were looked at from the first probe to the last."""
+    slack_s = SLACK_S + 2 * looked.links.samples.every_s
+    for end in (NOBODY, *cable.ends):
+        seen = courses.get(end, {}).get("looks" if end == NOBODY else "link_downed")
+        if end in looked.read:
+            continue
+        if seen is None or seen.at_s[0] > looked.began_s + slack_s or seen.until_s < looked.ended_s - slack_s:
+            return False
+    return bool(cable.ends)

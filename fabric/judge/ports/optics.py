@@ -1,0 +1,97 @@
+"""
+The light and the raw bit errors of both ends of a cable: what goes wrong before a packet is lost.
+
+- A lane outside the alarm limits of its module, or 3 dB and more below its siblings, FAILs: one fibre of a ribbon is
+  dirty, or one laser dies, long before the error correction has too much to mend (a choice: alarm limits are broad, a
+  lane of -9 dBm lies within -10.4 to 6; sound lanes of one module were seen within 0.4 dB).
+- More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc).
+
+Copper has no light, and a module that does not say has none that could be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import CounterCourse
+from fabric.runs.links import LinkModule
+
+OFF_DB = 3.0
+"""So far below the other lanes of its module is dark."""
+
+RAW_BER = 1e-5
+
+LANES = 8
+"""The most that a module has (OSFP)."""
+
+Courses = Mapping[str, CounterCourse]
+
+Found = tuple[str, Outcome, str]
+"""Which reading, how bad, and what is said of it."""
+
+
+def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]:
+    """Each lane's power in dBm, the least (else the last) that was read."""
+    found = {}
+    for lane in range(LANES):
+        known = [value for value in courses.get(f"{way}{lane}_dbm", CounterCourse()).values if value is not None]
+        if known:
+            found[lane] = min(known) if least else known[-1]
+    return found
+
+
+def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
+    """Lanes that lie so far below their siblings: by how much (dB)."""
+    lanes = light(courses, way)
+    off = {lane: median(lanes.values()) - dbm for lane, dbm in lanes.items()} if len(lanes) > 2 else {}
+    return {lane: below_db for lane, below_db in off.items() if below_db >= OFF_DB}
+
+
+def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
+    """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
+    one = module or LinkModule()
+    for way, low, high in (("rx", one.rx_low_dbm, one.rx_high_dbm), ("tx", one.tx_low_dbm, one.tx_high_dbm)):
+        dark = dark_lanes(courses, way)
+        for lane, dbm in light(courses, way).items():
+            word = "receives" if way == "rx" else "sends"
+            if low is not None and high is not None and not low <= dbm <= high:
+                yield (
+                    f"{way}{lane}_dbm",
+                    Outcome.FAIL,
+                    f"lane {lane} {word} {dbm:.1f} dBm, its module wants {low:g} to {high:g}",
+                )
+            elif lane in dark:
+                yield (
+                    f"{way}{lane}_dbm",
+                    Outcome.FAIL,
+                    f"lane {lane} {word} {dbm:.1f} dBm, {dark[lane]:.1f} dB below its siblings",
+                )
+        if way == "rx" and dark:
+            sent = dark_lanes(far, "tx")
+            yield (
+                "rx",
+                Outcome.FAIL,
+                (
+                    "the other end sends as little: its laser"
+                    if sent
+                    else "the other end sends well: fibre or connector"
+                ),
+            )
+    if (ber := raw_ber(courses, line_rate_gbps)) is not None and ber > RAW_BER:
+        yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
+
+
+def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:
+    """Wrong bits before (or behind) the error correction over all bits, between the first and the last reading."""
+    course = courses.get(name)
+    known = (
+        []
+        if course is None
+        else [(at_s, value) for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
+    )
+    lasted_s = known[-1][0] - known[0][0] if known else 0.0
+    if lasted_s <= 0.0 or known[-1][1] < known[0][1]:  # read once, or cleared meanwhile
+        return None
+    return (known[-1][1] - known[0][1]) / (lasted_s * line_rate_gbps * 1e9)

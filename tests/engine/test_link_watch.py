@@ -1,0 +1,123 @@
+"""Looks at all links beside the probes: on simulated hosts, some of which cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from fabric.engine.link_watch import LinkWatch
+from fabric.hosts.mock import MockExecutor
+from fabric.model.command import Command
+from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.model.sampling import CounterCourse, CounterReading
+from fabric.model.topology import Topology, Uplinks
+from fabric.ports import Ended
+from fabric.runs.links import LinkSamples, read_links
+from fabric.sim.world import World
+from tests.conftest import rack_topology
+
+HOSTS = ("gpu001", "gpu002")
+NODES = {*HOSTS, "leaf0", "leaf1", "spine0"}
+
+
+def fabric() -> Topology:
+    """Two hosts, two leaves, and a spine with one cable to each."""
+    rack = rack_topology(2, parts=2)
+    switches = {**rack.switches, "spine0": replace(rack.switches["leaf0"], name="spine0", tier="spine")}
+    return replace(rack, switches=switches, uplinks=(Uplinks(("leaf0", "leaf1"), ("spine0",), 1, 400.0),))
+
+
+def inventory() -> Inventory:
+    return Inventory("i", "i.yaml", fabric(), "mock", SshSettings(), ProcessSettings(), MockSettings())
+
+
+def looked(folder: Path, *faults: TimedFault, given: tuple[Fault, ...] = (), until_s: float = 600.0) -> LinkSamples:
+    """What a watch of a minute's beat saw while a host slept for so long."""
+    settings = MockSettings(faults=given, noise_cv=0.0, timed_faults=faults)
+    mock = MockExecutor(World(fabric(), settings, seed=1))
+    watch = LinkWatch(mock, folder, inventory(), HOSTS, 60.0, nodes=NODES)
+    ticket = watch.start(Command("gpu002", ("sleep", str(until_s)), until_s + 60))
+    found: list[object] = []
+    while not any(isinstance(one, Ended) for one in found):
+        found += watch.wait(inf)
+    assert [one.ticket for one in found if isinstance(one, Ended)] == [ticket]  # of our own nobody is told
+    watch.finish()
+    watch.close()
+    links = read_links(folder)
+    assert links is not None
+    return links
+
+
+def of(links: LinkSamples, node: str, part: str, name: str) -> CounterCourse:
+    return links.samples.courses[CounterReading(node, part, name)]
+
+
+def test_both_ends_of_every_cable_are_read_from_the_beginning_to_the_end(tmp_path: Path) -> None:
+    """Who is joined with whom, how it stands, and what is plugged in."""
+    links = looked(tmp_path)
+    assert len(links.cables) == fabric().link_count
+    assert of(links, "", "", "looks").values[-1] >= 11
+    for node, part in (end for pair in links.cables for end in pair):
+        assert of(links, node, part, "link_downed").values == [0]
+        assert of(links, node, part, "link_downed").until_s >= 600.0
+        assert of(links, node, part, "width").values == [4]
+        assert len([one for one in links.samples.courses if one.part == part and one.name.startswith("rx")]) >= 4
+        assert (node, part) in links.modules
+    assert not links.failed
+
+
+def test_a_cable_that_flaps_between_switches_is_counted_at_both_ends(tmp_path: Path) -> None:
+    links = looked(tmp_path, TimedFault(130.0, 5.0, Fault("leaf0--spine0", "broken")))
+    ends = next(pair for pair in links.cables if {pair[0][0], pair[1][0]} == {"leaf0", "spine0"})
+    assert [of(links, *end, "link_downed").values for end in ends] == [[0, 1], [0, 1]]
+    assert of(links, *ends[0], "link_downed").at_s[1] == pytest.approx(180.0, abs=15.0)
+
+
+def test_a_host_that_cannot_look_is_followed_by_one_that_can(tmp_path: Path) -> None:
+    """What was counted meanwhile is seen afterwards."""
+    gone = TimedFault(100.0, inf, Fault("gpu001", "broken"))
+    links = looked(tmp_path, gone, TimedFault(130.0, 5.0, Fault("leaf1--spine0", "broken")))
+    assert "gpu001" in links.failed
+    assert of(links, "", "", "looks").until_s >= 600.0
+    downs = [course.values[-1] for one, course in links.samples.courses.items() if one.host == "spine0" and
+             one.name == "link_downed"]  # fmt: skip
+    assert sorted(downs) == [0, 1]
+
+
+def test_where_nobody_can_look_that_is_said_and_hinders_nothing(tmp_path: Path) -> None:
+    garbled = tuple(Fault(host, "hanging") for host in ("gpu001",))
+    mock = MockExecutor(World(fabric(), MockSettings(faults=garbled), seed=1))
+    watch = LinkWatch(mock, tmp_path, inventory(), ("gpu001",), 60.0, nodes=NODES)
+    watch.start(Command("gpu002", ("sleep", "200"), 260))
+    found: list[object] = []
+    while not any(isinstance(one, Ended) for one in found):
+        found += watch.wait(inf)
+    watch.finish()
+    watch.close()
+    links = read_links(tmp_path)
+    assert links is not None
+    assert (links.cables, links.samples.courses) == ((), {})
+    assert "gpu001" in links.failed
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "shows"),
+    [("half_width", "width", [2]), ("dark_lane", "raw_errors", None)],
+)
+def test_what_is_wrong_with_a_cable_for_ever_is_seen_at_its_ends(
+    tmp_path: Path, kind: str, name: str, shows: list[int] | None
+) -> None:
+    links = looked(tmp_path, given=(Fault("leaf0->spine0", kind),))
+    near, far = next(pair for pair in links.cables if {pair[0][0], pair[1][0]} == {"leaf0", "spine0"})
+    spine = near if near[0] == "spine0" else far
+    if shows is not None:
+        assert of(links, *spine, name).values == shows
+        return
+    light = sorted(of(links, *spine, f"rx{lane}_dbm").values[0] or 0.0 for lane in range(4))
+    assert light[1] - light[0] > 3.0  # and what leaf0 receives is well
+    own = far if spine == near else near
+    light = sorted(of(links, *own, f"rx{lane}_dbm").values[0] or 0.0 for lane in range(4))
+    assert light[1] - light[0] < 2.0
