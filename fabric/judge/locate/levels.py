@@ -214,24 +214,24 @@ def _between(one: int, other: int) -> str:
     return f"within group {one + 1}" if one == other else f"between groups {one + 1} and {other + 1}"
 
 
-def _are_classes(y: Floats, a: Ints, b: Ints, groups: Ints) -> bool:
+def _are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool:
     """
     Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
 
-    Those that are so much slower among themselves that it is no class, or that are fewer, are bad.
+    Those that are slower among themselves by more than *apart*, or that are fewer, are bad.
     """
     inside = [y[(groups[a] == n) & (groups[b] == n)] for n in range(int(groups.max()) + 1)]
     level = np.array([np.median(one) if len(one) else -np.inf for one in inside])
     slow = level < level.max() - FLOOR
     size = np.bincount(groups)
-    return bool((level >= level.max() - NEAR).all() and (size[slow] >= FIFTH * len(groups)).all())
+    return bool((level >= level.max() - apart).all() and (size[slow] >= FIFTH * len(groups)).all())
 
 
-def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
-    """The likeliest groups that the hosts fall into by what they reach."""
+def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, placed: bool = False) -> list[Groups]:
+    """The likeliest groups that the hosts fall into by what they reach; *placed*: an inventory says all leaves."""
     if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
         return []
-    search = _Groupings(y, a, b)
+    search = _Groupings(y, a, b, PLACED + FLOOR if placed else NEAR)
     for begun in _begun(y, a, b, hosts):
         search.moved(begun)
     if hosts <= _FEW_HOSTS:  # few samples: where all moves together lead astray, one by one
@@ -242,7 +242,8 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int) -> list[Groups]:
 class _Groupings:
     """Groups of hosts that were tried: the log likelihood of the samples with each, minus what it takes to say them."""
 
-    def __init__(self, y: Floats, a: Ints, b: Ints) -> None:
+    def __init__(self, y: Floats, a: Ints, b: Ints, apart: float) -> None:
+        self._apart = apart
         self._y, self._a, self._b = y, a, b
         self._tried: set[tuple[int, ...]] = set()
         self._found: list[tuple[float, Ints, float]] = []
@@ -299,7 +300,7 @@ class _Groupings:
         cost = _HOST_COST * len(groups) * log(len(size)) + 4
         if score - cost < self._least:
             return score, likely
-        if size.min() >= _LEAST_GROUP and _are_classes(self._y, self._a, self._b, groups):
+        if size.min() >= _LEAST_GROUP and _are_classes(self._y, self._a, self._b, groups, self._apart):
             self._found.append((score - cost, groups, cost))
         return score, likely
 

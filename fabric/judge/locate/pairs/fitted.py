@@ -150,14 +150,19 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
     best: tuple[Floats, Description] | None = None
     held_down = np.zeros(len(joint.y))
     for _ in range(_TURNS):
-        groups = groupings(joint.y + held_down - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts))
+        put_right = joint.y + held_down - levels[-1][joint.plane]
+        groups = groupings(put_right, joint.a, joint.b, len(joint.hosts), placed=joint.across is not None)
         tried = [best] if best else []
         for own in levels:
             y = joint.y - own[joint.plane]
             cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
             for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
                 more = replace(normal, cost=normal.cost + cost)
-                tried.append((own, describe(y, more, joint.incidence, floor=least)))
+                found = describe(y, more, joint.incidence, floor=least)
+                tried.append((own, found))
+                if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
+                    again = refitted(more, y, found.explained == 0)
+                    tried.append((own, describe(y, again, joint.incidence, floor=least)))
         best = max(tried, key=lambda one: one[1].score)
         if not best[1].effects:
             break
@@ -313,7 +318,8 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         kin = [other for other in small if family[other.part] == family[one.part]]
         alike = sum(abs(other.loss - one.loss) < _SAME for other in kin)
         things = int(incidence.things[family[one.part]])
-        if one in small and alike > max(1, FIFTH * things):
+        of_place = one in small and (not placed or one.loss < PLACED + _SAME)
+        if of_place and alike > max(1, FIFTH * things):
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             more = "" if placed else ": give an inventory"
