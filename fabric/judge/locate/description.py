@@ -14,7 +14,7 @@ and shows in a share *rho* of its samples. Of several faulty parts on one path t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import log, pi
 
 import numpy as np
 
@@ -31,12 +31,14 @@ from fabric.judge.locate.structure import (
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
 _ALWAYS, _OFTEN = 0.98, 0.65  # shares of its samples in which a faulty part shows
-_SPREADS = ((0.004, 0.0), (0.05, 1.0), (0.25, 2.0))  # of a part's loss, and what each costs in nats
-Form = tuple[float, float, float, float]
-"""Spread and rho of an effect, what that costs, and how often half the logarithm of its samples on top."""
-_FORMS: tuple[Form, ...] = tuple(
-    (width, often, dear, more) for width, dear in _SPREADS for often, more in ((_ALWAYS, 0.5), (_OFTEN, 1.0))
-)
+_SPREADS = {
+    0.004: 0.4,
+    0.05: 1.4,
+    0.25: 2.4,
+}  # of a part's loss, and the nats of each: e times rarer than the one before
+_NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
+_SELDOM = 0.2  # of a bundle, of which one thing is faulty
+_SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _QUANTILES = (0.25, 0.5, 0.75)
 _MOST_BLAMED = 64
 
@@ -46,26 +48,42 @@ LEAST_GAIN = 3.0
 CERTAIN = 5.0
 """A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
-_TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
+_TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
 
 
 def describe(
-    y: Floats, normal: Normal, incidence: Incidence, least_gain: float = LEAST_GAIN, floor: float = FLOOR
+    y: Floats,
+    normal: Normal,
+    incidence: Incidence,
+    least_gain: float = LEAST_GAIN,
+    floor: float = FLOOR,
+    background: float | None = None,
 ) -> Description:
     """
     Find the faulty parts given what is normal: greedy, then swaps and drops until nothing changes.
 
-    No part is named for less than *least_gain* nats or for a loss below *floor*.
+    No part is named for less than *least_gain* nats or for a loss below *floor*. *background* is the share of dips that
+    belong to no part; without it the share of slow samples that no suspicious part explains.
     """
-    search = _Search.of(y, normal, incidence, _background(y, normal, incidence), floor)
+    search = _Search.of(y, normal, incidence, background or _background(y, normal, incidence), floor)
     effects = max((_settled(search, one, least_gain) for one in _begun(search, least_gain)), key=search.score)
     return _told(search, effects)
 
 
+def left_over(found: Description) -> float:
+    """The share of dips among the samples that no faulty part explains."""
+    open_ = found.explained == 0
+    share = ((found.slow & open_).sum() + _LEAST_BACKGROUND) / (open_.sum() + 1)
+    return float(np.clip(share, _LEAST_BACKGROUND, _MOST_BACKGROUND))
+
+
 def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
-    """The share of slow samples that touch no part of which most samples are slow."""
+    """The share of slow samples that touch no part with more slow ones than chance explains (Chernoff's bound)."""
     slow = y < normal.least[normal.of_class]
-    bad = (incidence.share(slow) >= _TOUCHED) & (incidence.count >= 2)
+    all_of_them = float(np.clip(slow.mean(), _LEAST_BACKGROUND, 1 - _LEAST_BACKGROUND))
+    share = np.clip(incidence.share(slow), 1e-9, 1 - 1e-9)
+    apart = share * np.log(share / all_of_them) + (1 - share) * np.log((1 - share) / (1 - all_of_them))
+    bad = (share > all_of_them) & (incidence.count * apart > log(1 / _TOUCHED))
     touched = np.zeros(len(y), dtype=np.bool_)
     touched[incidence.sample[bad[incidence.part]]] = True
     share = (slow & ~touched).sum() / max(1, (~touched).sum())
@@ -84,6 +102,7 @@ class _Search:
     slow: Bools
     deviation: Floats
     beside_main: Floats
+    noise: Floats  # of a part: the mean of its samples
     floor: float
 
     @classmethod
@@ -92,9 +111,9 @@ class _Search:
         dip = np.where(y < top - FLOOR, 1 / _DIP_WIDTH, 1e-9)
         base = (1 - background) * normal.density(y, normal.of_class) + background * dip
         slow = y < normal.least[normal.of_class]
-        return cls(
-            y, normal, incidence, background, base, slow, top - y, (normal.top - normal.main)[normal.of_class], floor
-        )
+        beside = (normal.top - normal.main)[normal.of_class]
+        noise = incidence.mean(normal.noise[normal.of_class])
+        return cls(y, normal, incidence, background, base, slow, top - y, beside, noise, floor)
 
     def density(self, effects: list[Effect]) -> tuple[Floats, Floats]:
         """Of every sample given *effects*, and the loss that explains it: of several the largest, so it comes last."""
@@ -112,8 +131,8 @@ class _Search:
         density, _ = self.density(effects)
         cost, taken = self.normal.cost, np.empty(0, dtype=np.int64)
         for one in effects:
-            more = 0.5 if one.rho == _ALWAYS else 1.0
-            cost += dict(_SPREADS)[one.spread] + more * log(max(int(self.incidence.count[one.part]), 2))
+            mine = np.array([one.part])
+            cost += float(self.said(mine, np.array([one.loss]), one.spread, one.rho)[0])
             cost += float(self.incidence.costs(taken)[one.part])
             taken = np.append(taken, one.part)
         return float(np.log(density).sum() - cost)
@@ -121,31 +140,52 @@ class _Search:
     def held_down(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
         return self.normal.density(self.y[samples], self.normal.of_class[samples], loss, spread)
 
+    def said(self, parts: Ints, loss: Floats, spread: float, rho: float) -> Floats:
+        """
+        The nats that it takes to say the effect of each of *parts*, beside that it is faulty.
+
+        A loss of any size is as likely as one of half the size (a density of 1 / loss), and n samples tell it to within
+        their noise / sqrt(n) (Laplace's approximation of what the best loss stands for); one of three spreads; and
+        for a part that shows now and then that it does, and the share rho, as BIC has it.
+        """
+        count = np.maximum(self.incidence.count[parts], 2)
+        width = np.hypot(self.noise[parts], spread)
+        size = np.log(np.maximum(loss, 1e-9) * _SIZES / width) + np.log(count / (2 * pi)) / 2
+        found: Floats = np.maximum(size, 0.0) + _SPREADS[spread]
+        return found if rho == _ALWAYS else found + _NOT_ALWAYS + np.log(count) / 2
+
     def gains(
-        self, density: Floats, explained: Floats, parts: Ints, costs: Floats, forms: tuple[Form, ...] = _FORMS
+        self, density: Floats, explained: Floats, parts: Ints, costs: Floats | None
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """For each of *parts* the best gain in nats, and the loss, spread and rho that it takes."""
+        """
+        For each of *parts* the best gain in nats, and the loss, spread and rho that it takes.
+
+        Without *costs* what always shows alone is looked for, and to say it is free.
+        """
         inc = self.incidence
         entry = np.concatenate(
             [np.arange(inc.start[p], inc.start[p + 1]) for p in parts.tolist()] or [np.empty(0, np.int64)]
         )
         local = np.repeat(np.arange(len(parts)), inc.count[parts])
         sample = inc.sample[entry]
-        count = np.maximum(inc.count[parts], 1)
         before = density[sample]
         best = np.full(len(parts), -np.inf)
         loss, spread, rho = np.zeros(len(parts)), np.zeros(len(parts)), np.zeros(len(parts))
+        bundles = inc.bundle[parts]
+        rhos = (_ALWAYS, _OFTEN, _SELDOM) if bundles.any() else (_ALWAYS, _OFTEN)
         for guess in self._losses(local, sample, explained, len(parts)):
             at = guess[local]
             open_ = explained[sample] < at
-            for width, often, dear, more in forms:
-                held = self.held_down(sample, at, width)
-                ratio = np.where(open_, often * held / before + (1 - often), 1.0)
-                cost = dear + more * np.log(np.maximum(count, 2)) + costs[parts]
-                gain: Floats = np.bincount(local, np.log(ratio), minlength=len(parts)) - cost
-                gain[guess < self.floor] = -np.inf
-                better = gain > best
-                best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
+            for width in _SPREADS if costs is not None else list(_SPREADS)[:1]:
+                more = np.where(open_, self.held_down(sample, at, width) / before - 1, 0.0)
+                for often in rhos if costs is not None else (_ALWAYS,):
+                    paid = np.zeros(len(parts))
+                    if costs is not None:
+                        paid = costs[parts] + self.said(parts, guess, width, often)
+                    gain: Floats = np.bincount(local, np.log1p(often * more), minlength=len(parts)) - paid
+                    gain[(guess < self.floor) | ((often == _SELDOM) & ~bundles)] = -np.inf
+                    better = gain > best
+                    best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
         return best, loss, spread, rho
 
     def _losses(self, local: Ints, sample: Ints, explained: Floats, parts: int) -> list[Floats]:
@@ -181,7 +221,8 @@ class _Search:
         part = inc.part[entry]
         most = np.bincount(part, room[inc.sample[entry]], minlength=len(inc.extra))
         well = inc.count - np.bincount(part, minlength=len(inc.extra))
-        free = (most + well * log(1 - _OFTEN) - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
+        least = np.where(inc.bundle, log(1 - _SELDOM), log(1 - _OFTEN))
+        free = (most + well * least - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
         found: Ints = np.flatnonzero(free)
         return found
 
@@ -336,11 +377,9 @@ def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float
     search = _Search.of(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
     density, explained = search.density(list(found.effects))
     taken = np.array([one.part for one in found.effects], dtype=np.int64)
-    free = np.zeros(len(incidence.extra))
-    parts = search.possible(density, explained, taken, free)
+    parts = search.possible(density, explained, taken, np.zeros(len(incidence.extra)))
     if not len(parts):
         return ()
-    gain, *_ = search.gains(density, explained, parts, free, _FORMS[:1])
-    gain += 0.5 * np.log(np.maximum(incidence.count[parts], 2))
+    gain, *_ = search.gains(density, explained, parts, None)
     order = np.argsort(-gain, kind="stable")
     return tuple((int(parts[i]), float(gain[i])) for i in order.tolist() if gain[i] > OPEN)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import log
+from math import ceil, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import FLOOR, LIGHT, NEAR, Bools, Floats, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, HEAVY, LIGHT, NEAR, Bools, Floats, Ints, Normal, student
 
 LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""
@@ -16,58 +16,107 @@ LEAST_NOISE = 0.002
 PLACED = 0.06
 """Real classes of hosts that no file mentions are 4 to 6 % apart: levels are no farther where leaves are known."""
 
+LEVEL_COST = 3.0
+"""Nats of a further level, beside half the logarithm of the samples."""
+
 _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
 _LEAST_SHARE = 0.08  # of the samples in a level
 _MOST_LEVELS = 4
-_LEVEL_COST, _FAR_COST = 3.0, 4.0  # nats of a further level, and of one that is far below
+_FAR_COST = 4.0  # nats of a level that is far below
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
+_DISTINCT = 3.0  # times the noise that levels are apart: nearer ones are one that is wider
+_NARROW = 0.004  # noise to begin with: two levels 3 % apart stay two
+_NOISY = 0.03  # or this: a noisy fabric
+_WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
-_MOST_TURNS, _SETTLED = 12, 0.01  # until the noise changes less than this share
+_MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
 _LEAST_GROUP, _MOST_GROUPS = 3, 4
 _STEPS = 64  # of power iteration: a ratio of eigenvalues of 0.9 is 1e-3 of error then
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
+_HOST_COST = 0.9  # nats of a host's group, times ln of their number
+_DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
+_BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
+_FAR_BEHIND = 10.0  # nats behind no groups: faults that hide them do not make up for more
+_MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS, _MOST_MOVES, _FEW_MOVES = 3, 8, 2, 12, 2
+_FEW_HOSTS = 32  # that are moved one by one
+
+_NONE: Ints = np.empty(0, dtype=np.int64)
 
 FIFTH = 0.2
 """Faults are few: more of alike parts than this that share one small loss are a class."""
 
 
-def structures(y: Floats, a: Ints, b: Ints, hosts: int, known: Ints | None) -> Iterator[Normal]:
+Groups = tuple[Ints, float]
+"""The group of each host, and the nats that it takes to say it."""
+
+
+def structures(
+    y: Floats,
+    a: Ints,
+    b: Ints,
+    groupings: Sequence[Groups] = (),
+    across: Bools | None = None,
+    *,
+    only_groups: bool = False,
+) -> Iterator[Normal]:
     """
     Every structure worth trying for samples *y* between hosts *a* and *b*.
 
-    *known* is the leaf of each host where the inventory says it. One level, several levels, hosts in groups: within and
-    between them, or each with its own.
+    *across*: which samples leave their leaf, where the inventory says all leaves. One level, several levels, classes:
+    under a leaf and across, within and between groups of hosts, or both together.
     """
+    leaf: Ints | None = None
+    if across is not None and across.any() and not across.all():
+        leaf = across.astype(np.int64)
+    if not only_groups:
+        yield from _several_levels(y, placed=across is not None)
+        if leaf is not None:
+            yield _classed(y, leaf, 2.0, _LEAVES)
+    for groups, cost in groupings:
+        size = int(groups.max()) + 1
+        between = (groups[a] != groups[b]).astype(np.int64)
+        apart = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
+        names = [_between(*divmod(n, size)) for n in range(size * size)]
+        crowded = [n for n in range(size * size) if n // size != n % size]  # on the way, or not
+        for wide in (False, True):
+            yield _classed(y, between, cost, _GROUPS, groups, [1] if wide else [])
+            yield _classed(y, apart, cost, names, groups, crowded if wide else [])
+            if leaf is not None:
+                both = [f"{name}, {one}" for name in names for one in _LEAVES]
+                more = [2 * n + k for n in crowded for k in (0, 1)] if wide else []
+                yield _classed(y, 2 * apart + leaf, cost + 2.0, both, groups, more)
+
+
+_LEAVES, _GROUPS = ("same leaf", "across leaves"), ("within a group", "between groups")
+
+
+def _several_levels(y: Floats, *, placed: bool) -> Iterator[Normal]:
+    """One level for all, or several without a structure."""
     everything = np.zeros(len(y), dtype=np.int64)
     seen: list[Floats] = []
     for width in _WIDTHS:
         levels = levels_of(y, width=width)
-        if known is not None:
+        if placed:
             levels = levels[levels > levels[0] - PLACED]
         for count in range(1, len(levels) + 1):
             some = levels[:count]
             if any(len(some) == len(other) and np.abs(some - other).max() < width / 2 for other in seen):
                 continue
             seen.append(some)
-            yield _fitted(f"{count} levels", _cost(some, len(y)), y, everything, [some])
-    for groups, cost, given in groupings(y, a, b, hosts, known):
-        size = int(groups.max()) + 1
-        slow = _slow_in_all(y, a, b, groups)
-        if slow is None or (np.bincount(groups)[slow] < FIFTH * hosts).any():
-            continue
-        across = (groups[a] != groups[b]).astype(np.int64)
-        apart = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
-        for key in (apart,) if slow.any() else (across, apart):
-            if key is across or not given:
-                yield _grouped(cost, y, key, groups, across=key is across, given=given)
+            found = _fitted(f"{count} levels", _cost(some, len(y)), y, everything, [some])
+            if (-np.diff(found.level[0]) > _DISTINCT * found.noise[0]).all():
+                yield found
+    level, weight, noise = _settled(y, seen[0][:1], _NOISY)
+    noisy = Normal("noisy", 0.0, everything, level[None], weight[None], np.array([noise]))
+    yield _tailed(noisy, y, np.ones(len(y), dtype=np.bool_))
 
 
 def _cost(levels: Floats, samples: int) -> float:
     """Nats of every level but the first."""
     far = int((levels[0] - levels[1:] > NEAR).sum())
-    return (len(levels) - 1) * (log(samples) / 2 + _LEVEL_COST) + far * _FAR_COST
+    return (len(levels) - 1) * (log(samples) / 2 + LEVEL_COST) + far * _FAR_COST
 
 
 def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> Floats:
@@ -94,97 +143,224 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
     return np.array(sorted(found, reverse=True)[:_MOST_LEVELS] or [float(np.median(y))])
 
 
-def _fitted(name: str, cost: float, y: Floats, key: Ints, levels: list[Floats], groups: Ints | None = None) -> Normal:
-    """Levels moved to the middle of their samples, with weights and noise, class by class."""
+def _fitted(
+    name: str, cost: float, y: Floats, key: Ints, levels: list[Floats], groups: Ints | None = None, wide: Ints = _NONE
+) -> Normal:
+    """Levels moved to the middle of their samples, with weights and noise, class by class; of *wide* ones from afar."""
     most = max(len(one) for one in levels)
     level, weight = np.zeros((len(levels), most)), np.zeros((len(levels), most))
     noise = np.full(len(levels), LEAST_NOISE)
     for number, some in enumerate(levels):
-        mine = y[key == number]
-        level[number, : len(some)], weight[number, : len(some)], noise[number] = _settled(mine, some)
+        begun = _WIDE if number in wide else _NARROW
+        mine = _settled(y[key == number], some, begun)
+        level[number, : len(some)], weight[number, : len(some)], noise[number] = mine
     return _tailed(Normal(name, cost, key, level, weight, noise, groups), y, np.ones(len(y), dtype=np.bool_))
 
 
-def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
-    """Levels, weights and noise of the samples of one class."""
-    window, noise = FLOOR, 0.01
+def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats, Floats, float]:
+    """
+    Levels, weights and noise of the samples of one class: expectation and maximisation of Student's t and dips.
+
+    It ends at the narrow peak or at the wide one by where it begins: with how much *noise*.
+    """
+    level, weight, dips = levels.astype(np.float64), np.full(len(levels), 1 / len(levels)), _DIPS
+    part = np.ones((len(y), len(level)))
     for _ in range(_MOST_TURNS):
-        nearest = np.abs(y[:, None] - levels[None]).argmin(axis=1)
-        residual = y - levels[nearest]
-        near = np.abs(residual) < window
-        if near.sum() < 3:
-            break
-        levels = np.array(
-            [
-                level + (np.median(residual[mine]) if (mine := near & (nearest == n)).any() else 0.0)
-                for n, level in enumerate(levels)
-            ]
+        z = (y[:, None] - level) / noise
+        held = (1 - dips) * weight * student(z, HEAVY) / noise
+        dip = np.where(y < level.max() - max(FLOOR, 3 * noise), dips / 3, 1e-9)
+        part = held / (held.sum(axis=1) + dip)[:, None]
+        drawn = part * (HEAVY + 1) / (HEAVY + z * z)
+        level = np.where(
+            drawn.sum(axis=0) > 0, (drawn * y[:, None]).sum(axis=0) / np.maximum(drawn.sum(axis=0), 1e-9), level
         )
-        spread = np.abs((y - levels[nearest])[near])
-        seen, count, before = 1.4826 * float(np.median(spread)), len(spread), noise
-        noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
-        if window >= 3 * noise and abs(noise - before) < _SETTLED * noise:
-            break  # a window that was too narrow for wide noise has grown with it
-        window = max(FLOOR, 3 * noise)
-    weight = np.bincount(nearest[near], minlength=len(levels)) + 1.0
-    return levels, weight / weight.sum(), noise
+        count = float(part.sum())
+        seen = (float((drawn * (y[:, None] - level) ** 2).sum()) + _PRIOR_COUNT * _PRIOR_NOISE**2) / (
+            count + _PRIOR_COUNT
+        )
+        weight = (part.sum(axis=0) + 1 / len(y)) / (count + len(level) / len(y))
+        dips = float(np.clip(1 - count / len(y), 0.01, 0.4))
+        before, noise = noise, max(LEAST_NOISE, seen**0.5)
+        if abs(noise - before) < _SETTLED * noise:
+            break
+    return level, weight, _deviation(y, level, part)
 
 
-def _grouped(cost: float, y: Floats, key: Ints, groups: Ints, *, across: bool, given: bool) -> Normal:
-    """A level and a noise for each class of pairs: within and between groups, or every two groups."""
+def _deviation(y: Floats, level: Floats, part: Floats) -> float:
+    """The standard deviation that normal noise with this middle half would have; few samples say little of it."""
+    away = np.abs(y - level[part.argmax(axis=1)])
+    order = np.argsort(away)
+    total = np.cumsum(part.sum(axis=1)[order])
+    seen = 1.4826 * float(away[order][np.searchsorted(total, total[-1] / 2)])
+    drawn = (total[-1] * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (total[-1] + _PRIOR_COUNT)
+    return max(LEAST_NOISE, float(drawn**0.5))
+
+
+def _classed(
+    y: Floats, key: Ints, cost: float, names: Sequence[str], groups: Ints | None = None, wide: Sequence[int] = ()
+) -> Normal:
+    """A level and a noise for each class of samples; *key* is that of each, of those in *wide* the noise may be so."""
     present, key = np.unique(key, return_inverse=True)
     levels = [levels_of(y[key == n], width=_WIDTHS[0], least_share=0.3)[:1] for n in range(len(present))]
     highest = max(float(level[0]) for level in levels)
-    cost += (len(levels) - 1) * (log(len(y)) / 2 + _LEVEL_COST)
+    cost += (len(levels) - 1) * (log(len(y)) / 2 + LEVEL_COST)
     cost += sum(_FAR_COST for level in levels if highest - float(level[0]) > NEAR)
-    found = _fitted("groups", cost, y, key.astype(np.int64), levels, groups)
-    within = ("same leaf", "across leaves") if given else ("within a group", "between groups")
-    size = int(groups.max()) + 1
-    names = tuple(within[n] if across else _between(*divmod(n, size)) for n in present.tolist())
-    return replace(found, names=names, known=given)
+    wider = np.flatnonzero(np.isin(present, wide))
+    found = _fitted("classes", cost, y, key.astype(np.int64), levels, groups, wider)
+    return replace(found, names=tuple(names[n] for n in present.tolist()))
 
 
 def _between(one: int, other: int) -> str:
     return f"within group {one + 1}" if one == other else f"between groups {one + 1} and {other + 1}"
 
 
-def _slow_in_all(y: Floats, a: Ints, b: Ints, groups: Ints) -> Bools | None:
+def _are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool:
     """
-    Which groups are slower inside than the fastest by more than the floor: placement makes only the way between slow.
+    Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
 
-    None where one is so much slower that it is no class: its hosts are bad.
+    Those that are slower among themselves by more than *apart*, or that are fewer, are bad.
     """
     inside = [y[(groups[a] == n) & (groups[b] == n)] for n in range(int(groups.max()) + 1)]
     level = np.array([np.median(one) if len(one) else -np.inf for one in inside])
-    found: Bools = level < level.max() - FLOOR
-    return None if (level < level.max() - NEAR).any() else found
+    slow = level < level.max() - FLOOR
+    size = np.bincount(groups)
+    return bool((level >= level.max() - apart).all() and (size[slow] >= FIFTH * len(groups)).all())
 
 
-def groupings(y: Floats, a: Ints, b: Ints, hosts: int, known: Ints | None) -> Iterator[tuple[Ints, float, bool]]:
-    """Hosts in groups, with the nats that it takes to say them: by the inventory, and as the samples fall apart."""
-    if known is not None and len(set(known.tolist())) > 1:
-        yield _renumbered(known), 2.0, True
+def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, placed: bool = False) -> list[Groups]:
+    """The likeliest groups that the hosts fall into by what they reach; *placed*: an inventory says all leaves."""
+    if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
+        return []
+    search = _Groupings(y, a, b, PLACED + FLOOR if placed else NEAR)
+    for begun in _begun(y, a, b, hosts):
+        search.moved(begun)
+    if hosts <= _FEW_HOSTS:  # few samples: where all moves together lead astray, one by one
+        search.one_by_one()
+    return search.best()
+
+
+class _Groupings:
+    """Groups of hosts that were tried: the log likelihood of the samples with each, minus what it takes to say them."""
+
+    def __init__(self, y: Floats, a: Ints, b: Ints, apart: float) -> None:
+        self._apart = apart
+        self._y, self._a, self._b = y, a, b
+        self._tried: set[tuple[int, ...]] = set()
+        self._found: list[tuple[float, Ints, float]] = []
+        one = np.zeros(int(max(a.max(), b.max())) + 1, dtype=np.int64)
+        of_class, likely = _by_class(y, a, b, one)
+        self._least = float(likely[of_class, np.arange(len(y))].sum()) - _FAR_BEHIND
+
+    def best(self) -> list[Groups]:
+        """The likeliest first."""
+        self._found.sort(key=lambda one: -one[0])
+        return [(groups, cost) for _, groups, cost in self._found[:_MOST_TRIED]]
+
+    def moved(self, groups: Ints) -> None:
+        """These, and what becomes of them when all hosts move to the group that suits them best."""
+        y, highest = self._y, -np.inf
+        for number in range(_MOST_MOVES):
+            tried = self._try(groups)
+            hopeless = tried is not None and number >= _FEW_MOVES and tried[0] < self._least
+            if tried is None or hopeless or tried[0] <= highest + 1e-6:
+                break
+            highest, likely = tried
+            size = int(groups.max()) + 1
+            gain = np.zeros((size, len(groups)))
+            for group in range(size):
+                for ends, others in ((self._a, self._b), (self._b, self._a)):
+                    other = groups[others]
+                    name = np.minimum(group, other) * size + np.maximum(group, other)
+                    gain[group] += np.bincount(ends, likely[name, np.arange(len(y))], minlength=len(groups))
+            better = gain.max(axis=0) > gain[groups, np.arange(len(groups))]
+            groups = _renumbered(np.where(better, gain.argmax(axis=0), groups))
+
+    def one_by_one(self) -> None:
+        """The best with one host moved, again and again while that is better."""
+        for _ in range(_MOST_MOVES):
+            best = max(self._found, key=lambda one: one[0], default=None)
+            if best is None:
+                return
+            for host in range(len(best[1])):
+                for group in range(int(best[1].max()) + 1):
+                    other = best[1].copy()
+                    other[host] = group
+                    self._try(_renumbered(other))
+            if max(self._found, key=lambda one: one[0]) is best:
+                return
+
+    def _try(self, groups: Ints) -> tuple[float, Floats] | None:
+        """Their log likelihood, and by class that of each sample; None where they were tried, or are none."""
+        key, size = tuple(groups.tolist()), np.bincount(groups)
+        if key in self._tried or len(size) < 2:
+            return None
+        self._tried.add(key)
+        of_class, likely = _by_class(self._y, self._a, self._b, groups)
+        score = float(likely[of_class, np.arange(len(self._y))].sum())
+        cost = _HOST_COST * len(groups) * log(len(size)) + 4
+        if score - cost < self._least:
+            return score, likely
+        if size.min() >= _LEAST_GROUP and _are_classes(self._y, self._a, self._b, groups, self._apart):
+            self._found.append((score - cost, groups, cost))
+        return score, likely
+
+
+def _by_class(y: Floats, a: Ints, b: Ints, groups: Ints) -> tuple[Ints, Floats]:
+    """The class of each sample (a number of two groups), and by class the log likelihood of each sample in it."""
+    size = int(groups.max()) + 1
+    key = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
+    crowded = [n for n in range(size * size) if n // size != n % size]
+    normal = _classed(y, key, 0.0, [""] * size**2, groups, crowded)
+    likely = np.full((size * size, len(y)), log(_DIPS / 3))
+    for place in np.unique(key, return_index=True)[1].tolist():
+        likely[key[place]] = _likely(y, normal, np.full(len(y), normal.of_class[place]))
+    return key, likely
+
+
+def _likely(y: Floats, normal: Normal, of_class: Ints) -> Floats:
+    """The logarithm of how likely samples of these classes are, dips allowed for."""
+    found: Floats = np.log(
+        (1 - _DIPS) * normal.density(y, of_class) + _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
+    )
+    return found
+
+
+def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
+    """
+    Groups to begin with: by what hosts reach at best, and, of few hosts, by who sees others alike.
+
+    That is the leading eigenvector of "above or below the middle", and average linkage of rows and of cells.
+    """
+    ends, values = np.concatenate([a, b]), np.concatenate([y, y])
+    order = np.lexsort((values, ends))
+    count = np.bincount(ends, minlength=hosts)
+    place = np.cumsum(count) - count + np.rint(_BEST * (count - 1)).astype(np.int64)
+    reach = np.where(count > 0, values[order][np.minimum(place, len(order) - 1)], float(y.max()))
+    rank = np.argsort(np.argsort(reach, kind="stable"), kind="stable")
+    least = max(_LEAST_GROUP, ceil(FIFTH * hosts))
+    gap = np.diff(np.sort(reach))[least - 1 : hosts - least]
+    splits = _MOST_SPLITS if hosts <= _FEW_HOSTS else _FEW_SPLITS
+    for place_of in np.argsort(-gap, kind="stable")[:splits].tolist():
+        yield _renumbered((rank >= place_of + least).astype(np.int64))
+    if hosts > _MOST_HOSTS:
         return
-    if len(y) < 2 * hosts or not 2 * _LEAST_GROUP <= hosts <= _MOST_HOSTS:
-        return
-    seen = set()
-    for groups in _found_groups(y, a, b, hosts):
-        size = np.bincount(groups)
-        if len(size) > 1 and size.min() >= _LEAST_GROUP and tuple(groups) not in seen:
-            seen.add(tuple(groups))
-            yield groups, 0.9 * hosts * log(len(size)) + 4, False
-
-
-def _found_groups(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
-    """By the leading eigenvector of "above or below the middle", and by average linkage of rows and of cells."""
-    matrix = np.full((hosts, hosts), np.nan)
-    matrix[a, b] = y
-    matrix[b, a] = y
+    matrix = _cells(y, a, b, hosts)
     middle, highest = float(np.median(y)), float(y.max())
     yield _renumbered((_leading(np.sign(np.nan_to_num(matrix - middle, nan=0.0))) > 0).astype(np.int64))
     cells = np.minimum(np.nan_to_num(highest - matrix, nan=highest - middle), 0.12)
     for distance in (_row_distance(matrix), cells):
         yield from _linked(distance)
+
+
+def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
+    """The upper median of what was measured between every two hosts, whichever sent."""
+    cell = np.minimum(a, b) * hosts + np.maximum(a, b)
+    order = np.lexsort((y, cell))
+    names, first, count = np.unique(cell[order], return_index=True, return_counts=True)
+    matrix = np.full((hosts, hosts), np.nan)
+    one, other = names // hosts, names % hosts
+    matrix[one, other] = matrix[other, one] = y[order][first + count // 2]
+    return matrix
 
 
 def _leading(matrix: Floats) -> Floats:
@@ -239,7 +415,8 @@ def refitted(normal: Normal, y: Floats, healthy: Bools) -> Normal:
     for number in range(len(noise)):
         mine, used = y[healthy & (normal.of_class == number)], weight[number] > 0
         if len(mine) >= _LEAST_SAMPLES:
-            level[number, used], weight[number, used], noise[number] = _settled(mine, level[number, used])
+            before = float(noise[number])
+            level[number, used], weight[number, used], noise[number] = _settled(mine, level[number, used], before)
     return _tailed(replace(normal, level=level, weight=weight, noise=noise), y, healthy)
 
 

@@ -36,8 +36,8 @@ class Normal:
     What healthy samples reach. Class ``of_class[i]`` of sample *i* has *level* (log Gb/s), a *weight*, one *noise*.
 
     *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that
-    it takes to say this structure. *groups*: the hosts' groups where the classes are those of groups, else None;
-    *names* those of the classes; *known*: an inventory says the groups.
+    it takes to say this structure. *groups*: the hosts' groups where the samples fall into such, else None; *names*
+    those of the classes.
     """
 
     name: str
@@ -48,7 +48,6 @@ class Normal:
     noise: Floats
     groups: Ints | None = None
     names: tuple[str, ...] = ("all pairs",)
-    known: bool = False
     degrees: float = HEAVY
 
     def expected(self, y: Floats) -> Floats:
@@ -103,7 +102,8 @@ class Incidence:
 
     Entries are sorted by part; those of part *p* are ``start[p]:start[p + 1]``. *family* is the kind of each part: to
     say which *k* of the *n* things of a family are faulty takes ln C(n, k) + k nats, and *extra* on top for a rarer
-    part. *whole* is the part that both directions of one thing belong to: they are never rivals.
+    part. *whole* is the part that both directions of one thing belong to: they are never rivals. A *bundle* is several
+    things of which a sample passes one, nobody knows which: where one of them is faulty, few samples show it.
     """
 
     samples: int
@@ -113,9 +113,10 @@ class Incidence:
     family: Ints
     extra: Floats
     whole: Ints
+    bundle: Bools
 
     @classmethod
-    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints) -> Incidence:
+    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, bundle: Bools | None = None) -> Incidence:
         """*paths*: a row a sample, the parts on its way, filled up with UNKNOWN."""
         part = paths.ravel()
         known = part != UNKNOWN
@@ -125,7 +126,8 @@ class Incidence:
         order = np.argsort(small, kind="stable")
         count = np.bincount(part, minlength=len(extra))
         start = np.concatenate([[0], np.cumsum(count)])
-        return cls(len(paths), sample[order], part[order], start, family, extra, whole)
+        bundle = np.zeros(len(extra), dtype=np.bool_) if bundle is None else bundle
+        return cls(len(paths), sample[order], part[order], start, family, extra, whole, bundle)
 
     @property
     def count(self) -> Ints:
@@ -153,8 +155,12 @@ class Incidence:
 
     def share(self, which: Bools) -> Floats:
         """By part: the share of its samples that are among *which*; 0 of none."""
-        hits = np.bincount(self.part, which[self.sample], minlength=len(self.extra))
-        found: Floats = hits / np.maximum(self.count, 1)
+        return self.mean(which)
+
+    def mean(self, of: Floats | Bools) -> Floats:
+        """By part: the mean of its samples' values; 0 without samples."""
+        total = np.bincount(self.part, of[self.sample], minlength=len(self.extra))
+        found: Floats = total / np.maximum(self.count, 1)
         return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.description import CERTAIN, describe, open_parts
-from fabric.judge.locate.levels import levels_of, refitted, structures
+from fabric.judge.locate.levels import groupings, levels_of, refitted, structures
 from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Incidence, Ints, Normal
 
 HOSTS = 12
@@ -29,7 +29,8 @@ def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints
     incidence = Incidence.of_paths(
         paths, np.array(family or [0] * parts, dtype=np.int64), np.zeros(parts), np.arange(parts)
     )
-    tried = [describe(y, one, incidence) for one in structures(y, ends[:, 0], ends[:, 1], HOSTS, None)]
+    a, b = ends.T
+    tried = [describe(y, one, incidence) for one in structures(y, a, b, groupings(y, a, b, HOSTS))]
     best = max(tried, key=lambda one: one.score)
     return describe(y, refitted(best.normal, y, best.explained == 0), incidence)
 

@@ -58,6 +58,9 @@ EXTRA = {
 }
 """Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
 
+BUNDLES = ("uplinks", SPINES)
+"""Of several things one is crossed, and which is not known."""
+
 LINKS = frozenset({"link", "link_up", "link_down"})
 """An uplink as a whole, from the leaf to the spine, and from the spine to the leaf."""
 
@@ -95,7 +98,7 @@ class Components:
         """The same for the locator."""
         family = np.array([FAMILY[kind] for kind in self.kinds], dtype=np.int64)
         extra = np.array([EXTRA.get(kind, 0.0) for kind in self.kinds])
-        return Incidence.of_paths(self.paths, family, extra, self.part)
+        return Incidence.of_paths(self.paths, family, extra, self.part, np.isin(self.kinds, BUNDLES))
 
 
 class _Made:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fabric.judge.locate.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
+from fabric.judge.locate.pairs.against_limit import Below, below_limit, said_once, whole_suspects, with_pairs
 from fabric.judge.locate.pairs.failed import FailedPairs, failed_tests
 from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
-from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, against_usual, fit
+from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit_together
 from fabric.judge.locate.pairs.planes import natural, planes_of
 from fabric.judge.locate.pairs.rails import slow_rails
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, PairSamples
@@ -176,18 +176,14 @@ def diagnose(
     MARGINAL: good, but for single slow samples. PASS: everybody measured was cleared.
     """
     judged: list[tuple[Outcome, str]] = []
-    planes: list[tuple[str, Fitted]] = []
+    kinds: dict[str, list[PairSamples]] = {}
     for kind, samples in planes_of(rows, topology):
         if (samples.gbps > 0).any():
-            planes.append((kind, fit(samples, floor=floor)))
+            kinds.setdefault(kind, []).append(samples)
         else:
             judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where_text(kind, samples)}"))
+    planes = [(kind, one) for kind, alike in kinds.items() for one in fit_together(alike, floor=floor)]
     failed = failed_tests(failures, rows, topology)
-    for kind in dict.fromkeys(kind for kind, _ in planes):
-        alike = [number for number, (other, _) in enumerate(planes) if other == kind]
-        again = against_usual([planes[number][1] for number in alike], floor, levels=False)
-        for number, one in zip(alike, again, strict=True):
-            planes[number] = (kind, one)
     return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor, failed=failed)
 
 
@@ -237,23 +233,23 @@ def diagnosis_of(
 
 def _of_plane(
     kind: str, fitted: Fitted, limit_gbps: float | None, floor: float, planes: int
-) -> tuple[list[Suspect], list[tuple[Outcome, str]], PairsBelow | None]:
+) -> tuple[list[Suspect], list[tuple[Outcome, str]], Below | None]:
     """Suspects of one of *planes*, what else keeps it from being clean, and what of it is below the limit."""
     samples, where = fitted.samples, where_text(kind, fitted.samples)
     compared = len(samples.hosts) >= LEAST_HOSTS
     suspects = suspects_of(fitted, where) if compared else []
     judged: list[tuple[Outcome, str]] = []
-    pairs: PairsBelow | None = None
+    below: Below | None = None
     if limit_gbps is not None:
-        below, near = below_limit(fitted, limit_gbps, where)
-        open_ = (fitted.decoded.explained == 0) | (not compared)  # with too few hosts no part is named
-        pairs = pairs_below(fitted, limit_gbps, where, [*suspects, *below], open_)
-        suspects += [*below, *pairs.suspects]
-        judged += [(Outcome.INCONCLUSIVE, text) for text in near]
-        judged += said_once(fitted, pairs.once, limit_gbps, where)
-    said = pairs.low if pairs is not None else None
+        below = below_limit(fitted, np.full(len(samples.gbps), limit_gbps), where)
+        suspects += [*(whole_suspects([below.classes]) if below.classes else ()), *below.hosts]
+        below = with_pairs(below, fitted, limit_gbps, where, suspects, named_parts=compared)
+        suspects += below.pairs
+        judged += [(Outcome.INCONCLUSIVE, text) for text in below.near]
+        judged += said_once(fitted, below.once, limit_gbps, where)
+    said = below.low if below is not None else None
     judged += doubts(fitted, where, floor, said, planes=planes) if compared else _no_peers(samples, where, limit_gbps)
-    return suspects, judged, pairs
+    return suspects, judged, below
 
 
 def _and_failed(tests: Sequence[PairTest], failed: Sequence[PairTest]) -> list[PairTest]:
@@ -356,7 +352,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def _next_tests(fitted: Fitted, below: PairsBelow | None, planes: int) -> list[PairTest]:
+def _next_tests(fitted: Fitted, below: Below | None, planes: int) -> list[PairTest]:
     """Tests that would settle what is open, then parts that slow samples share, then what is slow again."""
     tests = list(targeted(fitted)) if to_settle(fitted) else []
     used = {host for test in tests for host in (test.a, test.b)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from math import exp, floor, log, log10
 
 import numpy as np
@@ -13,7 +12,7 @@ from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.locate.structure import HEAVY
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.model.verdict import Suspect
 
 _TEXT = {
     "host": "the host's side: PCIe path, RNIC, cable or leaf port; loopback and port counters tell them apart",
@@ -77,7 +76,8 @@ def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
 
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
-    far = max((FAR if fitted.normal.degrees > HEAVY else FAR_HEAVY) * fitted.noise, fitted.least_loss)
+    noise = np.array([one.noise for one in fitted.references])[fitted.of_class]
+    far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.least_loss)
     odd: Bools = fitted.ratio < 1 - fitted.decoded.explained - far
     return odd
 
@@ -235,17 +235,18 @@ def pair_numbers(fitted: Fitted) -> Ints:
     return pair
 
 
-def by_dips(low: Bools, pair: Ints, count: int) -> float:
+def by_dips(low: Bools, pair: Ints, count: int, dips: float) -> float:
     """
     How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
 
     *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
-    pairs that were good once, and one more for what was not seen. Far below 1: chance does not explain such a pair.
+    pairs that were good once, and one more for what was not seen, or *dips*, that of all planes. Far below 1: chance
+    does not explain such a pair.
     """
     _, inverse = np.unique(pair, return_inverse=True)
     samples, slow = np.bincount(inverse), np.bincount(inverse, low)
     well = slow < samples
-    share = (float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1)
+    share = max((float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1), dips)
     return float((samples >= count).sum() * share**count)
 
 
@@ -271,7 +272,7 @@ def _paths(fitted: Fitted, where: str) -> list[Suspect]:
         mine = key == pair
         count = int(mine.sum())
         ratio = float(np.median(fitted.ratio[mine]))
-        chance = by_dips(odd, key, count)
+        chance = by_dips(odd, key, count, fitted.dips)
         found.append(
             Suspect(
                 component=f"{a}--{b}",
@@ -296,45 +297,3 @@ def maybe_dips(chance: float) -> list[str]:
     if chance <= CHANCE:
         return []
     return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
-
-
-LEAST_OTHERS = 2
-"""Fewer other samples of an end do not say that it is well (a choice)."""
-
-
-def near_limit(
-    fitted: Fitted, probe_ids: Sequence[str], verdicts: Mapping[str, ProbeVerdict]
-) -> dict[str, ProbeVerdict]:
-    """
-    By id the verdicts, INCONCLUSIVE now, of pairs that missed their limit once, by less than five sigmas.
-
-    *probe_ids* are those of the samples, in their order.
-    """
-    samples, pairs = fitted.samples, pair_numbers(fitted)
-    told = (fitted.decoded.explained > 0) | unexplained(fitted)
-    found: dict[str, ProbeVerdict] = {}
-    for i, name in enumerate(probe_ids):
-        verdict = verdicts[name]
-        limit = verdict.limit_gbps
-        if verdict.outcome is not Outcome.FAIL or limit is None or verdict.against or told[i]:
-            continue
-        value = float(samples.gbps[i])
-        times = pairs == pairs[i]
-        if value * (1 + FAR * fitted.noise) < limit or np.count_nonzero(samples.gbps[times] < limit) > 1:
-            continue
-        if all(_reaches(fitted, int(end), i, limit) for end in (samples.a[i], samples.b[i])):
-            count = int(np.count_nonzero(times))
-            which = "one sample" if count == 1 else f"one of {count} samples"
-            reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required, in {which}: "
-            noise = f"{fitted.noise:.1%}"
-            reason += f"within the noise of {noise}, and both ends reach it with others; measure this pair again"
-            found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    return found
-
-
-def _reaches(fitted: Fitted, host: int, but: int, limit_gbps: float) -> bool:
-    """Whether a host reaches the limit with most of its other partners."""
-    samples = fitted.samples
-    mine = (samples.a == host) | (samples.b == host)
-    mine[but] = False
-    return int(mine.sum()) >= LEAST_OTHERS and float(np.median(samples.gbps[mine])) >= limit_gbps

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from statistics import fmean, median
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN, describe, open_parts
-from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
-from fabric.judge.locate.pairs.components import EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
-from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairSamples
+from fabric.judge.locate.description import CERTAIN, describe, left_over, open_parts
+from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, level_and_noise, refitted, structures
+from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
+from fabric.judge.locate.pairs.joint import Joint
+from fabric.judge.locate.pairs.samples import Floats, Ints, PairSamples
 from fabric.judge.locate.structure import NEAR, Description, Effect, Incidence, Normal
 
 EFFECT_FLOOR = 0.03
@@ -31,12 +31,12 @@ DOUBTFUL = 0.5
 CLASS_HOSTS = 32
 """Among fewer hosts one may be the only one of its class."""
 
-_NOISIER = 1.1  # times: less is the same
 _OFTEN = 0.5  # of its samples a part must hold down
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
-_NOTHING = 1e-3  # of the highest: what a sample of nothing counts as
 _SAME = 0.03  # losses so near are one
-_NEAR_GAP = 0.008
+_NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
+_TURNS = 2  # of seeking groups of hosts, then faults
+_SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
@@ -103,7 +103,8 @@ class Fitted:
     What was estimated, and the components found bad with it; *of_class* is the class of each sample.
 
     *ratio* of each sample to what is expected of it, *noise* of one sample. *least_loss*: a smaller one is not worth
-    naming, however certain it is.
+    naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of
+    samples that are slow and belong to no part.
     """
 
     samples: PairSamples
@@ -115,7 +116,8 @@ class Fitted:
     classes: tuple[Grouping, ...]
     of_class: Ints
     references: tuple[Reference, ...]
-    normal: Normal
+    degrees: float
+    dips: float
 
     def through(self, component: int) -> Ints:
         """The samples that pass through a component, slowest first."""
@@ -132,63 +134,117 @@ class Fitted:
         return largest
 
 
-def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Normal | None = None) -> Fitted:
+def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR) -> Fitted:
+    """Decode the samples of one plane, of which at least one is above 0, by itself."""
+    return fit_together([samples], floor=floor)[0]
+
+
+def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) -> list[Fitted]:
     """
-    Decode samples, of which at least one is above 0. *floor* is the effect floor, a share of what is normal.
+    Decode planes of one kind and line rate, which say of each other what is normal and who is bad.
 
-    *usual*: what is normal elsewhere, taken in place of what these samples say.
+    *floor* is the effect floor, a share of what is normal. Each plane has a sample above 0.
     """
-    components = components_of(samples)
-    incidence = components.incidence
-    y = _logs(samples)
-    known = samples.leaf if samples.leaves and (samples.leaf != UNKNOWN).all() else None
-    tried = [usual] if usual is not None else structures(y, samples.a, samples.b, len(samples.hosts), known)
-    found = max((describe(y, one, incidence, floor=_OF_FLOOR * floor) for one in tried), key=lambda one: one.score)
-    again = refitted(found.normal, y, found.explained == 0) if usual is None else found.normal
-    if found.effects or again.degrees != found.normal.degrees:
-        found = describe(y, again, incidence, floor=_OF_FLOOR * floor)
-    return _fitted(samples, components, incidence, y, found, floor)
+    joint = Joint.of(planes)
+    least, levels = _OF_FLOOR * floor, _own_levels(joint)
+    best: tuple[Floats, Description] | None = None
+    held_down = np.zeros(len(joint.y))
+    for _ in range(_TURNS):
+        put_right = joint.y + held_down - levels[-1][joint.plane]
+        groups = groupings(put_right, joint.a, joint.b, len(joint.hosts), placed=joint.across is not None)
+        tried = [best] if best else []
+        for own in levels:
+            y = joint.y - own[joint.plane]
+            cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
+            for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
+                more = replace(normal, cost=normal.cost + cost)
+                found = describe(y, more, joint.incidence, floor=least)
+                tried.append((own, found))
+                if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
+                    again = refitted(more, y, found.explained == 0)
+                    tried.append((own, describe(y, again, joint.incidence, floor=least)))
+        best = max(tried, key=lambda one: one[1].score)
+        if not best[1].effects:
+            break
+        held_down = best[1].explained  # what faults hide of the groups is put right, and they are sought once more
+    assert best is not None, "there is a structure of one level"
+    own, found = best
+    y = joint.y - own[joint.plane]
+    again = refitted(found.normal, y, found.explained == 0)
+    found = describe(y, again, joint.incidence, floor=least, background=left_over(found))
+    return _split(joint, own, y, found, floor)
 
 
-def _fitted(
-    samples: PairSamples,
-    components: Components,
-    incidence: Incidence,
-    y: Floats,
-    found: Description,
-    floor: float,
-) -> Fitted:
-    normal = found.normal
-    doubts = _doubts(found, y, incidence, components, samples)
-    spread = _spread(found, y, samples)
-    blamed = [
-        _blamed(
-            effect, doubt, _healthy(effect, y, normal, incidence, spread if components.hosts[effect.part] >= 0 else 0)
+def _own_levels(joint: Joint) -> list[Floats]:
+    """By plane, how far its level is from the usual one: nowhere; and, where they differ, as it seems."""
+    seen = np.array([log(level_and_noise(one.gbps[one.gbps > 0])[0]) for one in joint.planes])
+    apart = seen - np.median(seen)
+    apart[np.abs(apart) < _SAME_LEVEL] = 0.0
+    return [np.zeros(len(seen)), apart] if apart.any() else [apart]
+
+
+def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float) -> list[Fitted]:
+    """What was found, plane by plane."""
+    normal, least = found.normal, _OF_FLOOR * floor
+    blamed = _all_blamed(joint, y, found)
+    noise = float(np.median(normal.noise[normal.of_class]))
+    ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
+    maybe = open_parts(found, y, joint.incidence, least)
+    split = []
+    for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
+        mine = joint.samples_of(place)
+        here = [
+            replace(one, component=component, rivals=_rivals(one, joint, place))
+            for one in blamed
+            for component in joint.components_of(one.component, place)
+        ]
+        here.sort(key=lambda one: (-one.margin, one.component))
+        decoded = Decoded(
+            tuple(here),
+            tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
+            tuple(component for part, gain in maybe if gain > LIKELY for component in joint.components_of(part, place)),
+            explained[mine],
         )
-        for effect, doubt in zip(found.effects, doubts, strict=True)
-    ]
-    counts = np.bincount(normal.of_class, minlength=len(normal.noise))
-    noise = float(np.sqrt((counts * normal.noise**2).sum() / counts.sum()))
-    maybe = open_parts(found, y, incidence, _OF_FLOOR * floor)
-    decoded = Decoded(
-        tuple(sorted(blamed, key=lambda one: (-one.margin, one.component))),
-        tuple(part for part, _ in maybe),
-        tuple(part for part, gain in maybe if gain > LIKELY),
-        1 - np.exp(-found.explained),
-    )
-    references = tuple(Reference(exp(level), float(s)) for level, s in zip(normal.main, normal.noise, strict=True))
-    return Fitted(
-        samples,
-        components,
-        np.exp(y - normal.expected(y)),
-        noise,
-        _OF_FLOOR * floor,
-        decoded,
-        _classes(samples, normal),
-        normal.of_class,
-        references,
-        normal,
-    )
+        present, of_class = np.unique(normal.of_class[mine], return_inverse=True)
+        classes = tuple(_grouping(normal, number, joint, samples) for number in present.tolist())
+        references = tuple(
+            Reference(exp(float(normal.main[n] + own[place])), float(normal.noise[n])) for n in present.tolist()
+        )
+        split.append(
+            Fitted(
+                samples,
+                components,
+                ratio[mine],
+                noise,
+                least,
+                decoded,
+                classes,
+                of_class,
+                references,
+                normal.degrees,
+                left_over(found),
+            )
+        )
+    return split
+
+
+def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
+    """The rivals in one plane, in its own numbers."""
+    own = joint.components_of(blamed.component, place)
+    found = (component for part in blamed.rivals for component in joint.components_of(part, place))
+    return tuple(component for component in found if component not in own)
+
+
+def _all_blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
+    """Every faulty part, with what healthy hosts and classes of parts explain of it taken off."""
+    spread = _spread(joint, found, y)
+    sides = np.unique(np.concatenate(joint.sides))
+    blamed = []
+    for effect, doubt in zip(found.effects, _doubts(joint, found, y), strict=True):
+        of_host = effect.part in sides or joint.incidence.family[effect.part] == WHOLE_HOST
+        healthy = _healthy(effect, y, found.normal, joint.incidence, spread if of_host else 0.0)
+        blamed.append(_blamed(effect, doubt, healthy))
+    return blamed
 
 
 def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
@@ -207,7 +263,7 @@ def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
     )
 
 
-def _spread(found: Description, y: Floats, samples: PairSamples) -> float:
+def _spread(joint: Joint, found: Description, y: Floats) -> float:
     """
     How far healthy hosts are apart (standard deviation, natural log): by how much more their means differ than noise.
 
@@ -217,9 +273,9 @@ def _spread(found: Description, y: Floats, samples: PairSamples) -> float:
     normal = found.normal
     good = (found.explained == 0) & ~found.slow
     away = (y - normal.expected(y))[good]
-    ends = np.concatenate([samples.a[good], samples.b[good]])
-    count = np.bincount(ends, minlength=len(samples.hosts))
-    mean = np.bincount(ends, np.tile(away, 2), minlength=len(samples.hosts)) / np.maximum(count, 1)
+    ends = np.concatenate([side[good] for side in joint.sides])
+    count = np.bincount(ends, minlength=1)
+    mean = np.bincount(ends, np.tile(away, 2)) / np.maximum(count, 1)
     many = count >= _LEAST_OF_HOST
     if many.sum() < _LEAST_HOSTS:
         return 0.0
@@ -241,29 +297,33 @@ def _healthy(effect: Effect, y: Floats, normal: Normal, incidence: Incidence, sp
     return max(0.0, *found)
 
 
-def _doubts(
-    found: Description, y: Floats, incidence: Incidence, components: Components, samples: PairSamples
-) -> list[str]:
+def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     """
     Why each effect may be no fault, empty where it is one.
 
     Faults are few and differ; classes are many and agree. A host that is little slower than all others may stand
     elsewhere, where no file says who stands where.
     """
-    hosts, placed = len(samples.hosts), samples.placed
-    small = [one for one in found.effects if one.loss < NEAR and components.hosts[one.part] != UNKNOWN]
-    level = found.normal.level[found.normal.weight > 0]
-    gaps = [high - low for high in level for low in level if 0 < high - low < NEAR]
-    least = max(gaps, default=0.0) + _NEAR_GAP if found.normal.groups is not None else log(1 / (1 - PLACED))
+    incidence, hosts = joint.incidence, len(joint.hosts)
+    placed = all(one.placed for one in joint.planes)
+    family = incidence.family
+    small = [one for one in found.effects if one.loss < NEAR]
+    quiet = (found.normal.weight > 0) & (found.normal.noise < EFFECT_FLOOR)[:, None]
+    level = found.normal.level[quiet]
+    gaps = [high - low for high in level for low in level if 0 < high - low < _MOST_GAP]
+    least = max(gaps) + _NEAR_GAP if gaps else log(1 / (1 - PLACED)) if not placed and hosts < CLASS_HOSTS else 0.0
     behind = found.normal.expected(y) - y
     doubts = []
     for one in found.effects:
-        alike = sum(abs(other.loss - one.loss) < _SAME for other in small)
+        kin = [other for other in small if family[other.part] == family[one.part]]
+        alike = sum(abs(other.loss - one.loss) < _SAME for other in kin)
+        things = int(incidence.things[family[one.part]])
         of_place = one in small and (not placed or one.loss < PLACED + _SAME)
-        if of_place and alike > max(1, FIFTH * hosts):
-            doubts.append(f"{alike} of {hosts} hosts lose as much: a class of hosts (make, wiring, place), not faults")
-        elif one in small and not placed and hosts < CLASS_HOSTS and one.loss < least:
-            doubts.append("hosts that stand elsewhere are as much slower on real clusters: give an inventory")
+        if of_place and alike > max(1, FIFTH * things):
+            doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
+        elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
+            more = "" if placed else ": give an inventory"
+            doubts.append(f"hosts that stand elsewhere are as much slower on real clusters{more}")
         elif (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN:
             doubts.append("less than half of its samples are slow")
         else:
@@ -271,190 +331,18 @@ def _doubts(
     return doubts
 
 
-def _classes(samples: PairSamples, normal: Normal) -> tuple[Grouping, ...]:
-    """The classes of the structure, by name."""
-    if len(normal.noise) == 1:
-        return (ALL,)
-    if samples.leaves and normal.known:
-        return tuple(Grouping(name) for name in normal.names)
-    assert normal.groups is not None, "several classes are of groups"
+_HOST_FAMILIES = frozenset({FAMILY["host"], WHOLE_HOST})
+
+
+def _grouping(normal: Normal, number: int, joint: Joint, samples: PairSamples) -> Grouping:
+    """A class of the structure by name, with the hosts of a plane by group where it is of groups."""
+    name = normal.names[number] if len(normal.names) > 1 else ALL.name
+    if normal.groups is None:
+        return Grouping(name)
+    of = dict(zip(joint.hosts, normal.groups.tolist(), strict=True))
     size = int(normal.groups.max()) + 1
-    groups = tuple(
-        tuple(host for host, group in zip(samples.hosts, normal.groups.tolist(), strict=True) if group == number)
-        for number in range(size)
-    )
-    return tuple(Grouping(name, groups) for name in normal.names)
+    return Grouping(name, tuple(tuple(host for host in samples.hosts if of[host] == group) for group in range(size)))
 
 
 LIKELY = 4.0
 """Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
-
-LEAST_GOOD = 3
-"""Pairs that reach the usual level and are explained by nothing bad: fewer may be lucky ones."""
-
-LEAST_PLANES = 3
-"""Fewer rails do not tell which of them is the usual one."""
-
-
-def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True) -> list[Fitted]:
-    """
-    The planes, which are alike by kind and line rate, decoded anew beside each other where they differ.
-
-    A plane's noise is no less than the mean of all: few samples lie close together by chance. With *levels* one that
-    is behind the others as a whole by two thirds of *floor* (a share) or more is decoded beside their level.
-    """
-    if len(planes) < LEAST_PLANES:
-        return list(planes)
-    noise = fmean(one.noise for one in planes)
-    found = [_noisier(one, noise, floor) for one in planes]
-    if levels:
-        usual = _usual(found)
-        found = [_anew(one, usual, floor) for one in found]
-    return together(found, floor)
-
-
-def _noisier(fitted: Fitted, noise: float, floor: float) -> Fitted:
-    if fitted.noise > noise / _NOISIER:
-        return fitted
-    normal = replace(fitted.normal, noise=np.maximum(fitted.normal.noise, noise))
-    return fit(fitted.samples, floor=floor, usual=normal)
-
-
-def _usual(planes: Sequence[Fitted]) -> dict[str, float]:
-    """By the name of a class the median of what planes reach, Gb/s, where enough have it."""
-    found: dict[str, list[float]] = {}
-    for fitted in planes:
-        for kind, level in zip(fitted.classes, fitted.references, strict=True):
-            found.setdefault(kind.name, []).append(level.gbps)
-    return {name: median(levels) for name, levels in found.items() if len(levels) >= LEAST_PLANES}
-
-
-def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
-    beside = np.array(
-        [
-            log(usual.get(kind.name, level.gbps) / level.gbps)
-            for kind, level in zip(fitted.classes, fitted.references, strict=True)
-        ]
-    )
-    if not (beside > _OF_FLOOR * floor).any():
-        return fitted
-    normal = replace(fitted.normal, level=fitted.normal.level + beside[:, None])
-    again = fit(fitted.samples, floor=floor, usual=normal)
-    kinds = {again.components.kinds[one.component] for one in again.decoded.blamed if one.certain}
-    good = (again.decoded.explained == 0) & (again.ratio > 1 - again.least_loss)
-    return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
-
-
-_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine", "core"})
-
-
-@dataclass
-class _Joint:
-    """The parts of several planes in one numbering: whole hosts, and spines that planes share, are one part each."""
-
-    planes: Sequence[Fitted]
-
-    def __post_init__(self) -> None:
-        self.numbers: dict[tuple[str, str], int] = {}
-        self.places: list[list[tuple[int, int]]] = []
-        self.rows: list[tuple[int, float]] = []
-        self.whole: list[int] = []
-        self.paths = self._paths()
-
-    def _number(self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN) -> int:
-        if key not in self.numbers:
-            self.numbers[key] = len(self.rows)
-            self.rows.append((family, extra))
-            self.places.append([])
-            self.whole.append(self.numbers[key] if whole == UNKNOWN else whole)
-        return self.numbers[key]
-
-    def _paths(self) -> Ints:
-        width = max(one.components.paths.shape[1] for one in self.planes) + 2
-        blocks = []
-        for place, plane in enumerate(self.planes):
-            mine = plane.components
-            number = np.full(len(mine.names) + 1, UNKNOWN, dtype=np.int64)  # the last: no part
-            for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
-                kind, whole = mine.kinds[component], int(mine.part[component])
-                of = UNKNOWN if whole == component else int(number[whole])
-                name = f"{mine.names[component]} {place}" if kind == SPINES else mine.names[component]
-                number[component] = self._number((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of)
-                self.places[number[component]].append((place, component))
-            block = np.full((len(mine.paths), width), UNKNOWN, dtype=np.int64)
-            block[:, : mine.paths.shape[1]] = number[mine.paths]
-            for column, ends in ((-2, plane.samples.a), (-1, plane.samples.b)):
-                hosts = [self._number(("whole host", name), WHOLE_HOST, 0.0) for name in plane.samples.hosts]
-                block[:, column] = np.array(hosts, dtype=np.int64)[ends]
-                for host, component in enumerate(mine.host_sides.tolist()):
-                    if (place, component) not in self.places[hosts[host]]:
-                        self.places[hosts[host]].append((place, component))
-            blocks.append(block)
-        return np.concatenate(blocks)
-
-    def incidence(self) -> Incidence:
-        """For the locator."""
-        family, extra = zip(*self.rows, strict=True)
-        return Incidence.of_paths(
-            self.paths, np.array(family, dtype=np.int64), np.array(extra), np.array(self.whole, dtype=np.int64)
-        )
-
-    def normal(self) -> Normal:
-        """What is normal in each plane, class by class."""
-        most = max(one.normal.level.shape[1] for one in self.planes)
-        first = np.cumsum([0, *(len(one.normal.noise) for one in self.planes)])
-        pad = [(0, 0), (0, most)]
-        return Normal(
-            "several planes",
-            0.0,
-            np.concatenate([one.normal.of_class + start for one, start in zip(self.planes, first, strict=False)]),
-            np.concatenate([np.pad(one.normal.level, pad)[:, :most] for one in self.planes]),
-            np.concatenate([np.pad(one.normal.weight, pad)[:, :most] for one in self.planes]),
-            np.concatenate([one.normal.noise for one in self.planes]),
-            degrees=min(one.normal.degrees for one in self.planes),
-        )
-
-
-def together(planes: Sequence[Fitted], floor: float) -> list[Fitted]:
-    """
-    The planes decoded as one: a host that is slow on all its rails, or a spine of several, is one part.
-
-    Evidence adds up over rails before anybody is named. Planes that nobody is blamed in are left as they are.
-    """
-    if len(planes) < 2 or sum(bool(one.decoded.blamed) for one in planes) < 2:
-        return list(planes)
-    joint = _Joint(planes)
-    incidence, normal = joint.incidence(), joint.normal()
-    y = np.concatenate([_logs(one.samples) for one in planes])
-    found = describe(y, normal, incidence, floor=_OF_FLOOR * floor)
-    ends = np.cumsum([0, *(len(one.samples.a) for one in planes)])
-    split = []
-    for place, plane in enumerate(planes):
-        mine = slice(int(ends[place]), int(ends[place + 1]))
-        effects = [
-            replace(effect, part=component, rivals=joint_rivals(effect, joint, place))
-            for effect in found.effects
-            for where, component in joint.places[effect.part]
-            if where == place
-        ]
-        one = replace(
-            found, normal=plane.normal, effects=tuple(effects), explained=found.explained[mine], slow=found.slow[mine]
-        )
-        split.append(_fitted(plane.samples, plane.components, plane.components.incidence, y[mine], one, floor))
-    return split
-
-
-def joint_rivals(effect: Effect, joint: _Joint, place: int) -> tuple[tuple[int, float], ...]:
-    """The rivals of an effect in one plane, in its own numbers."""
-    own = {component for where, component in joint.places[effect.part] if where == place}
-    return tuple(
-        (component, gain)
-        for part, gain in effect.rivals
-        for where, component in joint.places[part]
-        if where == place and component not in own
-    )
-
-
-def _logs(samples: PairSamples) -> Floats:
-    found: Floats = np.log(np.maximum(samples.gbps, _NOTHING * float(samples.gbps.max())))
-    return found

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.schedule import (
     FIRST_ROUNDS,
     Measured,
     RunPlane,
+    fitted_planes,
     lids_of,
     measured_in,
     next_round,
@@ -147,17 +149,22 @@ class FurtherRounds:
             if asked:
                 return asked
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
+        planes = run_planes(phase.name, measured, self.topology)
+        first = all(one.state.rounds < FIRST_ROUNDS for one in planes)
+        said = [None] * len(planes) if first else fitted_planes(planes)
         return [
             probe
-            for found in run_planes(phase.name, measured, self.topology)
-            for probe in self._round(found, specs[found.name], settings)
+            for found, fitted in zip(planes, said, strict=True)
+            for probe in self._round(found, fitted, specs[found.name], settings)
         ]
 
-    def _round(self, found: RunPlane, spec: PairwiseSpec, settings: LocaliseSettings) -> list[Probe]:
+    def _round(
+        self, found: RunPlane, fitted: Fitted | None, spec: PairwiseSpec, settings: LocaliseSettings
+    ) -> list[Probe]:
         leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
         number = found.state.rounds
         made: list[Probe] = []
-        for test in _tests(found, settings):
+        for test in _tests(found, fitted, settings):
             # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
             # of those after them the first host is to send.
             reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
@@ -167,7 +174,7 @@ class FurtherRounds:
         return made
 
 
-def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
+def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings) -> Sequence[PairTest]:
     """
     The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
 
@@ -177,8 +184,7 @@ def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
         return ()
     # The scenario says how many rounds there are at most.
     state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1), further_rounds=0)
-    tests = next_round(state)
-    if tests or found.verified:
+    tests = next_round(state, fitted)
+    if tests or found.verified or fitted is None:
         return tests
-    fitted = state.fitted()
     return verifying(fitted) if fitted.decoded.blamed else ()

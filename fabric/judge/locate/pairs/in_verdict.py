@@ -9,12 +9,13 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.candidates import host_side
+from fabric.judge.locate.pairs.against_limit import Below, below_limit, only_leaf, whole_suspects
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
-from fabric.judge.locate.pairs.findings import near_limit, suspects_of
-from fabric.judge.locate.pairs.fitted import ALL, Fitted, against_usual
-from fabric.judge.locate.pairs.rails import SlowRail, below_as_a_whole, only_leaf, whole_suspects
-from fabric.judge.locate.pairs.schedule import RunPlane, measured_in, run_planes
+from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
+from fabric.judge.locate.pairs.fitted import ALL, Fitted
+from fabric.judge.locate.pairs.samples import Floats
+from fabric.judge.locate.pairs.schedule import RunPlane, fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.settle import not_crossed, to_settle
 from fabric.judge.locate.pairs.targeted import targeted
 from fabric.judge.locate.pairs.uplinks import dead, look_at, not_up, unused
@@ -192,10 +193,10 @@ def pair_findings(
         for suspect in _with_whole_hosts(found, enough, ids)
         if not within.explains(suspect)
     ]
-    wholes = [_whole(one, wheres[id(one)], verdicts, topology) for one in enough]
-    below = [whole for whole in wholes if whole is not None]
-    better = [one.fitted.samples.hosts for one, whole in zip(enough, wholes, strict=True) if whole is None]
-    suspects += whole_suspects(below, better)
+    below = [_below(one, wheres[id(one)], verdicts, topology) for one in enough]
+    better = [one.fitted.samples.hosts for one, low in zip(enough, below, strict=True) if low.classes is None]
+    suspects += whole_suspects([low.classes for low in below if low.classes is not None], better)
+    suspects += [suspect for low in below for suspect in low.hosts]
     unsure = [one.component for one in suspects if one.outcome is not Outcome.FAIL]
     open_ = [(Outcome.INCONCLUSIVE, f"{name} may be bad: more samples are needed") for name in unsure]
     for one in enough:
@@ -210,12 +211,9 @@ def pair_findings(
         suspects=tuple(suspects),
         verdicts={
             name: verdict
-            for one, whole in zip(enough, wholes, strict=True)
-            if whole is None
-            for name, verdict in near_limit(one.fitted, one.run.probe_ids, verdicts).items()
-        }
-        | {one.probe_id: one for whole in below for one in whole.slow}
-        | {name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
+            for one, low in zip(enough, below, strict=True)
+            for name, verdict in (_unblamed(one, low, verdicts) | _explained(one, verdicts)).items()
+        },
         open=tuple(dict.fromkeys(open_)),
         notes=(
             *classes_said((one.kind, one.fitted) for one in enough),
@@ -225,9 +223,43 @@ def pair_findings(
     )
 
 
-def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> SlowRail | None:
+def _limits(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> Floats:
+    """The limit of each sample, NaN where it has none."""
+    judged = [verdicts[name] for name in one.run.probe_ids]
+    return np.array([np.nan if v.limit_gbps is None or v.against else v.limit_gbps for v in judged], dtype=np.float64)
+
+
+def _below(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Below:
     leaf = only_leaf(one.fitted.samples.hosts, one.run.plane.rail, topology)
-    return below_as_a_whole(one.fitted, where, one.run.probe_ids, verdicts, leaf)
+    return below_limit(one.fitted, _limits(one, verdicts), where, leaf=leaf, probe_ids=one.run.probe_ids)
+
+
+def _unblamed(one: _Decoded, below: Below, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+    """
+    The probes that missed their limit: INCONCLUSIVE where nothing bad explains them, to be measured again.
+
+    One low sample says nothing of who is bad: every part on its way would explain it, and so would a dip of nobody.
+    """
+    fitted, samples = one.fitted, one.fitted.samples
+    told = of_paths(fitted)
+    told |= np.isin(fitted.of_class, below.classes.classes if below.classes else ())
+    hosts = {host for suspect in below.hosts for host in suspect.hosts}
+    odd, found = unexplained(fitted), dict[str, ProbeVerdict]()
+    for i, name in enumerate(one.run.probe_ids):
+        verdict = verdicts[name]
+        if verdict.outcome is not Outcome.FAIL or verdict.limit_gbps is None:
+            continue
+        found[name] = verdict
+        if told[i] or hosts & {samples.hosts[samples.a[i]], samples.hosts[samples.b[i]]}:
+            continue
+        value, limit = float(samples.gbps[i]), verdict.limit_gbps
+        noise = fitted.references[fitted.of_class[i]].noise
+        why = "no part that is bad for certain explains it" if odd[i] or fitted.decoded.explained[i] else (
+            f"within the noise of {noise:.1%} of what such pairs reach"
+        )  # fmt: skip
+        reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required: {why}; "
+        found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}measure this pair again")
+    return found
 
 
 def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:
@@ -259,27 +291,9 @@ def _decoded(
             f"{one.name} {one.plane.line_rate_gbps:g}G" if len(rates[one.name, one.plane.rail]) > 1 else one.name,
             fitted,
         )
-        for one, fitted in _fitted([one for one in planes if one.state.results])
+        for one, fitted in zip(planes, fitted_planes(planes), strict=True)
+        if fitted is not None
     ]
-
-
-def _fitted(planes: Sequence[RunPlane]) -> list[tuple[RunPlane, Fitted]]:
-    """Each plane decoded; those of one kind of test and one line rate say of each other what is normal."""
-    alike: dict[tuple[str, float], list[RunPlane]] = {}
-    for one in planes:
-        alike.setdefault((one.name, one.plane.line_rate_gbps), []).append(one)
-    found = {
-        id(one): fitted
-        for group in alike.values()
-        for one, fitted in zip(
-            group, against_usual([one.state.fitted() for one in group], _least_floor(group)), strict=True
-        )
-    }
-    return [(one, found[id(one)]) for one in planes]
-
-
-def _least_floor(planes: Sequence[RunPlane]) -> float:
-    return min(one.state.floor for one in planes)
 
 
 def _with_whole_hosts(

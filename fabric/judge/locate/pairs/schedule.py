@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit
+from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit, fit_together
 from fabric.judge.locate.pairs.samples import OVER, UNKNOWN, PairSamples, Routes
 from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
 from fabric.model.diagnosis import PairTest
@@ -90,12 +90,13 @@ class PairState:
         return fit(self.samples(), floor=self.floor)
 
 
-def next_round(state: PairState) -> tuple[PairTest, ...]:
+def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest, ...]:
     """
     The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
 
     After those *further_rounds* are for what is blamed and not certain yet. No round is without limit.
     Until everything was measured no verdict stands: a direction that no test went through is not cleared.
+    *fitted* is what the results say beside those of other planes; without it, by themselves.
     """
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
@@ -105,8 +106,8 @@ def next_round(state: PairState) -> tuple[PairTest, ...]:
     if state.rounds >= state.most_rounds + state.further_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
     if over:
-        return tuple(accused(state.fitted()))
-    return tuple(covering(state.fitted()))
+        return tuple(accused(fitted or state.fitted()))
+    return tuple(covering(fitted or state.fitted()))
 
 
 _HIGHEST = 2  # switches on the way up from a leaf: three levels
@@ -158,6 +159,21 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
         for plane in planes
         if (name, plane.rail, plane.line_rate_gbps) in by_key
     ]
+
+
+def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted | None]:
+    """What each plane says beside those of its kind of test and line rate; None where nothing was measured."""
+    alike: dict[tuple[str, str, float], list[int]] = {}
+    for number, one in enumerate(planes):
+        if one.state.results:
+            alike.setdefault((one.phase, one.name, one.plane.line_rate_gbps), []).append(number)
+    found: list[Fitted | None] = [None] * len(planes)
+    for numbers in alike.values():
+        states = [planes[number].state for number in numbers]
+        floor = min(state.floor for state in states)
+        for number, fitted in zip(numbers, fit_together([s.samples() for s in states], floor=floor), strict=True):
+            found[number] = fitted
+    return found
 
 
 def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Routes) -> RunPlane:

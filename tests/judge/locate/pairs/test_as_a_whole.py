@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
+
+from fabric.judge.locate.pairs.against_limit import below_limit, only_leaf, whole_suspects
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.rails import below_as_a_whole, only_leaf, whole_suspects
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import ProbeVerdict
 from tests.conftest import rack_topology
 from tests.judge.locate.pairs.test_findings import measured
 
@@ -13,18 +14,15 @@ SAMPLES = measured(lambda a, b, la, lb, s: 0.0)
 IDS = tuple(f"p{number}" for number in range(len(SAMPLES.a)))
 
 
-def judged(limit_gbps, samples=SAMPLES):
-    """By the limit alone."""
-    found = {}
-    for name, gbps in zip(IDS, samples.gbps.tolist(), strict=True):
-        outcome = Outcome.FAIL if gbps < limit_gbps else Outcome.PASS
-        found[name] = ProbeVerdict(name, outcome, "", gbps, limit_gbps)
-    return found
+def below(limit_gbps, samples=SAMPLES, *, where="", leaf=None):
+    """The classes of the samples that are below a limit."""
+    limits = np.full(len(samples.a), limit_gbps)
+    return below_limit(fit(samples), limits, where, leaf=leaf, probe_ids=IDS[: len(samples.a)]).classes
 
 
 def test_all_pairs_below_the_limit_are_one_suspect_for_all_hosts():
-    found = below_as_a_whole(fit(SAMPLES), " (pairwise, mlx5_0)", IDS, judged(410.0))
-    assert len(found.slow) == len(IDS)
+    found = below(410.0, where=" (pairwise, mlx5_0)")
+    assert len(found.samples) == len(IDS)
     (suspect,) = whole_suspects([found])
     assert (suspect.component, suspect.kind, suspect.outcome) == ("h[0-15]", "group", Outcome.FAIL)
     assert "120 pairs (pairwise, mlx5_0): median 390" in suspect.evidence[1]
@@ -33,33 +31,31 @@ def test_all_pairs_below_the_limit_are_one_suspect_for_all_hosts():
 
 
 def test_all_planes_of_the_same_hosts_are_one_suspect():
-    planes = [below_as_a_whole(fit(SAMPLES), f" (mlx5_{rail})", IDS, judged(410.0)) for rail in range(12)]
-    (suspect,) = whole_suspects(planes)
+    (suspect,) = whole_suspects([below(410.0, where=f" (mlx5_{rail})") for rail in range(12)])
     assert len(suspect.evidence) == 10
     assert suspect.evidence[-1] == "and 4 more"
 
 
 def test_good_pairs_are_none():
-    assert below_as_a_whole(fit(SAMPLES), "", IDS, judged(380.0)) is None
+    assert below(380.0) is None
 
 
-def test_half_of_the_pairs_below_the_limit_are_no_whole():
-    assert below_as_a_whole(fit(SAMPLES), "", IDS, judged(390.0)) is None
+def test_pairs_whose_level_is_the_limit_are_none():
+    """It is too near to tell."""
+    assert below(390.0) is None
 
 
 def test_what_a_bad_part_explains_says_nothing_of_the_others():
     """One leaf is slow and below the limit, the rest is good."""
-    samples = measured(lambda a, b, la, lb, s: 0.2 * (2 in (la, lb)))
-    assert below_as_a_whole(fit(samples), "", IDS, judged(380.0, samples)) is None
+    assert below(380.0, measured(lambda a, b, la, lb, s: 0.2 * (2 in (la, lb)))) is None
 
 
-def test_pairs_that_are_slow_against_others_alone_are_not_below_a_limit():
-    met = {name: ProbeVerdict(name, Outcome.FAIL, "", 390.0, 380.0, against="peers") for name in IDS}
-    assert below_as_a_whole(fit(SAMPLES), "", IDS, met) is None
+def test_pairs_without_a_limit_are_below_none():
+    assert below(np.nan) is None
 
 
 def whole(leaf):
-    return below_as_a_whole(fit(SAMPLES), f" ({leaf})", IDS, judged(410.0), leaf)
+    return below(410.0, where=f" ({leaf})", leaf=leaf)
 
 
 def test_the_one_leaf_of_a_slow_rail_is_named_where_the_same_hosts_are_good_on_another_rail():
@@ -90,10 +86,7 @@ def test_the_leaf_of_hosts_is_known_only_when_all_have_the_same():
 
 def test_pairs_with_one_host_in_common_are_that_host_and_no_group():
     """As after a repair, where only the pairs of the repaired host are measured."""
-    samples = measured(lambda a, b, la, lb, s: 0.0)
-    of_one = [i for i, (a, b) in enumerate(zip(samples.a, samples.b, strict=True)) if 3 in (a, b)]
-    star = replace(samples, **{name: getattr(samples, name)[of_one] for name in ("a", "b", "gbps", "via")})
+    of_one = [i for i, (a, b) in enumerate(zip(SAMPLES.a, SAMPLES.b, strict=True)) if 3 in (a, b)]
+    star = replace(SAMPLES, **{name: getattr(SAMPLES, name)[of_one] for name in ("a", "b", "gbps", "via")})
     assert len(of_one) > 2
-    ids = IDS[: len(of_one)]
-    verdicts = {name: ProbeVerdict(name, Outcome.FAIL, "", 390.0, 410.0) for name in ids}
-    assert below_as_a_whole(fit(star), "", ids, verdicts) is None
+    assert below(410.0, star) is None

@@ -39,16 +39,20 @@ def settled(slow: set[str], rounds: int = 10) -> PairState:
 
 @pytest.mark.parametrize(("leaf", "other"), [("leaf1", "leaf2"), ("leaf0", "leaf3"), ("leaf2", "leaf0")])
 @pytest.mark.parametrize("spine", ["spine03", "spine08"])
-def test_two_uplinks_of_a_spine_that_are_slow_in_one_direction_each_are_both_named(
+def test_two_uplinks_of_a_spine_that_are_slow_in_one_direction_each_are_both_named_or_the_spine(
     leaf: str, other: str, spine: str
 ) -> None:
-    """Each is the other uplink of the only tests that told: in the direction that is not slow it clears the other."""
+    """
+    Each is the other uplink of the only tests that told: in the direction that is not slow it clears the other.
+
+    While every test over the spine crosses one of them, the spine is by far the shorter description.
+    """
     state = settled({f"{leaf}->{spine}", f"{spine}->{other}"})
     fitted = state.fitted()
     named = {
         (fitted.components.kinds[b.component], fitted.components.names[b.component]) for b in fitted.decoded.blamed
     }
-    assert named == {("link_up", f"{leaf}--{spine}"), ("link_down", f"{other}--{spine}")}
+    assert named in ({("link_up", f"{leaf}--{spine}"), ("link_down", f"{other}--{spine}")}, {("spine", spine)})
     assert to_settle(fitted) == []
 
 

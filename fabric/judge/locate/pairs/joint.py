@@ -1,0 +1,131 @@
+"""
+Several planes of pair samples as one: one numbering of hosts and parts, so that evidence adds up over rails.
+
+A host as a whole is one part, and so is a spine that several planes share; all else is of its plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
+from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints, PairSamples
+from fabric.judge.locate.structure import Incidence
+
+NOTHING = 1e-3
+"""Of the highest: what a sample of nothing counts as."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """
+    Planes of one kind and line rate, with the samples of all one after the other.
+
+    *places* says of each part which component of which planes it is. *a* and *b* are the hosts of each sample, *sides*
+    the parts that are their sides; *plane* is that of each sample.
+    """
+
+    planes: tuple[PairSamples, ...]
+    components: tuple[Components, ...]
+    hosts: tuple[str, ...]
+    a: Ints
+    b: Ints
+    plane: Ints
+    y: Floats
+    incidence: Incidence
+    places: tuple[tuple[tuple[int, int], ...], ...]
+    sides: tuple[Ints, Ints]
+
+    @classmethod
+    def of(cls, planes: Sequence[PairSamples]) -> Joint:
+        """*planes* have a sample above 0 each."""
+        components = tuple(components_of(one) for one in planes)
+        at = {host: n for n, host in enumerate(dict.fromkeys(host for one in planes for host in one.hosts))}
+        ends = [np.array([at[host] for host in one.hosts], dtype=np.int64) for one in planes]
+        made = _Numbers(len(planes))
+        paths = [made.block(place, *both) for place, both in enumerate(zip(planes, components, strict=True))]
+        width = max(block.shape[1] for block in paths)
+        padded = [np.pad(block, [(0, 0), (0, width - block.shape[1])], constant_values=UNKNOWN) for block in paths]
+        y = [np.log(np.maximum(one.gbps, NOTHING * float(one.gbps.max()))) for one in planes]
+        return cls(
+            tuple(planes),
+            components,
+            tuple(at),
+            np.concatenate([end[one.a] for end, one in zip(ends, planes, strict=True)]),
+            np.concatenate([end[one.b] for end, one in zip(ends, planes, strict=True)]),
+            np.repeat(np.arange(len(planes)), [len(one.a) for one in planes]),
+            np.concatenate(y),
+            made.incidence(np.concatenate(padded)),
+            tuple(tuple(one) for one in made.places),
+            (
+                np.concatenate([side[one.a] for side, one in zip(made.sides, planes, strict=True)]),
+                np.concatenate([side[one.b] for side, one in zip(made.sides, planes, strict=True)]),
+            ),
+        )
+
+    @cached_property
+    def across(self) -> Bools | None:
+        """Which samples leave their leaf; None where not all leaves are known."""
+        if not all(one.placed or (one.leaves and (one.leaf != UNKNOWN).all()) for one in self.planes):
+            return None
+        return np.concatenate([one.crosses for one in self.planes])
+
+    def samples_of(self, place: int) -> slice:
+        """Where the samples of a plane are among all."""
+        first, last = np.searchsorted(self.plane, [place, place + 1]).tolist()
+        return slice(first, last)
+
+    def components_of(self, part: int, place: int) -> list[int]:
+        """What a part is in one plane."""
+        return [component for where, component in self.places[part] if where == place]
+
+
+class _Numbers:
+    """Parts as they are numbered, plane by plane."""
+
+    def __init__(self, planes: int) -> None:
+        self.places: list[list[tuple[int, int]]] = []
+        self.sides: list[Ints] = []
+        self._number: dict[tuple[str, str], int] = {}
+        self._rows: list[tuple[int, float, int, bool]] = []
+        self._several = planes > 1
+
+    def _of(self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN) -> int:
+        if key not in self._number:
+            number = self._number[key] = len(self._rows)
+            self._rows.append((family, extra, number if whole == UNKNOWN else whole, key[0] in BUNDLES))
+            self.places.append([])
+        return self._number[key]
+
+    def block(self, place: int, samples: PairSamples, mine: Components) -> Ints:
+        """The parts on the way of each sample of one plane."""
+        number = np.full(len(mine.names) + 1, UNKNOWN, dtype=np.int64)  # the last: no part
+        for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
+            kind, whole = mine.kinds[component], int(mine.part[component])
+            of = UNKNOWN if whole == component else int(number[whole])
+            name = f"{mine.names[component]} {place}" if kind == SPINES else mine.names[component]
+            number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of)
+            self.places[number[component]].append((place, component))
+        self.sides.append(number[mine.host_sides])
+        if not self._several:
+            return number[mine.paths]
+        hosts = np.array([self._of(("whole host", name), WHOLE_HOST, 0.0) for name in samples.hosts], dtype=np.int64)
+        for host, component in zip(hosts.tolist(), mine.host_sides.tolist(), strict=True):
+            if (place, component) not in self.places[host]:
+                self.places[host].append((place, component))
+        found = np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
+        if SPINES not in mine.kinds:
+            return found
+        spines = mine.kinds.index(SPINES)
+        every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES])
+        self.places[every].append((place, spines))
+        return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
+
+    def incidence(self, paths: Ints) -> Incidence:
+        """For the locator."""
+        family, extra, whole, bundle = (np.array(column) for column in zip(*self._rows, strict=True))
+        return Incidence.of_paths(paths, family, extra, whole, bundle)
