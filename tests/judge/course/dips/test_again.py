@@ -206,7 +206,7 @@ def test_of_two_that_dipped_only_together_the_one_that_dips_again_is_named() -> 
     def share(probe: Probe) -> float:
         if AGAIN in probe.params:
             number = int(probe.probe_id.rpartition(".n")[2])
-            return 0.5 if probe.params[AGAIN] == BAD and number in (40, 80, 120) else 1.0
+            return 0.5 if probe.params[AGAIN] == BAD and number == 20 else 1.0
         return 0.5 if set(ends(probe)) == {BAD, other} else 1.0
 
     named = [one for one in ran(share) if one.kind == "dips"]
