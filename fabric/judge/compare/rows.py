@@ -1,54 +1,24 @@
-"""The rows of a comparison for one kind of probe and one message size: what changed, by component."""
+"""The rows of a comparison: each component by kind of probe and message size, and the parts that changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from math import exp, log
+from math import exp
 from statistics import median
 
-from fabric.judge.compare.ratio import change_of, interval
-from fabric.judge.compare.shared import Culprit, Way, culprits
+from fabric.judge.compare.changed import Both, Culprit, Group, Ways, culprits
+from fabric.judge.compare.ratio import change_of, interval, spread_of
 from fabric.judge.normal.keys import floor_of
 from fabric.model.comparison import WHOLE, Compared, Difference
-from fabric.model.part import Part
 
 FAR_OUT = 5.0
-"""A single probe that lies so many spreads from no change is worth a row of its own (a choice: of 300,000 healthy ones
-none does)."""
-
-Group = tuple[str, int | None]
-"""Kind and size."""
+"""A probe that lies so many spreads from no change gets a row of its own, to be measured again (a choice: of 300,000
+healthy ones none does)."""
 
 _NAMED_MOST = 4
-_FEW = 3  # ends of pairs over unknown uplinks, the named one among them: two partners may share an uplink by chance
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """
-    One probe that both runs measured, or that the fabric failed in one of them.
-
-    *path* is what it is called where it is listed by itself, *parts* are the components that get a row, *way* is what
-    it passes through between hosts (None: it stays within one). *logs* are the logarithms of its repetitions over
-    themselves in the other run; *lost*: it carries nothing any more, *regained*: it does again.
-    """
-
-    path: str
-    parts: tuple[str, ...]
-    way: Way | None
-    logs: tuple[float, ...] = ()
-    lost: bool = False
-    regained: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """What kinds of probes with fewer hosts say: parts that *changed*, and how, and those that are *well*."""
-
-    changed: Mapping[Difference, AbstractSet[str]] = field(default_factory=dict)
-    well: AbstractSet[str] = frozenset()
+_CHANGED = (Difference.WORSE, Difference.BETTER)
+_AGAIN = "seen once: measure it again"
 
 
 @dataclass(slots=True)
@@ -65,34 +35,57 @@ class _Tally:
         self.regained += one.regained
 
 
-def rows_of(
-    group: Group, seen: Sequence[Both], spread: float | None, *, within: Within
-) -> tuple[list[Compared], list[Both]]:
+def rows_of(seen: Sequence[Both], ways: Ways) -> list[Compared]:
     """
-    One row a component, and the probes of which it is still to be seen whether they stand alone (``far_out``).
+    One row a component, kind and size, and those of the parts that changed.
 
-    Of probes between hosts a part is WORSE or BETTER only when it is what the changed ones have in common; what it
-    explains is no sign against other parts. *spread* is that of one logarithm, None when it is not known.
+    A component is WORSE or BETTER where it explains what changed, or where everything did; whose numbers moved for
+    another's sake is judged by the others.
     """
-    rows = list(_rows(group, _tallies(seen), spread))
-    whole = next(row.change for row in rows if row.component == WHOLE)
-    ways = [one for one in seen if one.way is not None]
-    if not ways or (whole in (Difference.WORSE, Difference.BETTER) and len({one.path for one in seen}) > 1):
-        return rows, list(seen)
-    shared: list[Compared] = []
+    groups: dict[Group, list[Both]] = {}
+    for one in seen:
+        groups.setdefault(one.group, []).append(one)
+    spreads = _spreads(groups)
+    whole = {group: list(_rows(group, _tallies(mine), spreads[group])) for group, mine in groups.items()}
+    moved = {group for group, mine in groups.items() if _all_moved(whole[group], mine)}
+    found = [row for group in moved for row in whole[group]]
+    rest = [one for one in seen if one.group not in moved]
     explained: set[int] = set()
-    for change in (Difference.WORSE, Difference.BETTER):
-        for culprit in _culprits(change, ways, floor_of(group[0])):
-            if change is Difference.BETTER and not culprit.certain:
-                continue
-            shared.append(_culprit_row(group, culprit, change, ways, within, spread))
-            explained |= {id(ways[number]) for number in culprit.through}
-    rest = [one for one in seen if id(one) not in explained]
-    alone = list(far_out(group, rest, spread, set[str]().union(*within.changed.values()) - within.well))
-    paths = {row.component for row in alone}
-    rest = [one for one in rest if one.path not in paths]
-    rows = [_by_itself(row) for row in _rows(group, _tallies(rest), spread)]
-    return shared + alone + rows, []
+    for change in _CHANGED:
+        for culprit in culprits(rest, ways, worse=change is Difference.WORSE):
+            if culprit.certain or change is Difference.WORSE:
+                for row, mine in _culprit_rows(culprit, change, spreads):
+                    found.append(row)
+                    explained |= {id(one) for one in mine}
+    for group, mine in groups.items():
+        if group not in moved:
+            left = [one for one in mine if id(one) not in explained]
+            found += _far_out(group, left, spreads[group])
+            found += [_by_itself(row) for row in _rows(group, _tallies(left), spreads[group])]
+    return found
+
+
+def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
+    """Single probes that changed, where no part explains it."""
+    floor = floor_of(group[0])
+    for one in left if spread is not None else ():
+        middle = median(one.logs) if one.logs else 0.0
+        if abs(exp(middle) - 1) >= floor and abs(middle) >= FAR_OUT * (spread or 0.0):
+            yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
+
+
+def _all_moved(rows: Sequence[Compared], seen: Sequence[Both]) -> bool:
+    whole = next(row.change for row in rows if row.component == WHOLE)
+    return whole in _CHANGED and len({one.path for one in seen}) > 1
+
+
+def _spreads(groups: Mapping[Group, Sequence[Both]]) -> dict[Group, float | None]:
+    """Of one ratio, by kind and size; where those are few, of the kind."""
+    logs = {group: [value for one in found for value in one.logs] for group, found in groups.items()}
+    of_kind: dict[str, list[float]] = {}
+    for (kind, _), values in logs.items():
+        of_kind.setdefault(kind, []).extend(values)
+    return {group: spread_of(values) or spread_of(of_kind[group[0]]) for group, values in logs.items()}
 
 
 def _tallies(seen: Iterable[Both]) -> dict[str, _Tally]:
@@ -128,118 +121,33 @@ def _row(part: str, group: Group, tally: _Tally, bounds: tuple[float, float] | N
 
 
 def _by_itself(row: Compared) -> Compared:
-    """A part of probes between hosts that is not what the changed ones have in common."""
+    """A part that explains nothing of what changed."""
     if row.component == WHOLE:
         return row
     if row.change is Difference.WORSE:
-        return replace(
-            row, change=Difference.INCONCLUSIVE, note="too few to tell it from its partners: measure it again"
-        )
+        return replace(row, change=Difference.INCONCLUSIVE, note="no part explains it alone: measure it again")
     return replace(row, change=Difference.SAME) if row.change is Difference.BETTER else row
 
 
-def _culprits(change: Difference, ways: Sequence[Both], floor: float) -> list[Culprit]:
-    """What the probes that became worse, or better, have in common."""
-    worse = change is Difference.WORSE
-    ratios = [
-        ([0.0] if (one.lost if worse else one.regained) else [])
-        + [exp(value if worse else -value) for value in one.logs]
-        for one in ways
-    ]
-    return culprits([one.way for one in ways if one.way is not None], ratios, floor=floor)
-
-
-def _culprit_row(
-    group: Group,
-    culprit: Culprit,
-    change: Difference,
-    ways: Sequence[Both],
-    within: Within,
-    spread: float | None,
-) -> Compared:
-    changed = [ways[number] for number in sorted(culprit.changed)]
-    name, note = _named(culprit, changed, within, change)
-    tally = _Tally()
-    for one in changed:
-        tally.add(one)
-    row = next(_rows(group, {name: tally}, spread))
-    said = [row.note] if tally.lost or tally.regained else []
-    # What is certain for the decoder may be two dips: no part changed whose own interval does not leave the floor.
-    if not said and row.low is not None and row.change is not change:
-        text = "no further from no change than noise goes: measure it again"
-        return replace(row, change=Difference.INCONCLUSIVE, note="; ".join(each for each in (note, text) if each))
-    if not culprit.certain:
-        return replace(
-            row, change=Difference.INCONCLUSIVE, note="; ".join([*said, note, "seen once: measure it again"][-2:])
-        )
-    return replace(row, change=change, note="; ".join(text for text in (*said, note) if text))
-
-
-def _named(culprit: Culprit, changed: Sequence[Both], within: Within, change: Difference) -> tuple[str, str]:
-    """
-    What a culprit is called, and what it cannot be told from.
-
-    A part that probes with fewer hosts accuse too is that one. One pair alone speaks of the pair. Of parts that explain
-    the same one that several RNICs share comes first, and an RNIC that is well elsewhere last.
-    """
-    names = [culprit.component, *culprit.rivals]
-    accused = within.changed.get(change, frozenset())
-    known = [name for name in names if accused & {_side(name), Part.of(name).host} or _has_part(name, accused)]
-    if known:
-        return known[0], ""
-    paths = {one.path for one in changed}
-    ends = {end for one in changed if one.way is not None for end in one.way.ends}
-    if len(paths) == 1 and (culprit.rivals or _side(culprit.component) in ends):
-        return paths.pop(), "one of its ends, or what is between them"
-    if culprit.rivals:
-        names.sort(key=lambda name: (_side(name) in ends, _side(name) in within.well))
-        more = f" and {len(names) - 1 - _NAMED_MOST} more" if len(names) - 1 > _NAMED_MOST else ""
-        return names[0], f"or {', '.join(names[1 : 1 + _NAMED_MOST])}{more}: nothing tells them apart"
-    partners = ends - {_side(culprit.component)}
-    blind = len(partners) < len(ends) <= _FEW and all(one.way is not None and one.way.blind for one in changed)
-    return names[0], "or uplinks that its pairs share: which they crossed is not known" if blind else ""
-
-
-def _has_part(host: str, accused: AbstractSet[str]) -> bool:
-    return any(Part.of(name).item and Part.of(name).host == host for name in accused)
-
-
-def _side(name: str) -> str:
-    """The part of which a name may be one direction."""
-    return str(Part.of(name).both_ways)
-
-
-def far_out(group: Group, seen: Iterable[Both], spread: float | None, told: AbstractSet[str]) -> Iterator[Compared]:
-    """
-    Single paths that changed while the components around them did not: a path has no row of its own.
-
-    *told* are the components that have become worse or better by any kind of probe.
-    """
-    kind, size_bytes = group
-    floor = floor_of(kind)
-    paths: dict[str, list[Both]] = {}
-    for one in seen:
-        if told.isdisjoint(one.parts):
-            paths.setdefault(one.path, []).append(one)
-    for path, members in paths.items():
-        logs = [value for one in members for value in one.logs]
-        if any(one.lost for one in members):
-            yield Compared(path, kind, size_bytes, Difference.WORSE, len(logs), note="carries nothing any more")
-            continue
-        if not logs or spread is None:
-            continue
-        middle = median(logs)
-        if abs(exp(middle) - 1) < floor or abs(middle) < FAR_OUT * spread:
-            continue
-        change, note = _of_path(logs, floor)
-        yield Compared(path, kind, size_bytes, change, len(logs), exp(middle), note=note)
-
-
-def _of_path(logs: Sequence[float], floor: float) -> tuple[Difference, str]:
-    if len(logs) == 1:
-        return Difference.INCONCLUSIVE, "seen once: measure it again"
-    if max(logs) < log(1 - floor):
-        return Difference.WORSE, ""
-    if min(logs) > log(1 + floor):
-        return Difference.BETTER, ""
-    return Difference.INCONCLUSIVE, "its repetitions disagree"
+def _culprit_rows(
+    culprit: Culprit, change: Difference, spreads: Mapping[Group, float | None]
+) -> list[tuple[Compared, Sequence[Both]]]:
+    """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
+    others = culprit.rivals
+    more = f" and {len(others) - _NAMED_MOST} more" if len(others) > _NAMED_MOST else ""
+    rivals = [f"or {', '.join(others[:_NAMED_MOST])}{more}: nothing tells them apart"] if others else []
+    sure, open_ = [], []
+    for group, mine in culprit.through.items():
+        tally = _tallies(mine)[WHOLE]
+        row = next(_rows(group, {culprit.component: tally}, spreads[group]))
+        said = [row.note] if tally.lost or tally.regained else []
+        # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
+        if culprit.certain and (said or row.change is change):
+            sure.append((replace(row, change=change, note="; ".join([*said, *rivals])), mine))
+        else:
+            open_.append((row, mine))
+    if sure:
+        return sure + [(_by_itself(row), mine) for row, mine in open_]
+    row, mine = open_[0]
+    once = _AGAIN if row.n < 2 else "no further from no change than noise goes: measure it again"
+    return [(replace(row, change=Difference.INCONCLUSIVE, note="; ".join([once, *rivals])), mine)]

@@ -2,20 +2,18 @@
 Two runs of the same things: before and after a repair, a firmware, a setting.
 
 Each probe is compared with itself. A probe that carried bytes before and that the fabric failed afterwards is a loss
-without a number, and counts for its components when most of their probes are like that. Of probes between hosts what
-the changed ones have in common is named (``compare_shared.py``).
+without a number, and counts for its components when most of their probes are like that. What changed is named by what
+the changed probes have in common (``changed.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import log
 
-from fabric.judge.compare.ratio import spread_of
-from fabric.judge.compare.rows import Both, Group, Within, far_out, rows_of
-from fabric.judge.compare.shared import Way, ways_of
+from fabric.judge.compare.changed import Both, Group, Ways
+from fabric.judge.compare.rows import rows_of
 from fabric.judge.normal.samples import Sample, SampleKey, name_of, samples
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
@@ -31,7 +29,6 @@ _Name = tuple[str, SampleKey]  # phase and what was measured in it
 class _Counts:
     """What is counted beside the rows."""
 
-    common: int = 0
     measured_first: int = 0
     measured_second: int = 0
     unmeasured: list[_Name] = field(default_factory=list)
@@ -51,55 +48,31 @@ def compare_runs(
     *topology* says what lies between two hosts, as the second run knows it.
     """
     a, b = (_by_name(*run) for run in (first, second))
-    places = _places(first, second, topology)
-    groups: dict[Group, list[Both]] = {}
+    probes = {_place(probe): probe for run in (first, second) for probe in run[0]}
+    both: list[Both] = []
     counts = _Counts()
     for name in dict.fromkeys((*a, *b)):
         before, after = _state(a.get(name)), _state(b.get(name))
         counts.measured_first += before in _CARRIED
         counts.measured_second += after in _CARRIED
         phase, key = name
-        seen = _seen(a.get(name, ()), b.get(name, ()), before, after, places[_place_of(phase, key)])
+        group = key.kind, key.size_bytes
+        seen = _seen(group, a.get(name, ()), b.get(name, ()), before, after, probes[_place_of(phase, key)])
         if seen is not None:
-            counts.common += 1
-            groups.setdefault((key.kind, key.size_bytes), []).append(seen)
+            both.append(seen)
         elif before == _MEASURED:
             (counts.unmeasured if after == _NOT_MEASURED else counts.only_first).append(name)
         elif after == _MEASURED:
             counts.only_second.append(name)
     return Comparison(
-        rows=tuple(sorted(_all_rows(groups), key=_worst_first)),
-        common=counts.common,
+        rows=tuple(sorted(rows_of(both, Ways((first, second), topology)), key=_worst_first)),
+        common=len(both),
         only_first=(*(f"{text}, {_NOT_AGAIN}" for text in _in_words(counts.unmeasured)), *_in_words(counts.only_first)),
         only_second=tuple(_in_words(counts.only_second)),
         unmeasured=len(counts.unmeasured),
         measured_first=counts.measured_first,
         measured_second=counts.measured_second,
     )
-
-
-def _all_rows(groups: Mapping[Group, Sequence[Both]]) -> list[Compared]:
-    """The rows of every group; those within hosts first, then those of two, for they tell who of many is bad."""
-    spreads = _spreads(groups)
-    rows, left = list[Compared](), dict[Group, list[Both]]()
-    for _, alike in groupby(sorted(groups.items(), key=_hosts), key=_hosts):
-        within = _within(rows)
-        for group, found in alike:
-            made, left[group] = rows_of(group, found, spreads[group], within=within)
-            rows += made
-    told = {row.component for row in rows if row.change in (Difference.WORSE, Difference.BETTER)}
-    return rows + [row for group, seen in left.items() for row in far_out(group, seen, spreads[group], told)]
-
-
-def _hosts(item: tuple[Group, Sequence[Both]]) -> int:
-    """Between how many ends the probes of a group are; 0 where they stay within a host."""
-    return max(0 if one.way is None or one.way.inside else len(one.way.ends) for one in item[1])
-
-
-def _within(rows: Sequence[Compared]) -> Within:
-    parts = [row for row in rows if row.component != WHOLE]
-    changed = {change: {row.component for row in parts if row.change is change} for change in Difference}
-    return Within(changed, (changed[Difference.SAME] | changed[Difference.BETTER]) - changed[Difference.WORSE])
 
 
 def parts_of(probe: Probe) -> Iterator[str]:
@@ -119,28 +92,6 @@ _CARRIED = (_MEASURED, _FAILED)
 _Place = tuple[str, str, str, tuple[str, ...], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """What a probe is called by itself, the components around it, and its way in either run."""
-
-    path: str
-    parts: tuple[str, ...]
-    ways: tuple[Way | None, Way | None]
-
-
-def _places(
-    first: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
-    second: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
-    topology: Topology,
-) -> dict[_Place, _Around]:
-    way = [ways_of(*run, topology) for run in (first, second)]
-    return {
-        _place(probe): _Around(_path(probe), tuple(parts_of(probe)), (way[0](probe), way[1](probe)))
-        for run in (first, second)
-        for probe in run[0]
-    }
-
-
 def _path(probe: Probe) -> str:
     """Two RNICs of two hosts by their names, whichever of them sent; else hosts and series."""
     if "peer_rnic" in probe.params and len(probe.hosts) > 1:
@@ -158,16 +109,24 @@ def _place_of(phase: str, key: SampleKey) -> _Place:
 
 
 def _seen(
-    before: Sequence[Sample], after: Sequence[Sample], state_before: str, state_after: str, around: _Around
+    group: Group, before: Sequence[Sample], after: Sequence[Sample], state_before: str, state_after: str, probe: Probe
 ) -> Both | None:
     """What both runs say of a probe; None where one of them says nothing."""
     logs = tuple(_logs(before, after)) if state_before == state_after == _MEASURED else ()
     lost, regained = state_after == _FAILED, state_before == _FAILED
     if not logs and {state_before, state_after} != {_MEASURED, _FAILED}:
         return None
-    # Tables may have been read in one run only: routes stay while nothing breaks.
-    now = around.ways[1] if around.ways[1] is None or around.ways[1].via is not None else around.ways[0]
-    return Both(around.path, around.parts, now, logs, lost=lost and not logs, regained=regained and not logs)
+    failed = [one.result.named for one in (*before, *after) if one.result is not None and one.result.named is not None]
+    return Both(
+        group,
+        probe,
+        _path(probe),
+        tuple(parts_of(probe)),
+        logs,
+        lost=lost and not logs,
+        regained=regained and not logs,
+        named=failed[0] if failed and not logs else None,
+    )
 
 
 def _by_name(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[_Name, list[Sample]]:
@@ -191,15 +150,6 @@ def _logs(before: Iterable[Sample], after: Iterable[Sample]) -> list[float]:
     """The logarithm of each repetition over itself in the other run, where both were measured."""
     pairs = zip(before, after, strict=False)
     return [log(new.value_gbps / old.value_gbps) for old, new in pairs if old.value_gbps and new.value_gbps]
-
-
-def _spreads(groups: Mapping[Group, Sequence[Both]]) -> dict[Group, float | None]:
-    """Of one ratio, by kind and size; where those are few, of the kind."""
-    logs = {group: [value for one in found for value in one.logs] for group, found in groups.items()}
-    of_kind: dict[str, list[float]] = {}
-    for (kind, _), values in logs.items():
-        of_kind.setdefault(kind, []).extend(values)
-    return {group: spread_of(values) or spread_of(of_kind[group[0]]) for group, values in logs.items()}
 
 
 def _worst_first(row: Compared) -> tuple[int, float, bool, str]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from fabric.judge.locate.gpus import GPUS
 from fabric.model.part import Part
-from fabric.model.probe import Probe
+from fabric.model.probe import NamedPart, Probe
 from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
-from fabric.model.verdict import ProbeVerdict
 
 
 def crosses_leaves(probe: Probe) -> bool:
@@ -55,7 +54,7 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _pairwise(probe, topology)
 
 
-def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology) -> Iterator[Component]:
+def named_components_of(probe: Probe, named: NamedPart | None, topology: Topology) -> Iterator[Component]:
     """
     What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
 
@@ -63,20 +62,19 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
 
     A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
     """
-    if verdict.named is not None and verdict.named.condition == "silent":
-        yield Component(verdict.named.component, "host", "the host does not answer")
+    if named is not None and named.condition == "silent":
+        yield Component(named.component, "host", "the host does not answer")
         return
-    if verdict.named is not None and verdict.named.condition == "garbled":
-        yield Component(verdict.named.component, "host", "what the host's tools print cannot be read")
+    if named is not None and named.condition == "garbled":
+        yield Component(named.component, "host", "what the host's tools print cannot be read")
         return
-    if verdict.named is not None and verdict.named.component == f"{probe.hosts[0]}/{GPUS}":
+    if named is not None and named.component == f"{probe.hosts[0]}/{GPUS}":
         count = len(topology.hosts[probe.hosts[0]].platform.gpus)
         text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"
-        yield Component(verdict.named.component, "gpu", text)
+        yield Component(named.component, "gpu", text)
         return
     if "rnic" not in probe.params:
         return
-    named = verdict.named
     for host, device in (_ends(named.component),) if named else _rnics(probe):
         down = named is None or named.condition == "down"
         if down:

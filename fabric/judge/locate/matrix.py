@@ -9,7 +9,8 @@ normal; a tool that said itself what is bad (port down, no such device) accuses 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import exp, log
@@ -21,7 +22,7 @@ from fabric.judge.locate.candidates import Component, are_about, components_of, 
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
-from fabric.judge.locate.structure import Floats, Ints
+from fabric.judge.locate.structure import Bools, Floats, Ints
 from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import name_of
@@ -48,14 +49,18 @@ EXTRA = {
 LEAST_ALIKE = 3
 """Hosts that are slow as a whole, or with the same trouble: fewer may be chance."""
 
+OF_FLOOR = 2 / 3
+"""Of the loss that matters, the least that a part may have: a fault of just that is found, not every other one."""
+
+SIGMAS = 3.0
+"""A sample so many times its noise below its level is slow."""
+
 Written = Mapping[str, Hashable]
 """By phase what it is a round of: its numbers are compared with those of the other rounds."""
 
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group"})
-_OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
-_SIGMAS = 3.0  # a sample this far below its level is slow
 _FAMILY = 0.05  # the chance that any healthy number of a run is called low
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
@@ -82,6 +87,7 @@ class ProbeSamples:
         self._limit: dict[int, float] = {}
         self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
+        self._bad: list[int] = []  # those whose verdict is the outcome that is asked for
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
         self.bad_hosts: set[str] = set()
@@ -104,28 +110,24 @@ class ProbeSamples:
         }
         for probe in probes:
             verdict = verdicts[probe.probe_id]
-            if (
-                renumbered
-                and (probe.phase, probe.hosts[0]) in renumbered
-                and verdict.named is None
-                and verdict.value_gbps is not None
-                and str(probe.params.get("endpoint", "gpu")).startswith("gpu")
-            ):
-                continue  # CUDA numbered the GPUs that are left anew: another one was measured than was meant
+            # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
+            if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
+                continue
             if verdict.ran and AGAIN not in probe.params and probe.probe_id in results:
                 self._add(probe, verdict, results[probe.probe_id], failed=failed)
         self._fit()
-        for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True):
-            if y < -floor:
-                self.bad_hosts.update(row.probe.hosts)
+        low = self._y < -self.floor[self.of_class]
+        self.bad_hosts.update(host for i in np.flatnonzero(low) for host in self.rows[i].probe.hosts)
+        low[self._bad] = True
         self.judged = {
-            row.probe.probe_id: float(self.level[row.of_class])
-            for row, y, floor in zip(self.rows, self._y, self.floor[self.of_class], strict=True)
-            if row.value_gbps is not None and (y < -floor or verdicts[row.probe.probe_id].outcome is self._outcome)
+            self.rows[i].probe.probe_id: float(self.level[self.of_class[i]])
+            for i in np.flatnonzero(low)
+            if self.rows[i].value_gbps is not None
         }
         self.count = len(self.rows)
-        about = are_about(self.bad_hosts, self._topology)
-        kept = [i for i, row in enumerate(self.rows) if about(row.probe) or self._anchored[row.of_class]]
+        about = are_about(self.bad_hosts, self._topology) if self.bad_hosts else None
+        anchored = self._anchored[self.of_class]
+        kept = [i for i, row in enumerate(self.rows) if anchored[i] or about(row.probe)] if about is not None else []
         self.rows = [self.rows[number] for number in kept]
         self.of_class, self._y = self.of_class[kept], self._y[kept]
 
@@ -147,6 +149,8 @@ class ProbeSamples:
         else:
             return
         number = self._class(probe)
+        if bad:
+            self._bad.append(len(self.rows))
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
             self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
             if verdict.against:
@@ -188,53 +192,37 @@ class ProbeSamples:
                 self.level[number], self.noise[number] = level_and_noise(mine)
             elif len(mine) and not limit and not usual:  # nothing says what is normal, so nothing is slow
                 self.level[number] = mine.min()
-            behind = usual > self.level[number] * exp(_OF_FLOOR * floor_of(self._kinds[number]))
+            behind = usual > self.level[number] * exp(OF_FLOOR * floor_of(self._kinds[number]))
             anchor = max(limit, usual if few or behind else 0.0)
             if anchor and (few or anchor > self.level[number]):
                 self.level[number], self._anchored[number] = anchor, True
         self.noise = np.maximum(self.noise, LEAST_SPREAD)
-        least = np.array([_OF_FLOOR * floor_of(kind) for kind in self._kinds])
+        least = np.array([OF_FLOOR * floor_of(kind) for kind in self._kinds])
         self._apart = least
         self._least = np.where(self._anchored, _LEAST_BELOW, least)  # below a limit any loss counts
-        self.floor: Floats = np.maximum(self._least, _SIGMAS * self.noise)
+        self.floor: Floats = np.maximum(self._least, SIGMAS * self.noise)
         share = np.maximum(value, 1e-9) / self.level[self.of_class]
-        most = np.where(self._anchored, 0.0, _SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble
+        most = np.where(self._anchored, 0.0, SIGMAS * self.noise)  # more than normal, or than a limit, is no trouble
         self._y = np.clip(np.log(share), NOTHING, most[self.of_class])
 
     def matrix(self, known: AbstractSet[str] = frozenset()) -> tuple[SampleMatrix, list[Component]]:
         """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
-        numbers: dict[tuple[str, str], int] = {}
-        columns: list[Component] = []
-        sample: list[int] = []
-        part: list[int] = []
-        for number, row in enumerate(self.rows):
-            for component in {(one.name, one.kind): one for one in self._parts(row)}.values():
-                column = numbers.setdefault((component.name, component.kind), len(columns))
-                if column == len(columns):
-                    columns.append(component)
-                sample.append(number)
-                part.append(column)
         every = {host for row in self.rows for host in row.probe.hosts}
-        count: dict[str, int] = {}
-        for one in columns:
-            count[one.kind] = count.get(one.kind, 0) + 1
         times = len(self._topology.hosts) / max(1, len(every))
-        cost = [
-            0.0 if one.name in known else log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns
-        ]
+        columns, sample, part, cost, large = entries_of(map(self._parts, self.rows), times=times, known=known)
         matrix = SampleMatrix(
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),
-            sample=np.array(sample, dtype=np.int64),
-            part=np.array(part, dtype=np.int64),
+            sample=sample,
+            part=part,
             noise=self.noise,
             floor=self.floor,
             least=self._least,
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
-            cost=np.array(cost),
-            large=np.array([one.kind in _LARGE for one in columns], dtype=np.bool_),
+            cost=cost,
+            large=large,
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
         return matrix, columns
@@ -246,7 +234,7 @@ class ProbeSamples:
         probe = row.probe
         verdict = self._verdicts[probe.probe_id]
         bad = verdict.outcome is self._outcome
-        named = list(named_components_of(probe, verdict, self._topology)) if bad and self._is_named(verdict) else []
+        named = list(named_components_of(probe, verdict.named, self._topology)) if bad and verdict.named else []
         if named:
             yield from named
             return
@@ -257,20 +245,50 @@ class ProbeSamples:
             if len(hosts) >= LEAST_ALIKE:
                 yield Component(platform, "group", "nobody stands out: these hosts are slow as a whole")
 
-    @staticmethod
-    def _is_named(verdict: ProbeVerdict) -> bool:
-        return verdict.named is not None
-
     def low(self, verdicts: Mapping[str, ProbeVerdict], *, among: int = 1) -> frozenset[str]:
         """
         The ids of probes whose verdict's number, of a repeated one the median, is low by more than noise.
 
         With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
         """
-        sigmas = max(_SIGMAS, -float(ndtri(_FAMILY / among)))
+        sigmas = max(SIGMAS, -float(ndtri(_FAMILY / among)))
         least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
         return frozenset(
             row.probe.probe_id
             for row in self.rows
             if (value := verdicts[row.probe.probe_id].value_gbps) is not None and value < least[row.of_class]
         )
+
+
+def entries_of(
+    parts: Iterable[Iterable[Component]], *, times: float = 1.0, known: AbstractSet[str] = frozenset()
+) -> tuple[list[Component], Ints, Ints, Floats, Bools]:
+    """
+    The columns of a matrix, its entries (sample and part), the cost of each column, and whether it is large.
+
+    *parts* are those of each sample; *times* as many parts of a kind are there as the samples show. A *known* part
+    costs nothing.
+    """
+    numbers: dict[tuple[str, str], int] = {}
+    columns: list[Component] = []
+    sample: list[int] = []
+    part: list[int] = []
+    for number, components in enumerate(parts):
+        for component in {(one.name, one.kind): one for one in components}.values():
+            column = numbers.setdefault((component.name, component.kind), len(columns))
+            if column == len(columns):
+                columns.append(component)
+            sample.append(number)
+            part.append(column)
+    count = Counter(one.kind for one in columns)
+    cost = [
+        0.0 if one.name in known else log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns
+    ]
+    large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
+    return columns, np.array(sample, dtype=np.int64), np.array(part, dtype=np.int64), np.array(cost), large
+
+
+def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:
+    """Whether a GPU by its number was measured."""
+    measured = verdict.named is None and verdict.value_gbps is not None
+    return measured and str(probe.params.get("endpoint", "gpu")).startswith("gpu")

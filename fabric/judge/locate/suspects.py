@@ -28,7 +28,9 @@ from fabric.probes.all_to_all import AllToAllSpec
 SURE = 0.99
 """Confidence is never more: the model is not the world."""
 
-_EQUAL = 0.5  # nats by which equal explanations differ
+EQUAL = 0.5
+"""Nats by which equal explanations differ."""
+
 _SAME = 0.03  # losses so near are one
 _MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
 _SHARED = (
@@ -71,6 +73,8 @@ def locate(
     with *pairs* they are. *known*: parts that pairs named; to say that one of them is faulty costs next to nothing.
     What was run because one part had dipped says nothing here: most of it goes through that part.
     """
+    if outcome is not Outcome.FAIL and all(one.outcome is not outcome for one in verdicts.values()):
+        return Located()
     made = ProbeSamples(topology, outcome, written or {}, pairs=pairs)
     made.take(probes, verdicts, results)
     if not made.rows or not made.bad_hosts:
@@ -197,7 +201,7 @@ class _Told:
         mine = self._columns[fault.part]
         if mine.kind == "host" and self._loss(fault) <= DEAD and self._is_of_gpus(fault):
             mine = next((one for one in self._columns if one.name == f"{mine.name}/nvlink"), mine)
-        near = [self._columns[part] for part, gain in fault.rivals if gain > fault.gain - _EQUAL]
+        near = [self._columns[part] for part, gain in fault.rivals if gain > fault.gain - EQUAL]
         alike = [one for one in near if one.kind == mine.kind and one.kind == "host"]
         for part, _ in fault.rivals:
             whole = self._columns[part]
@@ -258,12 +262,12 @@ class _Told:
         """Other parts that would explain nearly as much, but for wider and narrower names of the same."""
         mine = self._columns[fault.part]
         others = (self._columns[part] for part, _ in fault.rivals)
-        return tuple(other.name for other in others if not _restates(mine, other))[:_MOST_RIVALS]
+        return tuple(other.name for other in others if not restates(mine, other))[:_MOST_RIVALS]
 
     def _confidence(self, fault: FaultyPart) -> float:
         """The share of the likelihood that it has among its rivals and nobody."""
         mine = self._columns[fault.part]
-        others = [gain for part, gain in fault.rivals if not _restates(mine, self._columns[part])]
+        others = [gain for part, gain in fault.rivals if not restates(mine, self._columns[part])]
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
     def _since(self, fault: FaultyPart) -> str:
@@ -295,7 +299,7 @@ class _Told:
         )
 
 
-def _restates(best: Component, other: Component) -> bool:
+def restates(best: Component, other: Component) -> bool:
     """
     Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.judge.normal.samples import name_of
-from fabric.judge.normal.series import LEAST_FOR_CV
+from fabric.judge.normal.series import LEAST_FOR_CV, RETEST
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
@@ -50,7 +51,7 @@ class MoreSamples:
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """As many rounds as samples may be added to one probe; a budget that follows the plan."""
-        repeated = sum(probe.kind in REPEATED_KINDS for probe in _planned(phase_plan))
+        repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
         rounds = MOST_SAMPLES - LEAST_SAMPLES if self._judge.sequential else LEAST_FOR_CV - 1
@@ -60,49 +61,60 @@ class MoreSamples:
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """One further repetition of each probe that is not settled."""
         by_id = {result.probe_id: result for result in results}
-        series: dict[object, list[Probe]] = {}
-        for probe in (*_planned(phase_plan), *added):
-            if probe.kind in REPEATED_KINDS:
-                series.setdefault(_series(probe), []).append(probe)
-        whole = {name: members for name, members in series.items() if _all_measured(members, by_id)}
-        pairs = [(probe, by_id[probe.probe_id]) for members in whole.values() for probe in members]
-        wanted = [whole[_series(probe)] for probe in self._judge.unsettled(pairs)]
-        return [_repetition(members) for members in (*wanted, *_failed_once(series, by_id))]
+        probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
+        ask = self._unsettled if self._judge.sequential else self._seen_once
+        return [_repetition(members) for members in (*ask(probes, by_id), *_failed_once(probes, by_id))]
+
+    def _unsettled(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
+        """Those that more samples may settle."""
+        series = _series_of(probes, by_id)
+        pairs = [(probe, by_id[probe.probe_id]) for members in series.values() for probe in members]
+        return [series[_series(probe)] for probe in self._judge.unsettled(pairs)]
+
+    def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
+        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
+        verdicts = self._judge.confirmed(probes, by_id)
+        low = {_series(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
+        found = _series_of(probes, by_id, low)
+        return [members for members in found.values() if len(members) < LEAST_FOR_CV]
 
 
 MOST_ERRORS = 0.1
 """Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
 
 
-def _failed_once(
-    series: Mapping[object, Sequence[Probe]], by_id: Mapping[str, ProbeResult]
-) -> Iterator[Sequence[Probe]]:
+def _failed_once(probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
     """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
-    ran: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
-    for members in series.values():
-        for probe in members:
-            result = by_id.get(probe.probe_id)
-            if result is not None and result.attempt > 0:
-                ran.update(probe.hosts)
-                errors.update(probe.hosts if result.outcome is Outcome.ERROR else ())
-    for members in series.values():
-        alone = by_id.get(members[0].probe_id) if len(members) == 1 else None
-        if alone is None or alone.outcome is not Outcome.ERROR or not alone.attempt:
-            continue
-        if all(errors[host] <= max(1.0, MOST_ERRORS * ran[host]) < ran[host] for host in members[0].hosts):
-            yield members
+    ran = [(probe, by_id[probe.probe_id]) for probe in probes if probe.kind in REPEATED_KINDS]
+    ran = [(probe, result) for probe, result in ran if result.attempt > 0]
+    failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
+    if not failed:
+        return []
+    counted = Counter(host for probe, _ in ran for host in probe.hosts)
+    errors = Counter(host for probe in failed for host in probe.hosts)
+    few = {host for host, count in errors.items() if count <= max(1.0, MOST_ERRORS * counted[host]) < counted[host]}
+    times = Counter(_series(probe) for probe in probes if not few.isdisjoint(probe.hosts))
+    return [[probe] for probe in failed if few.issuperset(probe.hosts) and times[_series(probe)] == 1]
 
 
-def _planned(phase_plan: PhasePlan) -> Iterable[Probe]:
-    return (slot.probe for component in phase_plan.schedule.components for slot in component)
+def _series_of(
+    probes: Iterable[Probe], by_id: Mapping[str, ProbeResult], only: AbstractSet[object] | None = None
+) -> dict[object, list[Probe]]:
+    """Repetitions of each probe that were all measured, those of *only* alone where that is given."""
+    found: dict[object, list[Probe]] = {}
+    if only is not None and not only:
+        return found
+    for probe in probes:
+        if probe.kind in REPEATED_KINDS and (only is None or _series(probe) in only):
+            found.setdefault(_series(probe), []).append(probe)
+    return {name: members for name, members in found.items() if _all_measured(members, by_id)}
 
 
 def _series(probe: Probe) -> object:
     return probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
 
 
-def _all_measured(members: Iterable[Probe], by_id: dict[str, ProbeResult]) -> bool:
+def _all_measured(members: Iterable[Probe], by_id: Mapping[str, ProbeResult]) -> bool:
     return all(probe.probe_id in by_id and by_id[probe.probe_id].outcome is None for probe in members)
 
 

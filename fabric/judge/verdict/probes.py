@@ -16,7 +16,7 @@ sequential test (``standings.py``) and not by the rules for a single number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
@@ -24,8 +24,6 @@ from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.sequential import SequentialAnswer
 from fabric.judge.normal.series import (
-    LEAST_FOR_CV,
-    RETEST,
     ProbeSeries,
     find_peers,
     series_of,
@@ -41,7 +39,6 @@ from fabric.model.scenario import AUTO, JudgeSettings
 from fabric.model.text import change_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
-from fabric.probes.kinds import REPEATED_KINDS
 
 
 def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
@@ -79,6 +76,14 @@ def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
+@dataclass(frozen=True, slots=True)
+class _Confirmed:
+    """What was asked of each other's probes, and the answer."""
+
+    pairs: Sequence[tuple[Probe, ProbeResult]] = ()
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+
+
 class Judge:
     """
     Judges probes of one run.
@@ -102,6 +107,7 @@ class Judge:
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
         self._has_records = any(self._recorded.values())
+        self._confirmed = _Confirmed()
 
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
@@ -132,37 +138,27 @@ class Judge:
             verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
         return verdicts
 
-    def confirmed(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[str, ProbeVerdict]:
-        """One verdict a probe by its id, with what others make of it (``confirm.py``)."""
-        verdicts = {one.probe_id: one for one in self.judge((probe, results[probe.probe_id]) for probe in probes)}
-        return confirmed(probes, verdicts, results, topology=self._topology)[0]
+    def confirmed(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> Mapping[str, ProbeVerdict]:
+        """
+        One verdict a probe by its id, with what others make of it (``confirm.py``).
+
+        The last answer is kept: at the end of a phase further tests and the gate ask the same.
+        """
+        pairs = [(probe, results[probe.probe_id]) for probe in probes]
+        if self._confirmed.pairs != pairs:
+            verdicts = {one.probe_id: one for one in self.judge(pairs)}
+            self._confirmed = _Confirmed(pairs, confirmed(probes, verdicts, results, topology=self._topology)[0])
+        return self._confirmed.verdicts
 
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
-        """The first probe of each series that another sample may settle."""
-        listed = list(pairs)
-        series, belongs = series_of(listed, self._topology)
-        if not self.sequential:
-            return self._seen_once(listed, belongs)
+        """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
+        series, _ = series_of(list(pairs), self._topology)
         find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
             one.probe
             for one in standings.asked
             if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
-        ]
-
-    def _seen_once(
-        self, listed: Sequence[tuple[Probe, ProbeResult]], belongs: Sequence[ProbeSeries | None]
-    ) -> list[Probe]:
-        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
-        anew = self.confirmed([probe for probe, _ in listed], {result.probe_id: result for _, result in listed})
-        return [
-            one.probe
-            for one in dict.fromkeys(belongs)
-            if one is not None
-            and len(one.values) < LEAST_FOR_CV
-            and one.probe.kind in REPEATED_KINDS
-            and RETEST in anew[one.probe.probe_id].reason
         ]
 
     def _series(self, one: ProbeSeries) -> ProbeVerdict:

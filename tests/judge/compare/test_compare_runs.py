@@ -87,7 +87,7 @@ def test_a_path_seen_once_is_inconclusive_and_repeated_worse() -> None:
     assert "gpu002/mlx5_3.gpu1" in with_change(once, Difference.INCONCLUSIVE)
     assert once.change is Difference.INCONCLUSIVE
     thrice = compare(run(SMALL, seed=1, repeat=3), run(SMALL, seed=2, repeat=3, factor=one_path))
-    assert "gpu002/mlx5_3.gpu1" in with_change(thrice, Difference.WORSE)
+    assert "gpu002/mlx5_3->gpu1" in with_change(thrice, Difference.WORSE)
 
 
 def test_what_the_fabric_failed_afterwards_is_worse_without_a_number() -> None:

@@ -13,10 +13,10 @@ from fabric.model.scenario import Phase
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
-from tests.judge.compare.test_compare_shared import compared, named, run
+from tests.judge.compare.test_changed import compared, named, run
 
 HALVES = AllToAllSpec(sizes_bytes=(1 << 30,))
-BAD = "gpu003/gpu5:nvlink"
+BAD = "gpu003/gpu5"
 
 
 def slow_gpu(probe: Probe) -> float:

@@ -186,10 +186,11 @@ def test_a_judge_that_takes_samples_as_written_asks_for_none(wide: Topology) -> 
     """But for what is low and was measured once: that is measured again."""
     plain = Judge({"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=wide, marginal=0.005)
     probes = one_number_a_host(wide, repeat=1)
-    pairs = [(probe, result_of(probe, 390.0)) for probe in probes]
-    assert plain.unsettled(pairs) == []
-    pairs[3] = (probes[3], result_of(probes[3], 300.0))
-    assert plain.unsettled(pairs) == [probes[3]]
+    results = [result_of(probe, 390.0) for probe in probes]
+    assert MoreSamples(plain).more(phase_of(probes), results, []) == []
+    results[3] = result_of(probes[3], 300.0)
+    (more,) = MoreSamples(plain).more(phase_of(probes), results, [])
+    assert more.hosts == probes[3].hosts
 
 
 def test_what_is_normal_is_not_moved_by_who_was_measured_again(wide: Topology) -> None:

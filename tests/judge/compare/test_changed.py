@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fabric.judge.compare.runs import compare_runs
-from fabric.judge.compare.shared import Culprit, Way, culprits, ways_of
 from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -92,12 +91,6 @@ def test_an_rnic_that_is_slow_in_all_its_pairs_is_named_and_no_partner() -> None
     assert named(found, Difference.INCONCLUSIVE) == []
 
 
-def test_the_rnic_of_the_second_host_is_its_own() -> None:
-    """A pair's second RNIC belongs to its second host, not to the first."""
-    [probe] = [one for one in run(*PAIRS, factor=lambda probe: 1.0, seed=1)[0] if one.hosts == ("gpu001", "gpu002")][:1]
-    assert ways_of([probe], {}, PODS)(probe) == Way(("gpu001/mlx5_0", "gpu002/mlx5_0"), ("leaf0", "leaf0"))
-
-
 def test_a_pair_between_good_rnics_is_a_pair() -> None:
     """One repeated pair over a bad uplink: both RNICs are well with others."""
     spec = PairwiseSpec(rounds=6, repeat=3)
@@ -149,33 +142,3 @@ def test_all_pairs_slower_are_everything() -> None:
     found = compared(*PAIRS, bad=lambda probe: 0.9)
     assert {row.change for row in found.rows} == {Difference.WORSE}
     assert "everything" in named(found, Difference.WORSE)
-
-
-def over(spine: str, number: int, *, slow: bool) -> tuple[Way, list[float]]:
-    """A pair of RNICs of its own from leaf0 to other0 over a spine."""
-    leaves = ("leaf0", "other0")
-    return Way((f"a{number}/mlx5_0", f"b{number}/mlx5_0"), leaves, spine), [0.5 if slow else 1.0]
-
-
-def blamed(pairs: list[tuple[Way, list[float]]]) -> list[Culprit]:
-    """What these ratios have in common."""
-    return culprits([way for way, _ in pairs], [ratios for _, ratios in pairs], floor=0.03)
-
-
-def test_pairs_over_the_same_uplink_name_it_where_the_way_is_known() -> None:
-    """The RNICs at both ends of a bad uplink have but one pair each."""
-    pairs = [over("spine0", number, slow=False) for number in range(6)]
-    pairs += [
-        (replace(way, leaves=("leaf1", "other1")) if number % 2 else way, ratios)
-        for number, (way, ratios) in ((n, over("spine1", n, slow=n % 2 == 0)) for n in range(6, 18))
-    ]
-    found = blamed(pairs)
-    assert len(found) == 1
-    assert {found[0].component, *found[0].rivals} == {"leaf0--spine1", "other0--spine1"}
-    assert found[0].certain
-    assert len(found[0].changed) == 6
-
-
-def test_healthy_ratios_blame_nobody() -> None:
-    """Noise has nothing in common."""
-    assert blamed([over(f"spine{number % 4}", number, slow=False) for number in range(20)]) == []
