@@ -15,6 +15,8 @@ from fabric.model.part import Part
 ALPHA = 1e-3
 """The chance that a part that is located has a course of a kind only by luck (a choice)."""
 
+_MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
+
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
 
@@ -45,6 +47,7 @@ def course_of(component: str, own: Sequence[Row], rows: Rows, modules: Modules, 
         return GONE, "failed, and did not come back"
     for number, _ in Counter(one.of_class for one in own).most_common():
         alike = [one for one in own if one.of_class == number]
+        alike = alike[:: -(-len(alike) // _MOST_ROWS)]
         found = _with_heat(component, alike, rows, modules) or _trending(alike, rows)
         if found is not None:
             return found

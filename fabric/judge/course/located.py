@@ -87,6 +87,8 @@ class _Located:
         others = [self._finding(one) for one in self._faults if self._kind(one.part) not in _CABLES]
         found = [*self._uplinks(cables), *others]
         racks = {host for one in found if one.part == "rack" for host in one.hosts}
+        inside = {part.host for one in found if (part := Part.of(one.component)).item}
+        found = [one for one in found if one.kind != "dips" or one.component not in inside]  # which part of a host dips
         return [one for one in found if one.kind != GONE and Part.of(one.component).host not in racks]
 
     def standing(self) -> Standing:

@@ -180,9 +180,9 @@ def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools, many: bool)
     return found
 
 
-def line(x: Floats, loss: Floats, *, warm: bool) -> Follows | None:
+def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None:
     """
-    With what the losses of slow samples grow; None where they do not.
+    With what the losses of slow samples grow; None where they do not. From *floor* on it is seen.
 
     Through the medians of the lowest and the highest third of *x* (Tukey's resistant line).
     """
@@ -197,4 +197,4 @@ def line(x: Floats, loss: Floats, *, warm: bool) -> Follows | None:
     if run <= 0 or rise <= 0:
         return None
     zero = float(np.median(x[low])) - float(np.median(loss[low])) * run / rise
-    return Follows(warm, zero, float(x.max()), float(np.quantile(x, 0.02)))
+    return Follows(warm, zero, float(x.max()), zero + floor * run / rise)

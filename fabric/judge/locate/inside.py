@@ -115,8 +115,9 @@ class Search(Cells):
         mine = self._sample[self._start[cells.start] : self._start[cells.stop]]
         slow = mine[self.open(explained)[mine] & (self._matrix.y[mine] > -DEAD)]
         always = np.array([-inf]), np.array([inf])
+        floor = float(self._matrix.least[self.class_of_cell[cells.start : cells.stop]].min())
         for warm in (False, True) if fault.part in self._matrix.warmth else (False,):
-            follows = line(self.along(fault.part, slow, warm=warm), -self._matrix.y[slow], warm=warm)
+            follows = line(self.along(fault.part, slow, warm=warm), -self._matrix.y[slow], floor, warm=warm)
             if follows is not None:
                 yield from Fit(self, np.array([fault.part]), density, explained, *always, follows).faults()
 
@@ -132,7 +133,16 @@ class Search(Cells):
             mine = self._sample[self._start[cells.start] : self._start[cells.stop]]
             times = np.sort(self._matrix.at_s[mine[open_[mine]]])
             first[number], tenth[number], last[number] = times[0], times[len(times) // 10], times[-1]
+            if self._matrix.clear is not None:
+                tenth[number] = self._turn(mine, open_[mine])
         return [always, (first, always[1]), (tenth, always[1]), (first, last)]
+
+    def _turn(self, samples: Ints, slow: Bools) -> float:
+        """From when on most of *samples* are *slow*, and the fewest before: of all times that which parts them best."""
+        at_s = self._matrix.at_s[samples]
+        order = np.argsort(at_s, kind="stable")
+        after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
+        return float(at_s[order][after.argmax()])
 
     def _candidates(self, rest: Sequence[FaultyPart], *, instead: FaultyPart) -> list[FaultyPart]:
         """What may be faulty beside *rest*, the best first; only what shares slow samples with *instead*."""
