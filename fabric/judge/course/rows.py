@@ -17,7 +17,7 @@ from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
 from fabric.judge.normal.samples import gave_up, name_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
@@ -77,6 +77,8 @@ def rows_of(
     for probe in probes:
         result = results.get(probe.probe_id)
         if probe.phase not in repeated or result is None or result.attempt == 0:
+            continue
+        if SHARE in probe.params:  # what others leave it is luck
             continue
         measured = measured_gbps(result)
         if measured is not None or gave_up(result):
