@@ -9,8 +9,7 @@ from math import comb
 from random import Random
 
 from fabric import load
-from fabric.judge.course.over_time import ALPHA
-from fabric.judge.course.shapes import LEAST_DIPS
+from fabric.judge.course.courses import ALPHA
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.verdict import JudgedRun
 
@@ -20,7 +19,8 @@ UNIT = 32  # hosts of a unit of the hall
 LONG_S = 1e9  # what has come stays
 STEP = "at once"  # what the verdict says of a loss that came and stayed
 DIPS = ("dips to",)  # what the verdict says of such a part
-AGAIN = re.compile(r"again in|more: too few")  # what its notes say of a part that was measured again
+AGAIN = re.compile(r"again in|more: too few|too few to tell")  # what its notes say of a part that was measured again
+LEAST_DIPS = 3  # in the probes of one part that a fleet without other dips is sure of it by
 DIPPED = 0.75  # of the median of all pair tests: a dip is to half, noise is a percent
 
 
@@ -132,7 +132,7 @@ def otherwise(judged: JudgedRun, one: Planted, lines: list[str], inventory: Inve
 
 
 def least_for_step(tracks: int) -> int:
-    """Of how many points all but a fifth must be low for ``over_time.shapes.low_since`` to see a step on one track."""
+    """Of how many points all but a fifth must be low for ``course.shapes.low_since`` to see a step on one track."""
     return next(n for n in range(8, 1000) if 1.0 / comb(n, n // EARLIEST) < ALPHA / tracks)
 
 

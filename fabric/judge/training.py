@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, log, sqrt
 
-from fabric.judge.course.tracks import LEAST_ROUNDS
+from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
+from fabric.judge.locate.cells import NOTHING, FaultyPart, SampleMatrix
 from fabric.judge.locate.description import CERTAIN
-from fabric.judge.locate.inside import NOTHING, FaultyPart, SampleMatrix, Search
+from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.schedule import routes_of

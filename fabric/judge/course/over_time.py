@@ -1,36 +1,58 @@
 """
 Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
 
-None of that shows in a median of the whole run, and a single probe that misses its limit does not tell it from bad
-luck. Every part has a track (``tracks.py``) that is looked at by the rules of ``over_time.shapes.py``. The
-most telling track is named first; its probes then no longer speak against its partners.
+None of that shows in a median of the whole run. The verdict gets more suspects, and fewer whose bad probes these
+explain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 
-from fabric.judge.course.dips.again import dipped_again, lost_again, too_many_at_once, with_further
-from fabric.judge.course.gather import CourseFinding, gathered, placed
+from fabric.judge.course.findings import CLEARED, FEW, NOTES, OPEN, TOO_MANY, CourseFinding
+from fabric.judge.course.partners import NEXT_AT_RNIC
 from fabric.judge.course.ports import down_together
-from fabric.judge.course.rates import DipRates, Modules, few_dips, look, may_be_bad
-from fabric.judge.course.shapes import is_low
-from fabric.judge.course.together import shared_in_tracks, without
-from fabric.judge.course.tracks import Point, Track, Tracks, tracks
-from fabric.judge.course.uplinks import behind_uplinks, leaf_dips
-from fabric.judge.course.verdict import ALPHA, with_over_time
-from fabric.model.part import Part
+from fabric.judge.course.rows import rows_of
+from fabric.model.outcome import Outcome
+from fabric.model.part import PORT, Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import Samples
+from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
-__all__ = ["ALPHA", "over_time", "with_over_time"]
-
-_MOST_PASSES = 4
-"""After so many nothing new is looked for (a choice: the second finds what slow ones hid)."""
+_FURTHER = {FEW: ": more often than its peers, and too few to tell from chance; more rounds do"}
+_MOST_NOTES = 3
+_ACCUSED = (Outcome.FAIL, Outcome.ERROR)
+_MOST_LINES = 8
+_MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``ports/verdict.py`` says it
+_KINDS = {"gpus": "host"}
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    "came_back": "change the cable and the module: what fails and comes back fails again",
+}
+_AT_RNIC = ("low", "dips")
+_NEXT_OF = {
+    "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
+    "leaf": "look at the leaf switch first, and at its log of that time: all RNICs on it show the same; if nothing is "
+    "there, at what was changed on all of them then",
+    "pcie_switch": "run loopback on this host: if that of its RNICs to memory is slow, it is the PCIe switch (lspci "
+    "-vv: width and speed of its uplink); if it is well, look at their cables",
+    "numa": "run loopback and all-to-all on this host; check DIMM population and speed of this memory node "
+    "(dmidecode -t memory)",
+    "rack": "look up what happened in this rack at that time: power, cooling, what was changed on all of its hosts",
+    "nvlink": "no cable has a part in it: check nvidia-smi nvlink -s and -e, the fabric manager, and the GPUs' clocks "
+    "and Xid errors (nvidia-smi -q, dmesg); replace GPU or baseboard if errors rise",
+    "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
+    "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
+}
+"""By the kind of the part."""
 
 
 def over_time(
@@ -41,178 +63,211 @@ def over_time(
     samples: Samples,
 ) -> list[CourseFinding]:
     """
-    Everybody whose course is bad, what many share first, then the most telling; last who dips too seldom to be sure.
+    Everybody whose course is bad, the surest first; then notes, which accuse nobody.
 
     Nothing but what ports counted together for a run without a phase of many rounds.
     """
-    found = tracks(probes, results, phases, topology)
     down = down_together(samples, topology)
-    whole, further = with_further(found, probes, results, phases, topology)
-    if not whole.rnics and not whole.hosts:
+    rows = rows_of(probes, results, phases, topology)
+    if not rows.rows:
         return down
-    together = shared_in_tracks(found, probes, topology)
-    shared = [name for one in together for name in one.explains]
-    found, whole = without(found, shared), without(whole, shared)
-    modules = _modules(samples)
-    beyond = leaf_dips(found.rnics, probes, topology, ALPHA)
-    across = {name for one in beyond for name in one.explains}
-    named = _named(found.rnics, modules, explained=set(across), again=lost_again(further, probes))
-    guilty = {Part.of(finding.component).host for finding in named}
-    through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
-    named += _named(found.hosts, modules, explained=through, again={})
-    notes: list[CourseFinding] = []
-    for _ in range(_MOST_PASSES):  # who is named takes its partners' dips with it
-        wanted = {point.probe_id for one in named for point in (*_of(one, whole), *_further(one, further))} | across
-        known = [one.component for one in named if not _is_dipping_host(one)]
-        again = dipped_again(whole, further, probes, known, wanted, ALPHA)
-        notes = [one for one in again if one.kind != "dips"]
-        if len(notes) == len(again):
-            break
-        more = [one for one in again if one.kind == "dips"]
-        told = {Part.of(one.component).host for one in more}  # which RNIC of a host it is
-        named = [*(one for one in named if not (_is_dipping_host(one) and one.component in told)), *more]
-    few = few_dips(found, (one.component for one in named), wanted, ALPHA, told={one.component for one in notes})
-    by_id = {probe.probe_id: probe for probe in probes if probe.probe_id in wanted}
-    named = [
-        replace(
-            one,
-            hosts=(Part.of(one.component).host,),
-            explains={
-                point.probe_id: by_id[point.probe_id].hosts for point in (*_of(one, whole), *_further(one, further))
-            },
-        )
-        for one in named
-    ]
-    behind = [*behind_uplinks(named, whole, by_id, topology), *beyond]
-    each = placed(gathered(behind, whole, topology), whole, topology)
-    many = too_many_at_once(found, probes, wanted)
-    return [*down, *together, *each, *notes, *few, *many]
+    from fabric.judge.course.located import located  # numpy: only where there is a course
 
-
-def _is_dipping_host(finding: CourseFinding) -> bool:
-    """Its collectives dip: further tests may say which of its RNICs does."""
-    return finding.kind == "dips" and "/" not in finding.component
-
-
-def _of(finding: CourseFinding, found: Tracks) -> list[Point]:
-    """Every probe that it takes part in."""
-    host, device = Part.of(finding.component).place
-    if not device:
-        own = [track.points for name, track in found.rnics.items() if Part.of(name).host == host]
-        return [point for points in (found.hosts[host].points, *own) for point in points]
-    return [*found.rnics[finding.component].points, *_over_rnics(found.hosts.get(host))]
-
-
-def _further(finding: CourseFinding, further: Tracks) -> Sequence[Point]:
-    """What was measured again because of an RNIC, or with it."""
-    return further.rnics[finding.component].points if finding.component in further.rnics else ()
-
-
-def _over_rnics(track: Track | None) -> list[Point]:
-    """Probes of a host that RNICs have a part in."""
-    return [] if track is None else [point for point in track.points if point.kind != "all_to_all"]
-
-
-def _modules(samples: Samples) -> Modules:
-    """The temperatures of modules by host and device."""
-    found: Modules = {}
+    modules: dict[str, dict[str, CounterCourse]] = {}
     for reading, course in samples.courses.items():
         if reading.name == "module_c":
-            found.setdefault(reading.host, {})[reading.part] = course
-    return found
+            modules.setdefault(reading.host, {})[reading.part] = course
+    return [*down, *located(rows, probes, topology, modules)]
 
 
-def _named(
-    tracks_: Mapping[str, Track], modules: Modules, *, explained: set[str], again: Mapping[str, float]
-) -> list[CourseFinding]:
+def with_over_time(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     """
-    Pass by pass: what was named leaves its probes out of account, and shows who else is not well.
+    The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already.
 
-    *again*: what further tests of a part lost to dips. Of two that dipped together it tells who it is.
+    Who was suspected for probes that these explain is a suspect no more. Nor does one speak that came back, where each
+    of its failures was shared with a host that is suspected already: that one need not come back.
     """
-    named: list[CourseFinding] = []
-    for _ in range(_MOST_PASSES):
-        left = {name: track for name, track in tracks_.items() if name not in {one.component for one in named}}
-        more = _pass(left, modules, explained, again)
-        if not more:
-            break
-        named += more
-    return named
-
-
-def _pass(
-    tracks_: Mapping[str, Track], modules: Modules, explained: set[str], again: Mapping[str, float]
-) -> list[CourseFinding]:
-    """Who lost most first (a partner shares only some of it); each takes its probes (into *explained*) with it."""
-    alpha = ALPHA / max(1, len(tracks_))
-    rates = DipRates(tracks_.values(), explained)
-
-    def looked(names: Iterable[str]) -> dict[str, CourseFinding]:
-        found = {name: look(tracks_[name], explained, modules, rates, alpha) for name in names}
-        return {name: one for name, one in found.items() if one is not None}
-
-    listed = looked(name for name, track in tracks_.items() if may_be_bad(track))
-    stale: set[str] = set()
-    low = _low(tracks_[name] for name in listed)
-    heap = [_order(one, again) for one in listed.values()]
-    heapify(heap)
-    named: list[CourseFinding] = []
-    while heap:
-        name = heappop(heap)[2]
-        if name in stale:  # what was named since then took some of its probes
-            stale.discard(name)
-            anew = looked([name]).get(name)
-            if anew is None:
-                del listed[name]
-            else:
-                listed[name] = anew
-                heappush(heap, _order(anew, again))
+    verdict = _with_notes(verdict, findings)
+    findings = [one for one in findings if one.kind not in NOTES and not _is_of_partners(one, verdict.suspects)]
+    if not findings:
+        return verdict
+    verdict = _without_ports(_without_explained(verdict, findings), findings)
+    suspects = list(verdict.suspects)
+    place = {suspect.component: number for number, suspect in enumerate(suspects)}
+    components = {one.component: one for one in verdict.components}
+    lines: list[str] = []
+    for finding in findings:
+        evidence = f"over time: {finding.text}"
+        components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
+        if finding.part == "nvlink":  # the host was looked at, and a part of it was found
+            for host in finding.hosts:
+                components[host] = ComponentVerdict(host, Outcome.FAIL, f"because of {finding.component}")
+        if len(lines) < _MOST_LINES:
+            lines.append(f"FAIL: {finding.component}: {finding.text}")
+        known = _known(finding.component, place, suspects)
+        if known is not None:
+            old = suspects[known]
+            suspects[known] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
             continue
-        best = listed.pop(name)
-        if best.kind not in ("came_back", "dips"):
-            rivals = _same_probes(tracks_[name], [tracks_[other] for other in listed], explained)
-        else:
-            rivals = () if again.get(name) else _same_dips(tracks_[name], low, listed, explained, best.kind)
-        named.append(replace(best, rivals=rivals))
-        explained |= {point.probe_id for point in tracks_[name].points}
-        stale = set(listed)
-    return named
+        place[finding.component] = len(suspects)
+        suspects.append(_suspect(finding, evidence))
+    if len(findings) > _MOST_LINES:
+        lines.append(f"and {len(findings) - _MOST_LINES} more, in verdict.json")
+    return replace(
+        verdict,
+        outcome=Outcome.worst([verdict.outcome, Outcome.FAIL]),
+        reasons=(*lines, *verdict.reasons),
+        suspects=tuple(suspects),
+        components=tuple(components.values()),
+    )
 
 
-def _order(finding: CourseFinding, again: Mapping[str, float]) -> tuple[float, float, str]:
-    return -finding.weight - again.get(finding.component, 0.0), finding.chance, finding.component
+def _with_notes(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
+    """With a line for each part that is not suspected, and dipped now and then or is cleared; no outcome changes."""
+    accused = {host for one in verdict.suspects for host in (one.component, Part.of(one.component).host)}
+    told = [one for one in findings if one.kind in NOTES and Part.of(one.component).host not in accused]
+    lines = []
+    for kind in (OPEN, FEW, CLEARED, TOO_MANY):
+        alike = [one for one in told if one.kind == kind]
+        lines += [f"note: {one.component}: {one.text}{_FURTHER.get(kind, '')}" for one in alike[:_MOST_NOTES]]
+        if len(alike) > _MOST_NOTES:
+            lines.append(f"note: and {len(alike) - _MOST_NOTES} more such {'rounds' if kind == TOO_MANY else 'parts'}")
+    return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
 
 
-def _same_probes(track: Track, others: Iterable[Track], explained: set[str]) -> tuple[str, ...]:
-    """Those that were measured by the very same probes: nothing here tells them apart."""
-    mine = [point.probe_id for point in track.points if point.probe_id not in explained]
-    found = []
-    for other in others:
-        first = next((point.probe_id for point in other.points if point.probe_id not in explained), None)
-        if first == mine[0] and [p.probe_id for p in other.points if p.probe_id not in explained] == mine:
-            found.append(other.component)
-    return tuple(found)
+def _is_of_partners(finding: CourseFinding, suspects: Sequence[Suspect]) -> bool:
+    """Whether it failed only together with hosts that are suspected, or parts of which are."""
+    if finding.kind != "came_back":
+        return False
+    accused = {Part.of(one.component).host for one in suspects if one.outcome in _ACCUSED}
+    others = accused.difference(finding.hosts)
+    return all(not others.isdisjoint(finding.explains.get(name, ())) for name in finding.probes)
 
 
-def _low(tracks_: Iterable[Track]) -> dict[str, list[str]]:
-    """By probe that is low, the parts on whose tracks it is so."""
-    found: dict[str, list[str]] = {}
-    for track in tracks_:
-        for point in track.points:
-            if is_low(point.share, floor=track.floor, sigma=track.sigma):
-                found.setdefault(point.probe_id, []).append(track.component)
-    return found
+def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]) -> int | None:
+    """Where it is suspected already: itself, or its port, when that is not only for what it counted."""
+    port = place.get(f"{component}:port")
+    if component in place or port is None:
+        return place.get(component)
+    return port if any(not line.startswith("counters: ") for line in suspects[port].evidence) else None
 
 
-def _same_dips(
-    track: Track, low: Mapping[str, Sequence[str]], listed: Collection[str], explained: set[str], kind: str
-) -> tuple[str, ...]:
-    """Those that took part in all that dipped here, or failed: two dips between two ends accuse both alike."""
-    mine = [
-        set(low.get(point.probe_id, ()))
-        for point in track.points
-        if point.probe_id not in explained
-        and (point.share == 0.0 if kind == "came_back" else track.component in low.get(point.probe_id, ()))
-    ]
-    alike = set.intersection(*mine) if mine else set()
-    return tuple(sorted(alike.intersection(listed)))
+def _suspect(finding: CourseFinding, evidence: str) -> Suspect:
+    return Suspect(
+        component=finding.component,
+        kind=_KINDS.get(finding.part, finding.part),
+        outcome=Outcome.FAIL,
+        confidence=finding.confidence,
+        evidence=(evidence,),
+        ambiguous_with=finding.rivals,
+        next_step=_next(finding),
+        hosts=finding.hosts,
+        probes=finding.probes,
+    )
+
+
+def _next(finding: CourseFinding) -> str:
+    part = Part.of(finding.component)
+    if finding.kind in _AT_RNIC and f"{part}:{PORT}" in finding.rivals:
+        return NEXT_AT_RNIC.format(device=part.item)
+    return _NEXT_OF.get(finding.part) or _NEXT.get(finding.kind, "")
+
+
+def _without_explained(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
+    explains = {name: hosts for one in findings for name, hosts in one.explains.items()}
+    named = {one.component for one in findings}
+    bad = {host for one in findings for host in one.hosts}
+    probes = {one.probe_id: one for one in verdict.probes}
+    gone = {
+        suspect.component
+        for suspect in verdict.suspects
+        if suspect.outcome is Outcome.FAIL
+        and not _has_counted(suspect)
+        and not _is_named(suspect.component, named)
+        and (_is_path_of(suspect, bad) or _is_explained(suspect, probes, explains, bad))
+    }
+    if not gone:
+        return verdict
+    cleared = gone | {Part.of(name).host for name in gone} | {str(Part.of(name).whole) for name in gone}
+    left = [suspect for suspect in verdict.suspects if suspect.component not in gone]
+    cleared -= {part for one in left for part in (one.component, *(p.host for p in Part.of(one.component).members))}
+    return replace(
+        verdict,
+        suspects=tuple(left),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason="")
+            if one.component in cleared and one.outcome is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+    )
+
+
+def _is_named(component: str, named: set[str]) -> bool:
+    """Whether it is one of these or a part of one."""
+    part = Part.of(component)
+    return not {component, str(part.whole), part.host}.isdisjoint(named)
+
+
+def _has_counted(suspect: Suspect) -> bool:
+    """What the port of a cable counted stands for itself."""
+    return any(line.startswith("counters: ") for line in suspect.evidence)
+
+
+def _is_path_of(suspect: Suspect, bad: set[str]) -> bool:
+    """Said to be good at both ends and slow between them: not so when an end is bad for some of the time."""
+    return suspect.kind == "path" and not bad.isdisjoint(suspect.hosts)
+
+
+def _is_explained(
+    suspect: Suspect,
+    probes: Mapping[str, ProbeVerdict],
+    explains: Mapping[str, tuple[str, ...]],
+    bad: set[str],
+) -> bool:
+    """
+    Whether every bad probe of it was slow because of a part that is named.
+
+    A suspect that is no part of one host (a leaf) stays when all hosts of its probes are named: it may be what they
+    have in common. A probe that measured nothing is not explained by a part that is slow.
+    """
+    if not suspect.probes or any(name not in explains for name in suspect.probes):
+        return False
+    if any(probes[name].value_gbps is None for name in suspect.probes if name in probes):
+        return False
+    return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])
+
+
+def _without_ports(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
+    """Without suspects for what a port counted when all of its leaf went down: they are well, it is not."""
+    leaves = {port: one.component for one in findings for port in one.ports}
+    outcomes = {one.component: one.outcome for one in verdict.components}
+    gone = {
+        one.component: leaves[one.component]
+        for one in verdict.suspects
+        if one.component in leaves and all(line.startswith("counters: ") for line in one.evidence)
+    }
+    if not gone:
+        return verdict
+    shown = [line for line in verdict.reasons if not any(f": {port}: " in line for port in gone)]
+    hidden = len(gone) - (len(verdict.reasons) - len(shown))
+    return replace(
+        verdict,
+        suspects=tuple(one for one in verdict.suspects if one.component not in gone),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason=f"because of {gone[one.component]}: {one.reason}")
+            if one.component in gone and outcomes[one.component] is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+        reasons=tuple(text for line in shown for text in _fewer(line, hidden)),
+    )
+
+
+def _fewer(line: str, hidden: int) -> list[str]:
+    """A line that counts ports which are not shown, without those that are named no more."""
+    found = _MORE.fullmatch(line)
+    if found is None:
+        return [line]
+    left = int(found[1]) - hidden
+    return [f"and {left} more ports, in verdict.json"] if left > 0 else []

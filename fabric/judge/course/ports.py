@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabric.judge.course.gather import CourseFinding
-from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
+from fabric.judge.course.findings import CourseFinding
 from fabric.judge.ports.health import Step, steps_of
 from fabric.model.part import Part
 from fabric.model.sampling import JUDGED, Samples
@@ -13,6 +12,12 @@ from fabric.model.text import fold
 from fabric.model.topology import Topology
 
 DOWN = "link_downed"
+
+LEAST_HOSTS = 3
+"""Two hosts under a leaf that are bad together may be chance (a choice)."""
+
+MOST_OF = 0.5
+"""More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
 
 
 def down_together(samples: Samples, topology: Topology) -> list[CourseFinding]:
@@ -64,11 +69,8 @@ def _of_leaf(
         kind="went_down",
         text=f"{len(together)} of its {len(ports)} ports went down within {2 * every_s / 60.0:.0f} min, "
         f"by {first.at_s / 3600.0:.1f} h of the run ({devices} of {fold(hosts)})",
-        chance=0.0,
-        weight=float(len(together)),
-        probes=(),
+        confidence=min(0.99, round((len(together) + 1) / (len(together) + 2), 2)),
         hosts=hosts,
-        failures=len(together),
         part="leaf",
         ports=tuple(f"{name}:port" for name in sorted(together) if all(_near(step, first) for step in steps[name])),
     )

@@ -24,9 +24,6 @@ LEAST_POINTS = 8
 DIP_SIGMAS = 5.0
 """A point this many spreads below its peers is no noise (facts: dips above 5 sigma, Poisson limit)."""
 
-LEAST_DIPS = 2
-"""One bad sample is no proof (a choice)."""
-
 LEAST_WARMING_C = 5.0
 """A temperature that moved less explains nothing (a choice)."""
 
@@ -45,7 +42,6 @@ class Dips:
     depth: float
     low: float
     high: float
-    chance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +65,20 @@ class Heat:
     chance: float
 
 
-def dips(shares: Numbers, others_rate: float, *, floor: float, sigma: float, alpha: float) -> Dips | None:
-    """Whether these shares of the normal dip more often than those of peers do (*others_rate*, 0 to 1)."""
-    from scipy.special import bdtrc, betaincinv
-
-    is_dip = dip_mask(shares, floor=floor, sigma=sigma)
-    count, n = int(is_dip.sum()), len(shares)
-    if n < LEAST_POINTS or count < LEAST_DIPS:
-        return None
-    chance = float(bdtrc(count - 1, n, others_rate)) if others_rate < 1.0 else 1.0
-    if chance >= alpha:
-        return None
+def dips(shares: Numbers, low: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Dips:
+    """How often these shares of the normal dip, with an exact interval (Clopper and Pearson 1934)."""
     import numpy as np
+    from scipy.special import betaincinv
 
-    low = float(betaincinv(count, n - count + 1, 0.025))
-    high = float(betaincinv(count + 1, n - count, 0.975)) if count < n else 1.0
-    return Dips(count, n, float(np.median(shares[is_dip])), low, high, chance)
+    count, n = int(low.sum()), len(shares)
+    least = float(betaincinv(count, n - count + 1, 0.025)) if count else 0.0
+    most = float(betaincinv(count + 1, n - count, 0.975)) if count < n else 1.0
+    return Dips(count, n, float(np.median(shares[low])) if count else 1.0, least, most)
 
 
 def is_low(share: float, *, floor: float, sigma: float) -> bool:
     """Whether one point is below what is normal by the floor and by five spreads."""
     return share < 1.0 - max(floor, DIP_SIGMAS * sigma)
-
-
-def dip_mask(shares: Numbers, *, floor: float, sigma: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which points are low, as ``is_low``."""
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = shares < 1.0 - max(floor, DIP_SIGMAS * sigma)
-    return found
 
 
 def low_since(low: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, float] | None:

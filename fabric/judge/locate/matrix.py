@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
+from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
-from fabric.judge.locate.inside import NOTHING, SampleMatrix
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.structure import Bools, Floats, Ints
 from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class

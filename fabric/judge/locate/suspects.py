@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
+from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.description import CERTAIN
-from fabric.judge.locate.inside import DEAD, LEAST_GAIN, FaultyPart, Search
+from fabric.judge.locate.fit import DEAD
+from fabric.judge.locate.inside import LEAST_GAIN, Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
 from fabric.judge.locate.steps import next_step

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.findings import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -161,11 +161,11 @@ def test_a_phase_of_few_rounds_has_no_course() -> None:
 
 
 def test_a_verdict_takes_a_finding_as_a_suspect_that_fails() -> None:
-    finding = CourseFinding("gpu003/mlx5_1", "dips", "dips to half", 1e-9, 1.0, ("p",))
+    finding = CourseFinding("gpu003/mlx5_1", "dips", "dips to half", "rnic", 0.9, ("p",))
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [finding])
     assert verdict.outcome is Outcome.FAIL
     assert [(one.component, one.kind, one.evidence) for one in verdict.suspects] == [
-        ("gpu003/mlx5_1", "link", ("over time: dips to half",))
+        ("gpu003/mlx5_1", "rnic", ("over time: dips to half",))
     ]
 
 
@@ -188,4 +188,4 @@ def test_two_that_dipped_only_together_are_either() -> None:
     assert len(rounds) > 2
     (found,) = measured(1, bad(name, lambda number: 0.5 if number in rounds else 1.0))
     assert found.kind == "dips"
-    assert {found.component, *found.rivals} == {name, other}
+    assert {found.component, *found.rivals} == {name, other, f"{name}:port", f"{other}:port"}

@@ -36,6 +36,8 @@ def found(
     def add(number: int, kind: str, hosts: tuple[str, ...], what: str) -> None:
         phase = phases[number].name
         params: dict[str, object] = {"name": kind, "ranks": 2}
+        if kind == "all_to_all":
+            params |= {"gpus": (0, 1), "series": "all"}
         if kind == "pairwise":
             params |= {"rnic": what, "peer_rnic": what, "link_class": "same_leaf"}
         probe = Probe(f"{phase}/{'+'.join(hosts)}/{what}", kind, phase, hosts, (), 10.0, params)
@@ -84,14 +86,14 @@ def test_a_low_ring_of_a_host_whose_rnics_are_well_is_no_cable() -> None:
 def test_a_slow_rnic_is_still_a_cable() -> None:
     slow = ("mlx5_1", "tor_all_reduce")
     (one,) = found(lambda host, what, n: 0.6 if host == "gpu003" and what in slow and n > 9 else 1.0)
-    assert (one.component, one.kind) == ("gpu003/mlx5_1", "link")
+    assert (one.component, one.kind) == ("gpu003/mlx5_1", "rnic")
     assert "cable" in one.next_step
     assert "leave the cables" not in one.next_step
 
 
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_neighbour_is_not_blamed_for_what_failed_with_a_host_that_does_not_answer(answers: bool) -> None:
-    """The ring of gpu002 and gpu003 gives up in round 20; from then on gpu003 hangs, or it was gpu002 after all."""
+    """The ring of gpu002 and gpu003 gives up in round 20; then no ring of gpu003 answers, or not even itself."""
 
     def share(host: str, what: str, number: int) -> float | None:
         return None if (host, what, number) == ("gpu003", "tor_all_reduce", 20) else 1.0
@@ -101,7 +103,7 @@ def test_a_neighbour_is_not_blamed_for_what_failed_with_a_host_that_does_not_ans
         hangs = not answers and hosts == ("gpu003",) and number >= 20
         return hangs or (ring_of_gpu003 and (hosts[0] == "gpu003" or number > 20))
 
-    assert [one.component for one in found(share, silent=silent)] == (["gpu002"] if answers else [])
+    assert found(share, silent=silent) == []
 
 
 def test_one_failure_between_two_hosts_is_no_certainty_of_either() -> None:
@@ -109,12 +111,11 @@ def test_one_failure_between_two_hosts_is_no_certainty_of_either() -> None:
         return None if host == "gpu003" and what == "mlx5_1" and number == 20 else 1.0
 
     (one,) = found(share)
-    assert len(one.ambiguous_with) == 1
-    assert one.confidence == 0.33
-    assert any(name.startswith("gpu003/mlx5_1") for name in (one.component, *one.ambiguous_with))
+    assert one.confidence <= 0.33
+    assert {name.partition("/")[0] for name in (one.component, *one.ambiguous_with)} == {"gpu003", "gpu007"}
 
 
 def test_a_host_that_is_slow_in_all_it_does_is_the_host() -> None:
-    """Its pair tests need no GPU: so it is not NVLink that is slow."""
+    """Its pair tests need no GPU: so it is not NVLink that is slow, and no RNIC by itself."""
     named = found(lambda host, what, n: 0.85 if host == "gpu003" and n > 9 else 1.0)
-    assert {one.component for one in named} == {"gpu003", "gpu003/mlx5_0", "gpu003/mlx5_1"}
+    assert [one.component for one in named] == ["gpu003"]

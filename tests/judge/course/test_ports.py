@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.findings import CourseFinding
+from fabric.judge.course.over_time import with_over_time
 from fabric.judge.course.ports import down_together
-from fabric.judge.course.verdict import with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
-from tests.judge.course.test_shared import NAMES, hall
+from tests.judge.course.halls import NAMES, hall
 
 EVERY_S = 300.0
 RAILS = range(4)

@@ -9,7 +9,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Uplinks
 from fabric.probes.pairwise import PairwiseSpec
-from tests.judge.course.test_shared import hall
+from tests.judge.course.halls import hall
 
 UPLINKS = Uplinks(("su0-leaf0",), ("spine0", "spine1"), 2, 400.0)
 SOAK = FilledTime("soak", 10800.0)

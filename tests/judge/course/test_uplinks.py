@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.findings import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
@@ -116,7 +116,7 @@ def test_an_rnic_that_fades_is_not_cleared_by_what_shows_later_under_its_leaf() 
 
 def test_a_neighbour_that_is_bad_itself_does_not_hide_the_uplink() -> None:
     named = found(below_half_dead_uplink, lambda name, number: 0.7 if name == "gpu002" and number > 20 else 1.0)
-    assert {one.component for one in named} == {"su0-leaf0:uplinks", "gpu002"}
+    assert {one.component.partition("/")[0] for one in named} == {"su0-leaf0:uplinks", "gpu002"}
 
 
 def test_what_is_slow_from_one_leaf_only_is_that_leafs_uplink() -> None:
@@ -128,15 +128,3 @@ def test_what_is_slow_from_one_leaf_only_is_that_leafs_uplink() -> None:
 
     named = found(below_uplink, units=MANY, rounds=80, rings=False)
     assert [(one.component, one.kind) for one in named] == [("su0-leaf0:uplinks", "uplinks")]
-
-
-def test_three_dips_with_partners_of_one_leaf_are_no_uplink() -> None:
-    """One of five leaves may well be in all of them by chance."""
-    dips = iter((0.5, 0.5, 0.5))
-
-    def thrice(sender: str, receiver: str, number: int) -> float:
-        from_there = UNIT_OF[sender.partition("/")[0]] == 0 and receiver == "gpu009/mlx5_0"
-        return next(dips, 1.0) if from_there else 1.0
-
-    named = found(thrice, units=MANY, rounds=80, rings=False)
-    assert [(one.component, one.kind) for one in named] == [("gpu009/mlx5_0", "dips")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.course.gather import CourseFinding
-from fabric.judge.course.verdict import with_over_time
+from fabric.judge.course.findings import CourseFinding
+from fabric.judge.course.over_time import with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
@@ -14,8 +14,8 @@ RACK = CourseFinding(
     "rack r1",
     "step",
     "lost 15 % at once",
-    1e-9,
-    9.0,
+    "rack",
+    0.99,
     ("p1",),
     hosts=("gpu001", "gpu002"),
     explains={"p1": ("gpu001", "gpu009"), "p2": ("gpu001", "gpu002")},
@@ -60,7 +60,9 @@ def test_a_path_from_a_bad_host_is_no_path() -> None:
 
 
 def test_what_a_port_counted_is_not_explained_by_bandwidth() -> None:
-    assert named(suspect("gpu009/mlx5_0:port", "p1", kind="link")) == ["gpu009/mlx5_0:port"]
+    port = suspect("gpu009/mlx5_0:port", "p1", kind="link")
+    assert named(replace(port, evidence=("counters: symbol_error grew",))) == ["gpu009/mlx5_0:port"]
+    assert named(port) == []
 
 
 def test_a_probe_that_measured_nothing_is_not_explained_by_a_slow_part() -> None:
@@ -68,29 +70,13 @@ def test_a_probe_that_measured_nothing_is_not_explained_by_a_slow_part() -> None
 
 
 def test_a_rack_is_of_its_hosts_and_uplinks_of_none() -> None:
-    uplinks = replace(RACK, component="leaf0:uplinks", kind="uplinks", hosts=())
+    uplinks = replace(RACK, component="leaf0:uplinks", kind="uplinks", part="uplinks", hosts=())
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [RACK, uplinks])
-    assert [(one.kind, one.hosts) for one in verdict.suspects] == [("host", ("gpu001", "gpu002")), ("uplinks", ())]
-
-
-def test_one_failure_is_not_certain_and_more_are_surer() -> None:
-    once = CourseFinding("gpu003/mlx5_1", "came_back", "failed in 1 of 33", 0.0, 1.0, ("p",), failures=1)
-    shared = replace(once, rivals=("gpu004/mlx5_1",))
-    often = replace(once, failures=8)
-    sure = [
-        with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [one]).suspects[0].confidence
-        for one in (once, shared, often)
-    ]
-    assert sure == [0.67, 0.33, 0.9]
-
-
-def test_nothing_that_is_measured_is_certain() -> None:
-    (suspect,) = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [RACK]).suspects
-    assert suspect.confidence == 0.99
+    assert [(one.kind, one.hosts) for one in verdict.suspects] == [("rack", ("gpu001", "gpu002")), ("uplinks", ())]
 
 
 def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
-    finding = CourseFinding("gpu003/nvlink", "low", "slow", 1e-9, 1.0, ("p",), hosts=("gpu003",), place="nvlink")
+    finding = CourseFinding("gpu003/nvlink", "low", "slow", "nvlink", 0.9, ("p",), hosts=("gpu003",))
     host = ComponentVerdict("gpu003", Outcome.PASS, "")
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (host,), ()), [finding])
     assert {one.component: one.outcome for one in verdict.components} == {
@@ -100,7 +86,7 @@ def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
 
 
 def test_who_failed_only_with_a_suspected_host_did_not_come_back() -> None:
-    back = CourseFinding("gpu004", "came_back", "failed in 1 of 44", 0.0, 1.0, ("p1",), failures=1)
+    back = CourseFinding("gpu004", "came_back", "failed in 1 of 44", "host", 0.6, ("p1",))
     back = replace(back, hosts=("gpu004",), explains={"p1": ("gpu009", "gpu004"), "p2": ("gpu004", "gpu005")})
     known = Verdict(Outcome.FAIL, (), (suspect("gpu009/mlx5_2", "p1", kind="rnic"),), (), (SLOW,))
     assert [one.component for one in with_over_time(known, [back]).suspects] == ["gpu009/mlx5_2"]

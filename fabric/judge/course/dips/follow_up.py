@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, log
 
 from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
 from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
@@ -29,12 +30,14 @@ from fabric.probes.perftest_pair import SETUP_S
 SHARE = 0.03
 """Of the planned time of all rounds so far so much may be spent on it (a choice: a few minutes of a round of hours)."""
 
-FIRST_TESTS = 120
-"""So often a part is measured again for each probe in which it dipped (a choice: one that dips in 1 of 50 probes shows
-it with 91 %; of one that does not it is known with 95 % that it dips in fewer than 1 of 40)."""
+MISSED = 1 / 50
+"""The rate of dips that further tests find with 95 % (a choice: what a burn-in of a day may well miss)."""
 
-MOST_TESTS = 240
-"""And so often at most where it dipped again, but not often enough to be sure (a choice)."""
+FIRST_TESTS = ceil(log(0.05) / log(1 - MISSED))
+"""So often a part is measured again for each probe in which it dipped: none of these dips with 5 % where it is bad."""
+
+MOST_TESTS = 2 * FIRST_TESTS
+"""And so often at most where it dipped again, but not often enough to be sure."""
 
 ENOUGH_DIPS = 4
 """With so many of them nothing more is asked of a part (a choice: among healthy ones that dip in 1 of 1,000 probes the

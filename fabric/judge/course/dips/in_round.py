@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.judge.course.rows import level_of, link_kind, measured_gbps, normal_of
 from fabric.judge.course.shapes import is_low
-from fabric.judge.course.tracks import level_of, link_kind, measured_gbps, normal_of
 from fabric.judge.normal.keys import floor_of
 from fabric.judge.normal.samples import name_of
 from fabric.model.part import Part

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.course.dips.in_round import low_among
-from fabric.judge.course.tracks import measured_gbps
+from fabric.judge.course.rows import measured_gbps
 from fabric.judge.normal.samples import gave_up
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part

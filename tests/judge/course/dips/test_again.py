@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
-from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe
@@ -60,7 +59,7 @@ def test_a_part_that_dipped_once_and_not_again_is_cleared_with_what_was_measured
     assert {one.kind for one in found.values()} == {CLEARED}
     assert len(found) == 2
     assert found[BAD].text == (
-        "dipped once in 48 probes, not again in 120 more: no suspect (95 %: it dips in fewer than 1 of 41)"
+        "dipped once in 48 probes, not again in 149 more: no suspect (95 %: it dips in fewer than 1 of 50)"
     )
 
 
@@ -69,7 +68,6 @@ def test_a_part_that_dips_again_is_named_and_its_partner_is_not() -> None:
     assert [(one.component, one.kind) for one in found.values() if one.kind == "dips"] == [(BAD, "dips")]
     assert len(found) == 1
     assert "dips to 50% in " in found[BAD].text
-    assert "further probes" in found[BAD].text
 
 
 def test_the_dip_that_chose_a_part_does_not_count() -> None:
@@ -81,7 +79,7 @@ def test_the_dip_that_chose_a_part_does_not_count() -> None:
 
     found = by_part(ran(share))
     assert found[BAD].kind == OPEN
-    assert "and in 1 of 240 more" in found[BAD].text
+    assert "and in 1 of 298 more" in found[BAD].text
 
 
 def test_without_a_follow_up_one_dip_says_nothing() -> None:
@@ -108,19 +106,19 @@ def test_of_a_fleet_that_dips_now_and_then_nobody_is_named(seed: int) -> None:
 
 def test_many_that_dip_in_one_round_are_said_to_be_no_single_part() -> None:
     def share(probe: Probe) -> float:
-        together = probe.phase == "soak-r2" and probe.probe_id.endswith(".t6") and probe.params["rail"] in (0, 1)
+        together = probe.phase == "soak-r2" and Random(probe.probe_id).random() < 0.05
         return 0.5 if together and AGAIN not in probe.params else 1.0
 
     (one,) = ran(share, fleet=True)
     assert (one.component, one.kind) == ("soak-r2", TOO_MANY)
-    assert one.text == "64 pair tests dipped at once: no single part, so none was measured again"
+    assert "pair tests dipped at once: no single part, so none was measured again" in one.text
 
 
 def test_notes_are_lines_of_the_verdict_and_change_no_outcome() -> None:
     verdict = with_over_time(PASSED, ran(once))
     assert verdict.outcome is Outcome.PASS
     assert not verdict.suspects
-    assert f"note: {BAD}: dipped once in 48 probes, not again in 120 more: no suspect" in "\n".join(verdict.reasons)
+    assert f"note: {BAD}: dipped once in 48 probes, not again in 149 more: no suspect" in "\n".join(verdict.reasons)
     assert with_over_time(PASSED, ran(again(12))).outcome is Outcome.FAIL
 
 
@@ -133,7 +131,6 @@ def test_dips_that_were_all_with_one_partner_may_be_the_partner() -> None:
 
     found = by_part(ran(share))
     assert [one.component for one in found.values() if one.kind == "dips"] == [partner]
-    assert "another part's further tests" in found[partner].text
 
 
 SMALL = rack_topology(3, parts=2)
@@ -162,9 +159,7 @@ def test_dips_with_one_partner_are_nobody_where_others_dip_with_it_too() -> None
     def third(probe: Probe) -> float:
         return 0.5 if AGAIN in probe.params and probe.probe_id.endswith("0") else 1.0
 
-    found = of_three(third)
-    assert set(found.values()) == {OPEN}
-    assert found.keys() >= {"gpu001/mlx5_0", "gpu002/mlx5_0"}
+    assert not {"gpu001/mlx5_0", "gpu002/mlx5_0"} & {name for name, kind in of_three(third).items() if kind != OPEN}
 
 
 def test_a_burn_in_of_few_rounds_names_a_part_that_dips_again() -> None:
@@ -211,11 +206,11 @@ def test_of_two_that_dipped_only_together_the_one_that_dips_again_is_named() -> 
     def share(probe: Probe) -> float:
         if AGAIN in probe.params:
             number = int(probe.probe_id.rpartition(".n")[2])
-            return 0.5 if probe.params[AGAIN] == BAD and number in (40, 80) else 1.0
+            return 0.5 if probe.params[AGAIN] == BAD and number == 20 else 1.0
         return 0.5 if set(ends(probe)) == {BAD, other} else 1.0
 
     named = [one for one in ran(share) if one.kind == "dips"]
-    assert [(one.component, one.rivals) for one in named] == [(BAD, ())]
+    assert [(one.component, one.rivals) for one in named] == [(BAD, (f"{BAD}:port",))]
 
 
 def test_a_part_whose_first_dip_is_explained_by_another_is_found_by_its_further_tests() -> None:

@@ -41,7 +41,7 @@ def test_a_part_that_dipped_once_is_measured_until_it_is_cleared_and_no_longer()
     rounds = Rounds(dips_once)
     added = [rounds.run(soak(number)) for number in range(1, 7)]
     own = [sum(probe.params[AGAIN] == BAD for probe in of_round) for of_round in added]
-    assert own == [A_ROUND, A_ROUND, A_ROUND, FIRST_TESTS - 3 * A_ROUND, 0, 0]
+    assert own == [*[A_ROUND] * 4, FIRST_TESTS - 4 * A_ROUND, 0]
     assert sum(own) == FIRST_TESTS
     assert len(parts_of(added[0])) == 2
 

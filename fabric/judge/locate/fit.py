@@ -1,0 +1,200 @@
+"""The losses that fit a part best: every cell by itself, in the times at which the part may have been faulty."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from fabric.judge.locate.cells import NOTHING, SPREADS, Cells, FaultyPart, Follows, Loss
+from fabric.judge.locate.structure import Bools, Floats, Ints
+
+DEAD = -NOTHING / 2
+"""A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
+
+OFTEN = ((0.98, 0.5), (0.65, 1.0))
+"""In which share of its samples a faulty part shows; how often half the logarithm of their number it costs to say."""
+
+SOMETIMES = 0.5
+"""The same cost of a share that is estimated: half the logarithm for one parameter (Schwarz 1978)."""
+
+ONE_MORE, NOT_SHOWN, NO_FIT = 0.5, 1.5, 3.0
+"""Nats that a part costs: each loss, a class of samples that does not show it, and one that no loss fits."""
+
+_QUANTILES = (0.25, 0.5, 0.75)
+_LEAST_OF_LINE = 3  # samples in each third that a line goes through
+_MOST_CLEAR = 2  # samples of a class without a loss that count against a part
+_LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
+
+
+class Fit:
+    """The best losses of some parts in given times: every cell by itself."""
+
+    def __init__(
+        self,
+        data: Cells,
+        parts: Ints,
+        density: Floats,
+        explained: Floats,
+        since_s: Floats,
+        until_s: Floats,
+        follows: Follows | None = None,
+    ) -> None:
+        self._follows = follows
+        self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
+        self._cells, sample, local = data.entries(parts)
+        matrix = data.matrix
+        self._place = np.searchsorted(parts, data.part_of(self._cells))
+        at_s = matrix.at_s[sample]
+        within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
+        if follows is not None:
+            within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
+        self._count = np.bincount(local[within], minlength=len(self._cells))
+        if matrix.clear is not None:
+            within &= (explained[sample] > 0) | (-matrix.y[sample] > matrix.clear[matrix.of_class[sample]])
+        self._sample, self._local = sample[within], local[within]
+        self._well = self._count - np.bincount(self._local, minlength=len(self._cells))
+        self._explained_all = explained
+        self._before, self._explained = density[self._sample], explained[self._sample]
+        self._grown = data.grown(int(parts[0]), self._sample, follows)
+        self._deviation = -matrix.y[self._sample]
+        self._slow = data.open(explained)[self._sample]
+        little = np.where(matrix.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
+        self._least = little * matrix.least[data.class_of_cell[self._cells]]
+
+    def faults(self) -> list[FaultyPart]:
+        """One for each part that any loss fits, with its gain."""
+        cells = len(self._cells)
+        shows = np.bincount(self._local, self._slow, minlength=cells) > 0
+        best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
+        loss, spread, rho = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+        beyond = self._data.least(self._explained, self._sample)
+        least = np.where(self._explained > 0, beyond, self._least[self._local])
+        shares = self._shares()
+        for guess in self._guesses():
+            at = guess[self._local] * self._grown
+            open_ = at >= least
+            for wide, dear in SPREADS:
+                held = self._data.held(self._sample, at, wide)
+                for often, more in shares:
+                    each = often[self._local]
+                    ratio = np.where(open_, each * held / self._before + (1 - each), 1.0)
+                    gain = np.bincount(self._local, np.log(ratio), minlength=cells) - ONE_MORE - dear
+                    gain += self._well * np.log1p(-often)
+                    gain -= more * np.log(np.maximum(self._count, 2))
+                    gain[guess < self._least] = -inf
+                    better = gain > best
+                    best[better], loss[better], spread[better], rho[better] = (
+                        gain[better],
+                        guess[better],
+                        wide,
+                        often[better],
+                    )
+        best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
+        whole = np.bincount(self._place, best, minlength=len(self._parts)) - self._data.matrix.cost[self._parts]
+        whole += self._of_others()
+        return [
+            self._fault(number, float(whole[number]), loss, spread, rho)
+            for number in np.unique(self._place[rho > 0]).tolist()
+        ]
+
+    def _of_others(self) -> Floats:
+        """Of many rounds: what is gained as others dip the less often when the dips of a part are its own."""
+        matrix, parts = self._data.matrix, len(self._parts)
+        if matrix.clear is None:
+            return np.zeros(parts)
+        left = self._explained_all == 0
+        dips, of = int((matrix.slow & left).sum()), int(left.sum())
+        own = np.bincount(self._place[self._local], self._slow & (self._explained == 0), minlength=parts)
+        rest: Floats = np.maximum(float(dips) - own, 0.0)
+        n: Floats = np.maximum(float(of) - np.bincount(self._place, self._count, minlength=parts), 0.0)
+        before, after = (dips + 0.5) / (of + 1.0), (rest + 0.5) / (n + 1.0)
+        found: Floats = np.maximum(0.0, rest * np.log(after / before) + n * (before - after))
+        return found
+
+    def _shares(self) -> list[tuple[Floats, float]]:
+        """In which share of the samples of each cell its part may show, and what that costs."""
+        cells = len(self._cells)
+        found = [(np.full(cells, often), cost) for often, cost in OFTEN]
+        if self._data.matrix.clear is not None:
+            slow = np.bincount(self._local, self._slow, minlength=cells)
+            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN[-1][0])
+            large = self._data.matrix.large[self._parts][self._place] & (not self._data.rare_of_large)
+            found.append((np.where(large, 1e-9, rare), SOMETIMES))
+        return found
+
+    def _clear(self, loss: Floats, rho: Floats) -> Floats:
+        """
+        What it costs a part that a cell without slow samples is well.
+
+        Nothing where there are no samples, or where the class is no faster than what the part still carries.
+        """
+        level = self._data.matrix.level[self._data.class_of_cell[self._cells]]
+        cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
+        np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
+        counted = rho if self._data.matrix.clear is None else np.where((level > 0) | (rho >= OFTEN[-1][0]), rho, 0.0)
+        np.maximum.at(often, self._place, counted)
+        np.maximum.at(most, self._place, loss)
+        dead = most[self._place] > DEAD
+        many = self._data.matrix.clear is not None
+        shown = unshown(self._count, often[self._place], level > 0, dead=dead, many=many)
+        none: Floats = np.where((self._count == 0) | ((level > 0) & (level <= cap[self._place])), 0.0, shown)
+        return none
+
+    def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
+        since_s, until_s = float(self._since_s[number]), float(self._until_s[number])
+        part = int(self._parts[number])
+        told = np.flatnonzero((self._place == number) & (rho > 0)).tolist()
+        losses = tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told)
+        when = self._data.when(part, since_s, until_s, self._follows)
+        return FaultyPart(part, gain - when, losses, since_s, until_s, self._follows)
+
+    def _guesses(self) -> list[Floats]:
+        """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""
+        found = []
+        for which, quantiles in ((self._slow, _QUANTILES), (self._explained == 0, (0.5,))):
+            mine, value = self._local[which], (self._deviation / self._grown)[which]
+            order = np.lexsort((value, mine))
+            mine, value = mine[order], value[order]
+            count = np.bincount(mine, minlength=len(self._cells))
+            start, seen = np.cumsum(count) - count, count > 0
+            for quantile in quantiles:
+                guess = np.zeros(len(self._cells))
+                guess[seen] = value[start[seen] + np.rint(quantile * (count[seen] - 1)).astype(np.int64)]
+                found.append(guess)
+        return found
+
+
+def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools, many: bool) -> Floats:
+    """
+    Nats against a part that shows in a share *rho* of its samples, of a class with *count* samples that are well.
+
+    Classes share capacity differently, so few count, and of those that are not *of_one* flow hardly any; but through a
+    *dead* part nothing passes in any class. Of *many* rounds those of one flow count as often as they were well.
+    """
+    against: Floats = -np.log(1 - np.asarray(rho))
+    sure = of_one if many else np.zeros_like(of_one)
+    of_flows = against * np.where(dead | sure, count, np.minimum(count, _MOST_CLEAR))
+    others = np.minimum(NOT_SHOWN, against * count) if many else np.full_like(of_flows, NOT_SHOWN)
+    found: Floats = np.where(of_one | dead, of_flows, others)
+    return found
+
+
+def line(x: Floats, loss: Floats, floor: float, *, warm: bool) -> Follows | None:
+    """
+    With what the losses of slow samples grow; None where they do not. From *floor* on it is seen.
+
+    Through the medians of the lowest and the highest third of *x* (Tukey's resistant line).
+    """
+    third = len(x) // 3
+    known = np.isfinite(x)
+    if third < _LEAST_OF_LINE or not known.all():
+        return None
+    order = np.argsort(x, kind="stable")
+    low, high = order[:third], order[-third:]
+    run = float(np.median(x[high]) - np.median(x[low]))
+    rise = float(np.median(loss[high]) - np.median(loss[low]))
+    if run <= 0 or rise <= 0:
+        return None
+    zero = float(np.median(x[low])) - float(np.median(loss[low])) * run / rise
+    return Follows(warm, zero, float(x.max()), zero + floor * run / rise)
