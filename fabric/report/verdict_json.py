@@ -19,8 +19,9 @@ from fabric.report.told_verdict import KEY
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
 
-VERDICT_MINOR = 2
-"""One more with every key that is added: 1 has *training*, 2 *history_bytes*; a reader can tell what to expect."""
+VERDICT_MINOR = 3
+"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 what a suspect lost, where and what it
+is; a reader can tell what to expect."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -139,6 +140,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OUTCOME: Schema = {"enum": [outcome.value for outcome in Outcome]}
 _NUMBER_OR_NOT: Schema = {"type": ["number", "null"]}
 _COUNT_OR_NOT: Schema = {"type": ["integer", "null"], "minimum": 0}
+_TEXT_OR_NOT: Schema = {"type": ["string", "null"]}
 _WORDS: Schema = {"type": "array", "items": _TEXT}
 
 
@@ -185,6 +187,10 @@ def verdict_schema() -> Schema:
     }
 
 
+_PARTICULARS = ("loss", "worst_gbps", "normal_gbps", "rate", "since_s")
+_WORDS_OF_PART = ("direction", "rack", "leaf", "serial", "part_number", "firmware")
+
+
 def _suspect() -> Schema:
     return _record(
         {
@@ -197,7 +203,10 @@ def _suspect() -> Schema:
             "next_step": _TEXT,
             "hosts": _WORDS,
             "probes": {**_WORDS, "description": "ids of the bad probes, the worst first, at most 20"},
-        }
+            **dict.fromkeys(_PARTICULARS, _NUMBER_OR_NOT),
+            **dict.fromkeys(_WORDS_OF_PART, _TEXT_OR_NOT),
+        },
+        optional=(*_PARTICULARS, *_WORDS_OF_PART),  # since minor 3
     )
 
 
