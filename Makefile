@@ -31,10 +31,11 @@ test: setup
 slow: setup
 	$(BIN)/pytest -q -m slow
 
+# They mostly wait. Files are kept whole: racks are shared in one.
 lab: setup
-	$(BIN)/pytest -q -n0 -m lab
+	$(BIN)/pytest -q -n3 --dist=loadfile --no-loadscope-reorder -m lab
 
 install: setup
-	$(BIN)/pytest -q -n0 -m install --timeout 900
+	$(BIN)/pytest -q -n0 -m install
 
 check: lint types layers test

@@ -35,8 +35,8 @@ from fabric.app.prepare import Given, prepare
 from fabric.app.repair import prepare_repair
 from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError, FabricError
-from fabric.report.certificate import encoded
-from fabric.report.certificate_html import certificate_html
+from fabric.report.certificate.document import encoded
+from fabric.report.certificate.page import certificate_html
 from fabric.runs.manifest import DERIVED
 
 Document = dict[str, Any]

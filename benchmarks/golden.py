@@ -11,8 +11,8 @@ by words: nothing else depends on when or where it was run, or on the order of P
 to process. NAME picks the cases whose name begins so.
 
 The cases: the shipped scenarios; planted faults of every kind on four inventories (two levels, three levels, two rails
-on a leaf, RoCE with ECMP); a burn-in with nine kinds; post-repair, compare, diagnose. A difference is none, or is
-explained in the commit that writes it anew.
+on a leaf, RoCE with ECMP), one on AMD's GPUs; a burn-in with nine kinds; post-repair, compare, diagnose. A difference
+is none, or is explained in the commit that writes it anew.
 """
 
 from __future__ import annotations
@@ -110,11 +110,13 @@ ROCE = (
     "spine1:slow=0.5",
     "node12:garbage",
 )
+MI300X = ("amd02/mlx5_3:slow=0.6",)
 PLANTED = {
     "two-levels": ("inventory/demo-rack-healthy.yaml", TWO_LEVELS),
     "three-level": ("inventory/three-level.yaml", THREE_LEVELS),
     "two-rails-a-leaf": ("inventory/two-rails-a-leaf.yaml", TWO_RAILS_A_LEAF),
     "roce": ("inventory/roce.yaml", ROCE),
+    "mi300x": ("inventory/mi300x.yaml", MI300X),
 }
 SHIPPED = (
     "ar-under-ber",

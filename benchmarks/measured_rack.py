@@ -193,7 +193,7 @@ def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 4
 
 
 def rack_topology(hosts: int, *, parts: int = 8) -> Topology:
-    """Hosts gpu001.. under one set of rail leaves."""
+    """Hosts gpu001.. under one set of rail leaves, which a spine joins."""
     platform = dgx_platform(parts=parts)
     leaves = tuple(f"leaf{rail}" for rail in range(parts))
     return Topology(
@@ -201,5 +201,5 @@ def rack_topology(hosts: int, *, parts: int = 8) -> Topology:
             name: Host(name, platform, f"{name}.mgmt", "r1", leaves)
             for name in (f"gpu{number:03d}" for number in range(1, hosts + 1))
         },
-        switches={leaf: Switch(leaf, "leaf") for leaf in leaves},
+        switches={leaf: Switch(leaf, "leaf") for leaf in leaves} | {"spine0": Switch("spine0", "spine")},
     )

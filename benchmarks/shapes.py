@@ -135,7 +135,8 @@ def _hosts(shape: Shape) -> Iterator[str]:
     for number in range(shape.hosts):
         platform = "other" if number < shape.other else "usual"
         leaves = shape.leaves.replace("{unit}", str(number // shape.unit))
-        yield f'  - {{names: gpu{number + 1:03d}, platform: {platform}, leaves: "{leaves}"}}'
+        on = leaves if leaves.startswith("[") else f'"{leaves}"'  # a list: one leaf for each rail
+        yield f"  - {{names: gpu{number + 1:03d}, platform: {platform}, leaves: {on}}}"
 
 
 def _platform(name: str, shape: Shape, baseline: str, rails: int) -> Iterator[str]:

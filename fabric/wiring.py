@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
     from fabric.sim.world import World
 
     ufm, managers = inventory.changes.ufm_url is not None, inventory.changes.subnet_managers
-    world = World(inventory.topology, inventory.mock, seed=seed, ufm=ufm, subnet_managers=managers)
+    mock = inventory.mock
+    if inventory.ssh.user == "root":
+        mock = replace(mock, site=tuple({*mock.site, "root"}))
+    world = World(inventory.topology, mock, seed=seed, ufm=ufm, subnet_managers=managers)
     return MockExecutor(world)
 
 

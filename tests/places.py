@@ -16,8 +16,8 @@ def _files(folder: Path, names: str) -> tuple[Path, ...]:
 
 
 # By name: a person may keep inventories and scenarios of one's own beside them.
-SHIPPED_INVENTORIES = _files(INVENTORY, "demo-rack demo-rack-healthy hall-2048 pod-64")
-SHIPPED_BASELINES = _files(INVENTORY / "baselines", "a100-hdr b200-ndr h100-ndr h200-ndr")
+SHIPPED_INVENTORIES = _files(INVENTORY, "demo-rack demo-rack-healthy hall-2048 mi300x pod-64")
+SHIPPED_BASELINES = _files(INVENTORY / "baselines", "a100-hdr b200-ndr h100-ndr h200-ndr mi300x-400")
 SHIPPED_SCENARIOS = _files(
     SCENARIOS,
     "ar-under-ber ber-sweep burn-in flap-tolerance localise post-repair ring-contention self-check shield-on-off",

@@ -84,6 +84,7 @@ def test_every_linked_file_is_there() -> None:
 
 
 @pytest.mark.install
+@pytest.mark.timeout(900)
 def test_install_line_on_a_fresh_checkout(tmp_path: Path) -> None:
     """The README's first line, as it stands, on a fresh copy of the committed files."""
     subprocess.run(["git", "checkout-index", "-a", f"--prefix={tmp_path}/"], cwd=ROOT, check=True)

@@ -180,14 +180,14 @@ class ChangeRack(Rack):
         (self._trouble / host).write_text(f"{times}\n")
 
 
-def ended(run: subprocess.Popen[str]) -> tuple[int, str]:
+def ended(run: subprocess.Popen[str], *, within_s: float = END_S) -> tuple[int, str]:
     """Exit code and all that a command line said; raises with where it hangs when it does not end."""
     try:
-        stdout, stderr = run.communicate(timeout=END_S)
+        stdout, stderr = run.communicate(timeout=within_s)
     except subprocess.TimeoutExpired:
         run.send_signal(signal.SIGABRT)
         stdout, stderr = run.communicate(timeout=END_S)
-        raise TimeoutError(f"fabric did not end within {END_S:g} s: {stdout}{stderr}") from None
+        raise TimeoutError(f"fabric did not end within {within_s:g} s: {stdout}{stderr}") from None
     return run.returncode, stdout + stderr
 
 

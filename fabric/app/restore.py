@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.changes.guard import Guard
@@ -17,6 +16,7 @@ from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
+from fabric.report.changes import Restored
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
@@ -24,26 +24,6 @@ from fabric.runs.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """
-    What became of one alteration of *change* (empty: not known) on *host*; *certain*: nothing of it is left.
-
-    *run* is its directory, *host* is empty where the text is of no one host.
-    """
-
-    run: str
-    change: str
-    host: str
-    said: str
-    certain: bool
-
-    @property
-    def text(self) -> str:
-        """All of it in one line."""
-        return ": ".join(filter(None, (self.change, self.host, self.said)))
 
 
 def restore(

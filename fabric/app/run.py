@@ -47,12 +47,12 @@ MakeExecutor = Callable[[Inventory, int], Executor]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run with all that it needs: a new one, or one that goes on from *so_far*."""
+    """A run with all that it needs: a new one, or one that goes on from *progress*."""
 
     past: PastRun
     directory: RunDirectory
     executor: Executor
-    so_far: Progress = field(default_factory=Progress)
+    progress: Progress = field(default_factory=Progress)
 
 
 def run(
@@ -110,7 +110,9 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     changing = _changing(past)
     over, died = False, list[str]()
     try:
-        executor = watching(executor, past.path, past.scenario, past.inventory.topology)
+        executor = watching(
+            executor, past.path, past.scenario, past.inventory.topology, sudo=past.inventory.changes.sudo
+        )
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, observer)
@@ -167,7 +169,7 @@ def _measure(
     begun: Begun, executor: Executor, changing: Changing, observer: Observer
 ) -> tuple[dict[str, ProbeResult], float]:
     """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
-    past, directory, so_far = begun.past, begun.directory, begun.so_far
+    past, directory, progress = begun.past, begun.directory, begun.progress
     topology = past.inventory.topology
     judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
 
@@ -179,7 +181,7 @@ def _measure(
         return [*phase_plan.planned, *(one for one in directory.added if one.phase == phase_plan.phase.name)]
 
     started_s = executor.now()
-    if not so_far.begun:
+    if not progress.begun:
         directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": past.plan.probes})
     finished = run_plan(
         past.plan,
@@ -190,13 +192,13 @@ def _measure(
         gate=gate,
         changing=changing,
         follow_ups=follow_ups(past.scenario, past.inventory, judge),
-        so_far=so_far,
+        progress=progress,
         judge_own=lambda plan, done: own_fails(of_phase(plan), {one.probe_id: one for one in done}, judge=judge),
     )
-    elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
+    elapsed_s = executor.now() - (progress.began_s if progress.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
-    if past.changes or so_far.begun:  # with the very times that the changes are told in
+    if past.changes or progress.begun:  # with the very times that the changes are told in
         return from_events(read_events(directory.path / EVENTS)), elapsed_s
     return {result.probe_id: result for result in finished}, elapsed_s
 

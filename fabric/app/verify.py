@@ -19,9 +19,9 @@ from fabric.app.repair import decided, is_post_repair
 from fabric.app.report import keep_decision
 from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.repair import Acceptance
-from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
-from fabric.report.certificate_html import certificate_html
-from fabric.report.certificate_signature import fingerprint, sign, signer
+from fabric.report.certificate.document import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
+from fabric.report.certificate.page import certificate_html
+from fabric.report.certificate.signature import fingerprint, sign, signer
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun

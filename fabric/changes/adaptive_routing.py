@@ -57,6 +57,7 @@ class AdaptiveRouting(Toggle):
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """A scope that this fabric does not know, or one for which something about it is missing."""
+        yield from super().problems(context)
         if context is None:
             return
         ethernet, hosts = context.topology.ethernet, context.topology.hosts

@@ -28,8 +28,11 @@ from fabric.changes.ports import (
     bit_error_counters,
     end_named,
     look,
+    need_via,
     program,
     refuse_our_way,
+    register,
+    via_port,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused
@@ -207,8 +210,8 @@ class Ber(LastingFault):
     def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
         tool = program(context, host, "mlxreg")
+        indexes, seen = yield from register(context, host, device, "PTER", indexes)
         get = mlxreg.get(device, "PTER", indexes, tool=tool)
-        seen = mlxreg.read(*(yield from look(context, host, get)))
         wanted = self.pter
         _allowed(end, seen, wanted["error_type_admin"])
         time = round(injection_s(self.for_s, context.settings.lease) / mlxreg.TIME_UNIT_S)
@@ -300,8 +303,8 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     if isinstance(end, AdapterEnd):
         return end.host, end.device, mlxreg.pter_indexes(1, ib_number=False)
     assert isinstance(end, SwitchEnd)
-    assert context.settings.via is not None
-    return context.settings.via, f"iblid-{end.lid}", mlxreg.pter_indexes(end.port, ib_number=True)
+    device = mlxreg.in_band(end.lid, *via_port(context))
+    return need_via(context), device, mlxreg.pter_indexes(end.port, ib_number=True)
 
 
 def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:

@@ -12,11 +12,13 @@ from fabric.changes.ports import (
     SwitchEnd,
     end_to_close,
     ethernet,
+    in_band,
     look,
     need_via,
     plainly,
     program,
     refuse_our_way,
+    register,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
@@ -28,8 +30,8 @@ POLL_S = 0.5
 
 _NOT_FOUND = 127
 _PAOS_PHYSICAL = {2: "Polling", 3: "Disabled", 5: "LinkUp", 6: "LinkErrorRecovery"}
-_NOT_CLOSED = '"Physical state" *: *"[A-CE-Z]'
-"""mlxlink's JSON of a port that is neither Disabled nor Down; its words between those and LinkUp differ by version."""
+_NOT_CLOSED = '"State" *: *"[A-CE-Z]'
+"""mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +93,18 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     if ethernet(cable.component, context):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink, mlxreg or ip)")
     end = yield from end_to_close(cable, context)
-    via = need_via(context)
+    via, words = need_via(context), in_band(context)
     tool = program(context, via, "ibportstate")
+    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=program(context, via, "smpquery"))
     port = yield from _queried(end, context)
     if not port.active:
         raise Refused(f"{cable.component}: {end} is {port} already")
     lower = cable.lower
     return Alteration(
         host=via,
-        apply=(infiniband.port(end.lid, end.port, "disable", tool=tool),),
-        undo=(infiniband.port(end.lid, end.port, "on", tool=tool),),
-        checks=(Check(infiniband.port(end.lid, end.port, tool=tool), (infiniband.NOT_DISABLED,)),),
+        apply=(infiniband.port(end.lid, end.port, "disable", through=words, tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, "on", through=words, tool=tool),),
+        checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
         outlives=True,
@@ -120,7 +123,8 @@ def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
 
 
 def _by_mlxreg(end: AdapterEnd, context: Context) -> _Way:
-    tool, indexes = program(context, end.host, "mlxreg"), mlxreg.paos_indexes(1)
+    tool = program(context, end.host, "mlxreg")
+    indexes, _ = yield from register(context, end.host, end.device, "PAOS", mlxreg.paos_indexes(1))
     get = mlxreg.get(end.device, "PAOS", indexes, tool=tool)
     admin, seen = yield from _seen_by_mlxreg(end, context, get)
     apply, undo = (
@@ -150,7 +154,8 @@ def _prior(end: End, state: str, other: End | None) -> str:
 
 def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
     via = need_via(context)
-    argv = infiniband.port(end.lid, end.port, tool=program(context, via, "ibportstate"))
+    tool = program(context, via, "smpquery")
+    argv = infiniband.port_info(end.lid, end.port, through=in_band(context), tool=tool)
     return infiniband.read_port(*(yield from look(context, via, argv)))
 
 

@@ -33,13 +33,20 @@ class Unhealthy:
     UFM's list as it was before a change: *before*, the ports on it as ``<guid>_<number>``.
 
     *ends* are those of the changed cable, in the same words: a cable that is isolated cannot be found any more. UFM is
-    at *url*, asked from the host *via*.
+    at *url*, asked from the host *via*; *ca* and *insecure* as ``management.Ufm``.
     """
 
     via: str
     url: str
     ends: tuple[str, ...]
     before: tuple[str, ...]
+    ca: str | None = None
+    insecure: bool = False
+
+    @property
+    def ufm(self) -> management.Ufm:
+        """Whom to ask."""
+        return management.Ufm(self.url, self.ca, self.insecure)
 
 
 def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
@@ -47,7 +54,8 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     settings = context.settings
     if settings.ufm_url is None or settings.via is None or change.scope != "port":
         return None
-    before = yield from _listed(settings.via, settings.ufm_url)
+    ufm = management.Ufm(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+    before = yield from _listed(settings.via, ufm)
     try:
         cable = yield from cable_of(change.component, context)
     except Refused:
@@ -55,7 +63,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     ends = () if cable.line is None else (cable.line.end, cable.line.peer)
     names = tuple(sorted(management.port_name(end.guid, end.port) for end in ends if end is not None))
     listed = tuple(sorted(entry.port for entry in before))
-    return Unhealthy(settings.via, settings.ufm_url, names, listed) if names else None
+    return Unhealthy(settings.via, ufm.url, names, listed, ufm.ca, ufm.insecure) if names else None
 
 
 def give_back(
@@ -83,7 +91,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
-    said = yield from plainly(list_was.via, management.put_healthy(list_was.url, ours))
+    said = yield from plainly(list_was.via, management.put_healthy(list_was.ufm, ours))
     if said[2] != 0:
         raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {said[1].strip()[:200]}")
     left = yield from _ours(list_was)
@@ -95,14 +103,14 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
 def by_hand(list_was: Unhealthy) -> str:
     """What a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
-    return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was.url, ends or list_was.ends))}"
+    return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was.ufm, ends or list_was.ends))}"
 
 
 def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
-    listed = yield from _listed(list_was.via, list_was.url)
+    listed = yield from _listed(list_was.via, list_was.ufm)
     found = {entry.port for entry in listed if BY_HAND not in entry.condition.casefold()}
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
 
 
-def _listed(via: str, url: str) -> Procedure[tuple[management.UnhealthyPort, ...]]:
-    return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(url))))
+def _listed(via: str, ufm: management.Ufm) -> Procedure[tuple[management.UnhealthyPort, ...]]:
+    return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(ufm))))

@@ -56,7 +56,7 @@ class ClosedLink(CableFault):
             host, slash, device = name.partition("/")
             by = self.by or context.settings.port_state
             if by == "ibportstate" or not slash:
-                yield context.settings.via, Alters(("ibportstate", "iblinkinfo"), guarded=True)
+                yield context.settings.via, Alters(("ibportstate", "smpquery", "iblinkinfo"), guarded=True)
             else:
                 yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True, closes=(device,))
 

@@ -12,7 +12,7 @@ from fabric.changes.procedure import ASK_S, Procedure, ask
 from fabric.errors import Refused, ToolError
 from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
-from fabric.tools import infiniband, mlxlink, sysfs
+from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 
 Text = tuple[str, str, int]
@@ -96,6 +96,37 @@ def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Tex
     return result.stdout, result.stderr, result.exit_status
 
 
+def in_band(context: Context) -> infiniband.Words:
+    """Out of which of its ports ``via`` sends management packets, with the M_Key; Refused when there is no ``via``."""
+    device, number = via_port(context)
+    return infiniband.through(device, number, context.settings.m_key)
+
+
+def via_port(context: Context) -> tuple[str, int]:
+    """The port of ``via`` that in-band tools use: ``via_device``, else that of its first RNIC."""
+    via, device = need_via(context), context.settings.via_device
+    rnics = context.topology.hosts[via].platform.rnics
+    rnic = next((one for one in rnics if device in (None, one.device)), None)
+    if rnic is None:
+        raise Refused(f"{via} has no RNIC {device} (changes: via_device in the inventory)")
+    return rnic.device, rnic.port
+
+
+def register(
+    context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
+) -> Procedure[tuple[mlxreg.Fields, mlxreg.Fields]]:
+    """The INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``."""
+    tool = program(context, host, "mlxreg")
+    while True:
+        try:
+            return indexes, mlxreg.read(*(yield from look(context, host, mlxreg.get(device, name, indexes, tool=tool))))
+        except ToolError as exc:
+            known = mlxreg.without_unknown(indexes, str(exc))
+            if known is None:
+                raise
+            indexes = known
+
+
 def program(context: Context, host: str, name: str) -> str:
     """What a program is called on a host."""
     found = context.topology.hosts.get(host)
@@ -141,8 +172,8 @@ def need_via(context: Context) -> str:
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
     via = need_via(context)
-    tool = program(context, via, "iblinkinfo")
-    return infiniband.read_ports(*(yield from look(context, via, infiniband.all_ports(tool=tool), timeout_s=FABRIC_S)))
+    argv = infiniband.all_ports(through=in_band(context), tool=program(context, via, "iblinkinfo"))
+    return infiniband.read_ports(*(yield from look(context, via, argv, timeout_s=FABRIC_S)))
 
 
 def ethernet(component: str, context: Context) -> bool:
@@ -252,7 +283,7 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
     via = need_via(context)
     tool = program(context, via, "perfquery")
     for extended in (True, False):
-        argv = infiniband.counters(end.lid, end.port, extended=extended, tool=tool)
+        argv = infiniband.counters(end.lid, end.port, extended=extended, through=in_band(context), tool=tool)
         counters = infiniband.read_counters(*(yield from look(context, via, argv)))
         if any(name in counters for name in infiniband.ERRORS.values()):
             break
@@ -328,11 +359,11 @@ def _is(line: PortLine, cable: CableEnd) -> bool:
 
 
 def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:
-    """The port that in-band tools on *via* use: the first that is active, as they choose it."""
-    host = context.topology.hosts.get(via)
-    for rnic in () if host is None else host.platform.rnics:
-        guid = yield from node_guid(AdapterEnd(via, rnic.device, rnic.port))
-        line = line_of(fabric, guid, rnic.port)
-        if line is not None and line.active:
-            return line.end.guid
-    raise Refused(f"none of the ports of {via} is in the fabric that it sees: switches cannot be reached safely")
+    """The port that in-band tools on *via* use, as the fabric lists it."""
+    device, number = via_port(context)
+    guid = yield from node_guid(AdapterEnd(via, device, number))
+    line = line_of(fabric, guid, number)
+    if line is None or not line.active:
+        what = f"{via}/{device} is not active in the fabric that it sees"
+        raise Refused(f"{what}: switches cannot be reached safely; name another port (changes: via_device)")
+    return line.end.guid

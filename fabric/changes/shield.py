@@ -29,6 +29,7 @@ class Shield(Toggle):
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """Subnet managers that nobody knows."""
+        yield from super().problems(context)
         if context is not None and not context.settings.subnet_managers:
             yield ("shield",), f"to switch SHIELD {SM_NEEDED}"
 

@@ -13,8 +13,8 @@ from hashlib import sha256
 from shlex import join, quote
 from typing import Annotated, ClassVar
 
-from fabric.changes.kind import FABRIC, Alters, Context, Kind
-from fabric.changes.ports import Text, fabric_ports, look, program
+from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
+from fabric.changes.ports import Text, fabric_ports, in_band, look, plainly, program
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
@@ -41,8 +41,12 @@ SETTLE_S = 20.0
 """
 After a manager was seen as master, its routes count as in force (seconds).
 
-Nothing that a host can read says so; a sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017).
+A sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017). Which engine routes is read back besides.
 """
+
+ENGINE = "routing_engine"
+FLUSHED = {"force_log_flush": "TRUE"}
+"""Else OpenSM keeps the line that says what routes in a buffer (osm_log.c writes errors and changes of state only)."""
 
 SM_NEEDED = "the subnet managers must be known: 'subnet_managers' under changes: in the inventory"
 
@@ -61,6 +65,17 @@ class Toggle(Kind):
     def params(self, component: str) -> Mapping[str, str | int | float]:
         """On or off."""
         return {"on": int(self.on)}
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """A manager that would only be sent a signal, for an option that it reads at its start."""
+        wanted = {} if context is None else self.sets(context)
+        fixed = sorted(management.AT_START_ONLY & wanted.keys())
+        for manager in context.settings.subnet_managers if context is not None and fixed else ():
+            if management.only_signals(manager.reload):
+                said = (
+                    f"'{join(manager.reload)}' does not make OpenSM take {fixed[0]}, which it reads at its start only"
+                )
+                yield ("scope",), f"{manager.host}: {said}: its 'reload' must restart it (changes: in the inventory)"
 
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
         """All of the fabric, or each host."""
@@ -90,7 +105,7 @@ class Toggle(Kind):
         return tuple(found)
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
-        """The keys are in every manager's file, and a master is at work."""
+        """The keys are in every manager's file, a master is at work, and the engine that was asked for routes."""
         wanted = self._wanted(context)
         for manager in context.settings.subnet_managers:
             there = yield from _keys(manager, context)
@@ -99,6 +114,8 @@ class Toggle(Kind):
                     raise NotInForce(f"{manager.host}: {manager.config}: {key} is {there.get(key)!r}, not {value!r}")
         if alterations:
             yield from _settled(context)
+        if ENGINE in wanted:
+            yield from _need_engine(wanted[ENGINE], context, altered=bool(alterations))
 
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
@@ -127,12 +144,13 @@ def _alteration(
         raise Refused(
             f"{manager.host}: {backup} is there: an earlier change of this file was not taken back (fabric restore)"
         )
-    was = {key: before.get(key) for key in wanted}
+    values = {**FLUSHED, **wanted} if ENGINE in wanted else wanted
+    was = {key: before.get(key) for key in values}
     undo, checks = _way_back(manager.config, backup, was)
     seen = ", ".join(f"{key} {before.get(key, '(not there)')}" for key in wanted)
     return Alteration(
         host=manager.host,
-        apply=(edit_conf(manager.config, backup, wanted), manager.reload),
+        apply=(edit_conf(manager.config, backup, values), manager.reload),
         undo=(undo, drop_backup(manager.config, backup), manager.reload),
         checks=checks,
         prior=f"{manager.host}:{manager.config}: {seen}",
@@ -191,7 +209,9 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    return (yield from look(context, host, infiniband.subnet_manager(tool=program(context, host, "sminfo"))))
+    words = () if context.settings.via is None else in_band(context)
+    argv = infiniband.subnet_manager(through=words, tool=program(context, host, "sminfo"))
+    return (yield from look(context, host, argv))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
@@ -213,6 +233,47 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
         if now_s >= end_s:
             raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
         now_s = yield from pause(min(now_s + POLL_S, end_s))
+
+
+def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
+    """
+    Wait until one of the engines that were asked for routes; raises NotInForce with what was seen instead.
+
+    Where nothing was *altered* and nobody tells, the fabric is as its managers' files say, which is all that is known.
+    """
+    engines = tuple(re.split(r"[,\s]+", wanted))
+    now_s = yield from pause(0.0)
+    end_s = now_s + MASTER_S
+    while True:
+        try:
+            engine, said = yield from _engine(context)
+        except (ToolError, ExecutorError) as exc:
+            engine, said = None, f"nobody tells what routes: {str(exc).partition(chr(10))[0]}"
+        if engine in engines or (engine is None and not altered):
+            return
+        if now_s >= end_s:
+            raise NotInForce(f"{ENGINE} {wanted} was asked for, and {said}")
+        now_s = yield from pause(min(now_s + POLL_S, end_s))
+
+
+def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
+    """What routes, by UFM where there is one, else by the log of the manager that is master; and in words."""
+    settings = context.settings
+    if settings.ufm_url is not None and settings.via is not None:
+        ufm = management.Ufm(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+        engine = management.read_engine(*(yield from plainly(settings.via, management.ask_engine(ufm))))
+        return engine, f"UFM says that {engine} routes"
+    said = "nobody tells what routes: no manager's log says that it is master"
+    for manager in settings.subnet_managers:
+        keys = yield from _keys(manager, context)
+        path = keys.get("log_file", management.LOG)
+        told = management.read_log(*(yield from look(context, manager.host, management.ask_log(path))))
+        if told.master and told.engine is not None:
+            unknown = f" (it does not know {', '.join(told.unknown)})" if told.unknown else ""
+            return told.engine, f"{manager.host}:{path} says that {told.engine} routes{unknown}"
+        if told.master:
+            said = f"{manager.host}:{path} does not say what routes"
+    return None, said
 
 
 def edit_conf(config: str, backup: str, values: Mapping[str, str]) -> Argv:

@@ -84,6 +84,9 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
 def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
     if not host.platform.gpus:
         return []
+    if host.platform.amd:
+        unread.append("GPUs: serial numbers of AMD's are not read")
+        return []
     found = _said(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
     if found is None:
         return []

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from fabric.changes.kind import Alters, Context, Kind
+from fabric.changes.ports import in_band, need_via
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import ProbeSpec, Scenario
 from fabric.model.topology import Host, Platform
+from fabric.tools import infiniband, management
 
 GUARD_PROGRAMS = ("flock", "setsid", "timeout")
 """What the guard of a change calls beside sh and the smallest tools."""
@@ -23,6 +25,7 @@ class HostNeeds:
     *alters* says what changes call as root. *cuda*: ib_write_bw reaches GPU memory itself. *gpudirect*: some RNIC
     reads GPU memory. *pinned_bytes*: the most that one program locks. *peer*: the host that mpirun logs in to from
     here, by the name it uses. *sudo*: commands that need root go through sudo. *ssh*: it is reached over SSH.
+    *in_band*: what shows that switches, and UFM, can be reached from here.
     """
 
     measured: bool = True
@@ -34,6 +37,7 @@ class HostNeeds:
     peer: str | None = None
     sudo: bool = False
     ssh: bool = False
+    in_band: tuple[tuple[str, ...], ...] = ()
 
 
 def host_needs(
@@ -58,7 +62,21 @@ def host_needs(
     for name, what in alters.items():
         if name not in made:
             made[name] = replace(common, measured=False, alters=what)
+    via = inventory.changes.via
+    if via in alters and via in made:
+        made[via] = replace(made[via], in_band=tuple(_reaching(Context(inventory.topology, inventory.changes))))
     return made
+
+
+def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
+    """Of ``via``: the question that shows whether its port leads to the fabric, and that for UFM's list."""
+    settings, via = context.settings, need_via(context)
+    platform = context.topology.hosts[via].platform
+    if platform.link_layer == "infiniband":
+        asked = infiniband.subnet_manager(through=in_band(context), tool=platform.program("sminfo"))
+        yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
+    if settings.ufm_url is not None:
+        yield management.list_unhealthy(management.Ufm(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure))
 
 
 def with_peers(
@@ -87,7 +105,7 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 
 
 def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
-    """The hosts that carry out changes of a scenario, and what they need for it."""
+    """The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it."""
     made: dict[str, Alters] = {}
     for host, more in _needs(scenario, inventory):
         if host is not None:
@@ -102,6 +120,8 @@ def needs_via(scenario: Scenario, inventory: Inventory) -> bool:
 
 def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
     context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
+    if scenario.sample is not None and scenario.sample.optics:
+        yield from ((host, Alters(("mlxlink",))) for host in scenario.hosts)
     for phase in scenario.phases:
         for spec in phase.changes:
             if isinstance(spec, Kind):

@@ -10,11 +10,13 @@ from dataclasses import replace
 from fabric.checks.account import LOGIN, MEMLOCK, ROOT
 from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
+from fabric.checks.in_band import IN_BAND
 from fabric.checks.kind import HostCheck, Looked, problem, signed, warning, with_plugins
 from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, needs_via, with_peers
-from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
+from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.rnics import KEEP_LINK_UP, LOOPBACK, RNICS
+from fabric.checks.roce import ROCE
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
@@ -22,8 +24,8 @@ from fabric.model.text import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 
-_PER_HOST = (RNICS, GPUS, PROGRAMS, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, KEEP_LINK_UP, LOGIN)
-CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, VERSIONS, MACHINE, CLOCK)
+_PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, KEEP_LINK_UP, LOGIN, IN_BAND)
+CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32

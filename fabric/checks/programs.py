@@ -26,7 +26,7 @@ class _Program:
     *package* brings it. *option* makes it say something and end, without touching a device.
 
     *version* tells its version, *says* (and what that is) that it is the program we know; where it says neither, it is
-    not. *named*: the inventory may say where it is.
+    not. *named*: the inventory may say where it is. *measures*: a probe's own program, which a wrapper may start.
     """
 
     package: str
@@ -34,25 +34,30 @@ class _Program:
     version: re.Pattern[str] | None = None
     says: tuple[re.Pattern[str], str] | None = None
     named: bool = False
+    measures: bool = False
 
 
 _PROGRAMS = {
-    **dict.fromkeys(("ib_write_bw", "ib_write_lat"), _Program("perftest", version=_PERFTEST, named=True)),
-    "numactl": _Program("numactl", "--hardware", says=_NODES, named=True),
-    "alltoall_perf": _Program("nccl-tests", "-h", says=_USAGE, named=True),
-    "all_reduce_perf": _Program("nccl-tests, built with MPI=1", "-h", says=_USAGE, named=True),
+    **dict.fromkeys(
+        ("ib_write_bw", "ib_write_lat"), _Program("perftest", version=_PERFTEST, named=True, measures=True)
+    ),
+    "numactl": _Program("numactl", "--hardware", says=_NODES, named=True, measures=True),
+    "alltoall_perf": _Program("nccl-tests", "-h", says=_USAGE, named=True, measures=True),
+    "all_reduce_perf": _Program("nccl-tests, built with MPI=1", "-h", says=_USAGE, named=True, measures=True),
     "mpirun": _Program("Open MPI", version=re.compile(r"\(Open MPI\) (\S+)"), says=_OPEN_MPI, named=True),
     "srun": _Program("Slurm", version=re.compile(r"^slurm\S* (\S+)", re.MULTILINE), named=True),
     "mlxreg": _Program("NVIDIA MFT (or mstflint's mstreg under this name)", version=_MFT),
     "mlxlink": _Program("NVIDIA MFT (or mstflint's mstlink under this name)", version=_MFT),
-    **dict.fromkeys(("ibportstate", "iblinkinfo", "perfquery", "sminfo"), _Program("infiniband-diags", "-V")),
+    **dict.fromkeys(
+        ("ibportstate", "iblinkinfo", "perfquery", "sminfo", "smpquery"), _Program("infiniband-diags", "-V")
+    ),
     **dict.fromkeys(("flock", "setsid"), _Program("util-linux")),
     "timeout": _Program("coreutils"),
     "ip": _Program("iproute2", "-V"),
 }
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).
-_NO_CUDA = re.compile(r"unrecognized option.*use_cuda|^ ?Unsupported memory type", re.MULTILINE)
+_NO_CUDA = re.compile(r"unrecognized option.*use_(?:cuda|rocm)|^ ?Unsupported memory type", re.MULTILINE)
 
 
 PYTHON_VERSION = ("python3", "--version")
@@ -128,7 +133,13 @@ def _wanted(needs: HostNeeds) -> tuple[str, ...]:
 
 
 def _argv(host: Host, name: str) -> Argv:
-    return (host.platform.program(name), _known(name).option)
+    return (*_called(host, name), _known(name).option)
+
+
+def _called(host: Host, name: str) -> Argv:
+    """As the probes call it: what measures is behind the site's wrapper."""
+    wrapper = host.platform.wrapper if _known(name).measures else ()
+    return (*wrapper, host.platform.program(name))
 
 
 def _known(name: str) -> _Program:
@@ -137,7 +148,9 @@ def _known(name: str) -> _Program:
 
 def _cuda_argv(host: Host) -> Argv:
     """Options are read in order: a build without CUDA refuses the first, any other ends at the second."""
-    return (host.platform.program("ib_write_bw"), "--use_cuda=0", "--version")
+    option = "--use_rocm" if host.platform.amd else "--use_cuda"
+    dmabuf = (f"{option}_dmabuf",) if host.platform.use_cuda == "dmabuf" else ()
+    return (*_called(host, "ib_write_bw"), f"{option}=0", *dmabuf, "--version")
 
 
 def _wrong(name: str, answer: HostAnswer) -> Finding | None:
@@ -166,9 +179,13 @@ def _wrong(name: str, answer: HostAnswer) -> Finding | None:
 
 def _cuda(answer: HostAnswer) -> Iterator[Finding]:
     if _NO_CUDA.search(answer.text):
+        lacks = "ROCm (--use_rocm" if "use_rocm" in answer.text else "CUDA (--use_cuda"
+        lacks = "DMA-BUF (--use_cuda_dmabuf" if "use_cuda_dmabuf" in answer.text else lacks
         yield _problem(
-            "ib_write_bw is built without CUDA (--use_cuda is refused)",
-            "build perftest with CUDA (./configure CUDA_H_PATH=.../cuda.h) and name it: tools: {ib_write_bw: /path}",
+            f"ib_write_bw is built without {lacks} is refused)",
+            "build perftest with it (./configure CUDA_H_PATH=.../cuda.h, or --enable-rocm) and name it:"
+            " tools: {ib_write_bw: /path};"
+            " or measure host memory only: use_cuda: no",
         )
     elif answer.lost or not _PERFTEST.search(answer.text):
         yield _unknown(f"ib_write_bw --use_cuda: {excuse(answer)}")
@@ -182,6 +199,27 @@ def _unknown(what: str) -> Finding:
     return unknown(what, "the scenario calls this program", "run it by hand on the host")
 
 
+def _ask_launcher(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+    """One process on the host itself, with the site's options: it touches no GPU and no network."""
+    if "mpirun" not in needs.programs:
+        return ()
+    return ((host.platform.program("mpirun"), *host.platform.mpirun_options, "-np", "1", "true"),)
+
+
+def _read_launcher(looked: Looked) -> Iterator[Finding]:
+    """That mpirun does not start anything, and why; one that is not there is told by ``programs``."""
+    (argv,) = _ask_launcher(looked.host, looked.needs)
+    answer = looked.answers[argv]
+    if answer.lost:
+        yield _unknown(f"mpirun: {excuse(answer)}")
+    elif "attempt to run as root" in answer.text:
+        advice = "write mpirun_options: [--allow-run-as-root] in the platform, or log in as another account"
+        yield _problem("mpirun does not start as root", advice)
+    elif answer.exit_status != 0 and not answer.absent:
+        yield _problem(f"mpirun starts nothing: {excuse(answer)}", "run it by hand; mpirun_options are right behind it")
+
+
+LAUNCHER = HostCheck("launcher", _ask_launcher, _read_launcher)
 PROGRAMS = HostCheck("programs", _ask_programs, _read_programs)
 VERSIONS = HostCheck("versions", compare=_compare_versions)
 PYTHON = HostCheck("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)

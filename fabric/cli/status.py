@@ -186,7 +186,7 @@ def restore_command(
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
     from fabric.app.restore import in_order, restore, restore_hosts
-    from fabric.report.restored import restored_json, restored_lines
+    from fabric.report.changes import restored_json, restored_lines
     from fabric.wiring import make_executor
 
     wrong = {

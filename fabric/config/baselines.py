@@ -19,7 +19,7 @@ from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold
-from fabric.model.topology import Platform
+from fabric.model.topology import NVLINK, Platform
 from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.keys import ALGORITHMS
 from fabric.probes.kinds import ASKED
@@ -261,6 +261,8 @@ def _matches(limit: Limit, asked: LimitKey) -> bool:
         (limit.ranks, asked.ranks),
         (limit.algorithm, asked.algorithm),
     )
+    if NVLINK == asked.link_class != limit.link_class:
+        return False
     if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
         return False
     return all(part in (None, wanted) for part, wanted in pairs)

@@ -55,7 +55,7 @@ def _fault(text: str) -> Fault:
 
 def component_problem(component: str, kind: str, topology: Topology) -> str | None:
     """Why a component does not exist or cannot have that kind of fault, or None when all is well."""
-    if kind in ("replaced", "outdated"):
+    if kind in ("replaced", "outdated", "misset"):
         return _other_part_problem(component, kind, topology)
     if kind in KINDS and KINDS[kind].comes:
         return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
@@ -88,14 +88,14 @@ def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
 
 
 def _other_part_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """What has a serial number can be replaced, what has a firmware of its own can be outdated."""
+    """What has a serial number can be replaced, what has firmware and settings of its own can be outdated or misset."""
     name, _, part = component.partition("/")
     host = topology.hosts.get(name)
     if host is None:
         return f"no host {quoted(name)}{nearest(name, topology.hosts)}"
     devices = tuple(host.platform.rnic_by_device)
     more = (*(f"{device}{PORT}" for device in devices), *host.platform.gpu_by_name)
-    those = devices if kind == "outdated" else (*devices, *more)
+    those = devices if kind in ("outdated", "misset") else (*devices, *more)
     return None if part in those else f"{quoted(part)} of {name} cannot be {kind}{nearest(part, those)}"
 
 

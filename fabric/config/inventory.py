@@ -23,7 +23,7 @@ from fabric.model.fields.scalars import (
     Choice,
 )
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.topology import Login, Topology
 
 BACKENDS = ("mock", "ssh", "process")
@@ -39,6 +39,9 @@ class InventoryFile(Entry):
     platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
     hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
     switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
+    routing: Annotated[str, Choice(ROUTING)] | None = Field(
+        None, description="How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."
+    )
     ssh: SshSettings = Field(SshSettings(), description="With backend ssh: how hosts are reached.")
     process: ProcessSettings = Field(
         ProcessSettings(), description="With backend process: what carries a command to a host."
@@ -69,6 +72,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.from_file(tree)
+    mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
     return Inventory(
         name=file.name,
         source=str(path),
@@ -76,8 +80,9 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         backend=file.backend,
         ssh=file.ssh,
         process=file.process,
-        mock=replace(file.mock, faults=(*file.mock.faults, *extra)),
+        mock=mock,
         changes=file.changes,
+        routing=file.routing,
     )
 
 
@@ -196,6 +201,9 @@ def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems
         problems.add((*_CHANGES, "via"), f"{text} (role management)")
     elif entry.via is not None and whole:
         _host_exists(entry.via, topology.hosts, (*_CHANGES, "via"), problems)
+    _check_via_device(entry, topology, problems)
+    if entry.ufm_ca is not None and entry.ufm_insecure:
+        problems.add((*_CHANGES, "ufm_insecure"), "'ufm_ca' and 'ufm_insecure' are two ways: leave out one")
     if entry.ufm_url is not None and entry.via is None:
         problems.add((*_CHANGES, "ufm_url"), "'ufm_url' needs 'via': the host from which it is asked")
     if entry.lease.max_hold_s < entry.lease.ttl_s:
@@ -209,6 +217,19 @@ def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems
             _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
     for what in ("adaptive", "shield"):
         _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
+
+
+def _check_via_device(entry: ChangeSettings, topology: Topology, problems: Problems) -> None:
+    """It is one of the RNICs of ``via``, whose port and rail are known."""
+    if entry.via_device is None:
+        return
+    if entry.via is None:
+        problems.add((*_CHANGES, "via_device"), "'via_device' needs 'via': the host that it is of")
+    elif entry.via in topology.hosts:
+        devices = topology.hosts[entry.via].platform.rnic_by_device
+        if entry.via_device not in devices:
+            text = f"{quoted(entry.via)} has no RNIC {quoted(entry.via_device)}{nearest(entry.via_device, devices)}"
+            problems.add((*_CHANGES, "via_device"), text)
 
 
 def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:

@@ -25,7 +25,7 @@ from fabric.model.fields.scalars import (
 )
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.scenario import Env
-from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
+from fabric.model.topology import GPU_MAKERS, USE_CUDA, Gpu, PcieSwitch, Platform, Rnic
 
 LINK_LAYERS = ("infiniband", "ethernet")
 
@@ -61,12 +61,49 @@ _OURS = {
     "NCCL_IB_HCA": "it is made from this platform's rnics",
     "NCCL_IB_GID_INDEX": "write gid_index in this platform instead",
     "CUDA_VISIBLE_DEVICES": "each probe has its own GPUs",
+    "HIP_VISIBLE_DEVICES": "each probe has its own GPUs",
 }
 _LAYOUT = (
     *("-np", "--np", "-n", "--n", "-c", "-N", "--npernode", "-npernode", "-H", "-host", "--host", "-hostfile"),
     *("--hostfile", "-machinefile", "--machinefile", "-map-by", "--map-by", "-bind-to", "--bind-to"),
 )
 _PAIRS = ("-mca", "--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca")
+
+
+# What the probe itself says, by key: the program, and its options of which a word begins with one of these.
+_OURS_OF = {
+    "srun_options": (
+        "srun",
+        ("-N", "--nodes", "-n", "--ntasks", "--ntasks-per-node", "-w", "--nodelist", "-F", "--nodefile", "-r"),
+    ),
+    "nccl_tests_options": (
+        "nccl-tests",
+        (
+            *("-b", "--minbytes", "-e", "--maxbytes", "-i", "--stepbytes", "-f", "--stepfactor", "-n", "--iters"),
+            *("-w", "--warmup_iters", "-g", "--ngpus", "-t", "--nthreads", "-m", "--agg_iters", "-c", "--check"),
+            *("-o", "--op", "-d", "--datatype", "-r", "--root", "-G", "--cudagraph", "-J", "-h", "--help"),
+        ),
+    ),
+    "perftest_options": (
+        "perftest",
+        (
+            *("-d", "--ib-dev", "-i", "--ib-port", "-p", "--port", "-s", "--size", "-D", "--duration", "-n", "--iters"),
+            *("-q", "--qp", "-x", "--gid-index", "-T", "--tos", "--tclass", "-b", "--bidirectional", "-a", "--all"),
+            *("-c", "--connection", "-O", "--dualport", "-h", "--help", "-V", "--version", "--run_infinitely"),
+            *("--use_cuda", "--use_cuda_dmabuf", "--report_gbits", "--output", "--out_json", "--out_json_file"),
+        ),
+    ),
+}
+
+
+def words_problems(words: Sequence[str], called: str, ours: Sequence[str], path: KeyPath, problems: Problems) -> None:
+    """Note what would not reach a program as it is meant, or what the probe says itself."""
+    if words and not words[0].startswith("-"):
+        problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which {called} would not take")
+    for position, word in enumerate(words):
+        option = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if word.startswith("-") and option in ours:
+            problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe says it")
 
 
 def env_problems(env: Mapping[str, str], path: KeyPath, problems: Problems) -> None:
@@ -139,10 +176,34 @@ class PlatformEntry(Entry):
     gid_index: Annotated[int, Whole(0, 255)] | None = Field(
         None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
     )
+    traffic_class: Annotated[int, Whole(0, 255)] | None = Field(
+        None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
+    )
     tools: ToolsEntry = Field(ToolsEntry(), description="Programs that are not on the path, as absolute paths.")
     env: Env = Field({}, max_length=64, description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
     mpirun_options: OptionWords = Field(
         (), max_length=64, description="Words put right after mpirun, such as --allow-run-as-root."
+    )
+    perftest_options: OptionWords = Field(
+        (), max_length=64, description="Words that every test of perftest is given, such as -R."
+    )
+    srun_options: OptionWords = Field(
+        (), max_length=64, description="Words put after srun's own, such as --gres=gpu:8 or --partition=burnin."
+    )
+    nccl_tests_options: OptionWords = Field(
+        (), max_length=64, description="Options that every program of nccl-tests is given, such as -R 1."
+    )
+    wrapper: OptionWords = Field(
+        (), max_length=64, description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
+    )
+    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = Field(
+        "host", description="Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."
+    )
+    gpu_maker: Annotated[str, Choice(GPU_MAKERS)] = Field(
+        "nvidia", description="nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."
+    )
+    use_cuda: Annotated[str, Choice(USE_CUDA)] = Field(
+        "auto", description="How ib_write_bw reaches GPU memory: auto, dmabuf, peermem; or no: host memory only."
     )
 
 
@@ -159,6 +220,13 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
     _names_differ(switches, rnics, (*path, "pcie_switches"), problems)
     env_problems(entry.env, (*path, "env"), problems)
     option_problems(entry.mpirun_options, (*path, "mpirun_options"), problems)
+    if entry.traffic_class is not None and entry.link_layer != "ethernet":
+        text = "'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"
+        problems.add((*path, "traffic_class"), text)
+    for key, (called, ours) in _OURS_OF.items():
+        words_problems(getattr(entry, key), called, ours, (*path, key), problems)
+    if entry.wrapper and (entry.wrapper[0].startswith("-") or "=" in entry.wrapper[0]):
+        problems.add((*path, "wrapper", 0), f"expected a program first, got {quoted(entry.wrapper[0])}")
     return Platform(
         name=name,
         gpus=gpus,
@@ -171,7 +239,23 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         tools=entry.tools.given(),
         env=tuple(entry.env.items()),
         mpirun_options=entry.mpirun_options,
+        traffic_class=_traffic_class(entry),
+        perftest_options=entry.perftest_options,
+        srun_options=entry.srun_options,
+        nccl_tests_options=entry.nccl_tests_options,
+        wrapper=entry.wrapper,
+        use_cuda=entry.use_cuda,
+        gpu_maker=entry.gpu_maker,
+        nvlink_domain=entry.nvlink_domain,
     )
+
+
+def _traffic_class(entry: PlatformEntry) -> int | None:
+    """What bandwidth is measured in: the queue of collectives, unless another is asked for."""
+    nccl = entry.env.get("NCCL_IB_TC", "")
+    if entry.traffic_class is None and entry.link_layer == "ethernet" and re.fullmatch("[0-9]{1,3}", nccl, re.ASCII):
+        return int(nccl) if int(nccl) < 256 else None
+    return entry.traffic_class
 
 
 def _pcie_switches(entries: Iterable[PcieSwitchEntry], path: KeyPath, problems: Problems) -> tuple[PcieSwitch, ...]:
@@ -250,6 +334,12 @@ def _devices_and_rails(entries: tuple[RnicEntry, ...], path: KeyPath, problems: 
     seen: Counter[str] = Counter()
     for position, entry in enumerate(entries):
         seen[entry.device] += 1
+        if entry.device.startswith("rdma"):
+            text = (
+                f"{quoted(entry.device)} is no RNIC that can be measured: devices of this name have no reliable "
+                "connections (AWS EFA takes perftest's -c SRD only, and NCCL reaches it by a plug-in)"
+            )
+            problems.add((*path, position, "device"), text)
         if seen[entry.device] == 2:
             problems.add((*path, position, "device"), f"RNIC {quoted(entry.device)} is there twice")
         missing = next((rail for rail in range(entry.rail) if rail not in used), None)

@@ -18,10 +18,11 @@ from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
 from fabric.model.fields.wording import shown
 from fabric.model.recorded import Key, Recorded
 from fabric.model.text import size_text
+from fabric.model.topology import NVLINK
 from fabric.probes.keys import ALGORITHMS
 from fabric.probes.kinds import ASKED
 
-LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
+LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote", NVLINK)
 LEAF_CLASSES = ("same_leaf", "cross_leaf")
 TOOLS = ("perftest", "nccl-tests")
 DIRECTIONS = ("one_way", "both_ways")

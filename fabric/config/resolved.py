@@ -27,7 +27,7 @@ HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
 
 
-_AS_THEY_ARE = ("name", "source", "backend", "ssh", "process", "mock", "changes")
+_AS_THEY_ARE = ("name", "source", "backend", "ssh", "process", "mock", "changes", "routing")
 """Fields that an inventory and its document have alike."""
 
 
@@ -49,6 +49,7 @@ class _InventoryDocument:
     changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
     logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
     management: dict[str, Login] = field(default_factory=dict)  # machines that are not under test
+    routing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

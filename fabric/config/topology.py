@@ -389,6 +389,10 @@ class _Maker:
 
     def check(self, made: list[Host], parts: HostParts) -> None:
         """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
+        if self._platform.nvlink_domain == "rack" and self._entry.rack is None:
+            self._problems.add(
+                self._path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)"
+            )
         self._first_bad("rack", (host.rack or "r0" for host in made), HOST_PATTERN.fullmatch)
         self._first_bad("address", (host.address for host in made), ADDRESS_PATTERN.fullmatch)
         if not parts.switches_complete:

@@ -251,8 +251,9 @@ def _access(link: str, net: NamedClos) -> Cable:
     host, _, device = link.partition("/")
     if host not in net.host_ids:
         raise _Wrong(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
-    if device not in net.devices[host]:
-        raise _Wrong(f"{quoted(device)} is not an RNIC of {host}{nearest(device, net.devices[host])}")
+    devices = tuple(net.devices[host].values())
+    if device not in devices:
+        raise _Wrong(f"{quoted(device)} is not an RNIC of {host}{nearest(device, devices)}")
     return net.access(host, device)
 
 

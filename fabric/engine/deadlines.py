@@ -61,13 +61,13 @@ class RoundClock:
     count, and a run that goes on has what is left.
     """
 
-    def __init__(self, plan: Plan, so_far: Progress, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, progress: Progress, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
         self._plan, self._directory, self._clock = plan, directory, clock
-        self._over = set(so_far.not_begun)
+        self._over = set(progress.not_begun)
         self._began_s: dict[str, float] = {}
         self._rounds: set[tuple[str, int]] = set()
         for phase_plan in plan.phases:
-            at_s = so_far.phases_began.get(phase_plan.phase.name)
+            at_s = progress.phases_began.get(phase_plan.phase.name)
             if at_s is not None and phase_plan.phase.fills is not None:
                 self._begins(phase_plan.phase.fills, phase_plan.phase.round, at_s)
 

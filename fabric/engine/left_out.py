@@ -89,14 +89,14 @@ class LeftOut:
         directory: RunDirectory,
         clock: Callable[[], float],
         observer: Observer,
-        so_far: Progress,
+        progress: Progress,
     ) -> None:
         self._judge_own, self._directory, self._clock, self._observer = judge_own, directory, clock, observer
-        self._bad_rounds = {written: dict(counts) for written, counts in so_far.bad_rounds.items()}
-        self._judged = set(so_far.rounds_judged)
-        self._hosts = dict(so_far.left_out)
-        self._on_trial = set(so_far.on_trial)
-        self.readmitted: dict[str, float] = dict(so_far.readmitted)
+        self._bad_rounds = {written: dict(counts) for written, counts in progress.bad_rounds.items()}
+        self._judged = set(progress.rounds_judged)
+        self._hosts = dict(progress.left_out)
+        self._on_trial = set(progress.on_trial)
+        self.readmitted: dict[str, float] = dict(progress.readmitted)
 
     def excluded(self, phase: Phase) -> dict[str, str]:
         """Who takes no part in this phase, and why."""

@@ -44,7 +44,7 @@ class PhasePast:
         return [probe for probe in (*plan.planned, *self.added) if probe.probe_id not in self.results]
 
 
-def past_of(plan: PhasePlan, so_far: Progress) -> PhasePast:
+def past_of(plan: PhasePlan, progress: Progress) -> PhasePast:
     """
     What this phase had done.
 
@@ -53,16 +53,18 @@ def past_of(plan: PhasePlan, so_far: Progress) -> PhasePast:
     """
     name = plan.phase.name
     own = {probe.probe_id: probe for probe in plan.planned}
-    added = tuple(probe for probe in so_far.added if probe.phase == name)
+    added = tuple(probe for probe in progress.added if probe.phase == name)
     known = own | {probe.probe_id: probe for probe in added}
     timed = any(change.when.at_s is not None or change.when.for_s is not None for change in plan.changes)
-    stands = name in so_far.ended or not timed
+    stands = name in progress.ended or not timed
     return PhasePast(
-        results={key: result for key, result in so_far.results.items() if key in known} if stands else {},
-        attempts={key: count for key, count in so_far.attempts.items() if key in known},
+        results={key: result for key, result in progress.results.items() if key in known} if stands else {},
+        attempts={key: count for key, count in progress.attempts.items() if key in known},
         added=added,
-        instead=tuple((known[lost], probe) for lost, probe in so_far.instead if probe.phase == name and lost in known),
-        rounds=so_far.rounds.get(name, {}),
+        instead=tuple(
+            (known[lost], probe) for lost, probe in progress.instead if probe.phase == name and lost in known
+        ),
+        rounds=progress.rounds.get(name, {}),
     )
 
 

@@ -33,21 +33,21 @@ def run_plan(
     gate: Gate,
     changing: Changing | None = None,
     follow_ups: Sequence[FollowUp] = (),
-    so_far: Progress | None = None,
+    progress: Progress | None = None,
     judge_own: JudgeOwn | None = None,
 ) -> list[ProbeResult]:
     """
-    Every probe's result, in order of finishing; *so_far* is what was done before the run was interrupted.
+    Every probe's result, in order of finishing; *progress* is what was done before the run was interrupted.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
     *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. *judge_own* says how
     hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT,
     SIGTERM or SIGHUP, once everything that ran is ended and every change is taken back.
     """
-    so_far = so_far or Progress()
-    means = Means(topology, executor, directory, observer, follow_ups, HostHealth(so_far.out), LearnedDeadlines())
-    left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, so_far=so_far)
-    run = _Run(plan, means, gate, left_out, changing, so_far)
+    progress = progress or Progress()
+    means = Means(topology, executor, directory, observer, follow_ups, HostHealth(progress.out), LearnedDeadlines())
+    left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, progress=progress)
+    run = _Run(plan, means, gate, left_out, changing, progress)
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         return run.measured(interruption)
 
@@ -56,10 +56,10 @@ class _Run:
     """A plan while it is carried out: its results, and which hosts did not pass the phases that others need."""
 
     def __init__(
-        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, so_far: Progress
+        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, progress: Progress
     ) -> None:
         self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
-        self._changing, self._so_far = changing, so_far
+        self._changing, self._progress = changing, progress
         self._needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
         self._failed: dict[str, dict[str, str]] = {}
         self._told: dict[str, float] = {}  # by host: of which readmission the follow-ups were told
@@ -68,9 +68,9 @@ class _Run:
     def measured(self, interruption: Interruption) -> list[ProbeResult]:
         """Every phase in order, until somebody interrupts."""
         directory, executor = self._means.directory, self._means.executor
-        clock = RoundClock(self._plan, self._so_far, directory=directory, clock=executor.now)
+        clock = RoundClock(self._plan, self._progress, directory=directory, clock=executor.now)
         for number, phase_plan in enumerate(self._plan.phases):
-            past = past_of(phase_plan, self._so_far)
+            past = past_of(phase_plan, self._progress)
             if clock.is_over(phase_plan.phase):
                 continue
             if self._is_over(phase_plan, past):
@@ -94,7 +94,7 @@ class _Run:
         """A phase that was over before the run was interrupted."""
         done = tuple(past.results.values())
         self._results.extend(done)
-        self._tell_who_is_back(self._so_far.phases_began.get(phase_plan.phase.name, 0.0))
+        self._tell_who_is_back(self._progress.phases_began.get(phase_plan.phase.name, 0.0))
         self._remember(phase_plan, done, past.added)
         if phase_plan.phase.name in self._needed:
             self._failed[phase_plan.phase.name] = self._left_out.still_failed(self._gate(phase_plan, done), done)
@@ -140,7 +140,7 @@ class _Run:
 
     def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
-        ended = phase_plan.phase.name in self._so_far.ended
+        ended = phase_plan.phase.name in self._progress.ended
         return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:

@@ -42,8 +42,8 @@ class Watch:
     nothing is known of it meanwhile, and it is tried again.
     """
 
-    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings) -> None:
-        self._inner, self._settings = executor, settings
+    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings, *, sudo: bool = False) -> None:
+        self._inner, self._settings, self._sudo = executor, settings, sudo
         self._log = SampleLog(folder / FILE, settings.every_s)
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
@@ -86,7 +86,7 @@ class Watch:
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
         every_s = self._settings.every_s
-        of_platform = {id(host.platform): sources_of(host.platform, self._settings) for host in hosts}
+        of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
             for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):
@@ -195,10 +195,12 @@ def stop_watching(executor: Executor) -> None:
         executor.end()
 
 
-def watching(executor: Executor, folder: Path, scenario: Scenario, topology: Topology) -> Executor:
+def watching(
+    executor: Executor, folder: Path, scenario: Scenario, topology: Topology, *, sudo: bool = False
+) -> Executor:
     """The executor to run with: one that also samples on the scenario's hosts where it asks for that."""
     if scenario.sample is None:
         return executor
-    watch = Watch(executor, folder, scenario.sample)
+    watch = Watch(executor, folder, scenario.sample, sudo=sudo)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     return watch

@@ -320,7 +320,8 @@ class _Samplings:
     def _program(self, host: str, source: Source) -> tuple[str, ...]:
         """Simulated hosts have no shell: of the scripts that are sampled they run the one program, the rest is here."""
         if OPTICS in source.argv:
-            return ("mlxlink", "-d", source.argv[-1], "-m")
+            _, _, _, _, device, *mlxlink = source.argv
+            return (*mlxlink, "-d", device, "-m")
         if PFC in source.argv:
             return ("ethtool", "-S", self._world.interface(host, source.argv[-1]))
         return source.argv
@@ -329,5 +330,5 @@ class _Samplings:
 def _as_scripted(source: Source, stdout: str) -> str:
     """What the script of a source makes of what its program printed."""
     if OPTICS in source.argv:
-        return darkest_lanes(source.argv[-1], stdout)
+        return darkest_lanes(source.argv[4], stdout)
     return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout

@@ -12,6 +12,7 @@ from fabric.model.fields.entry import STRICT, Entry
 from fabric.model.fields.kinds import Kinds
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import (
+    DEVICE,
     OPTION_WORD,
     SAFE_NAME,
     Choice,
@@ -184,6 +185,7 @@ OPENSM_VALUE = OneWord(
     r"(?!.*\.\.)[A-Za-z0-9/][A-Za-z0-9._,:/-]{0,255}",
     "a value of opensm.conf (letters, digits, '.', '_', ',', ':', '/', '-')",
 )
+M_KEY = Word(r"0x[0-9a-fA-F]{1,16}", "an M_Key such as 0x1a2b3c4d (hexadecimal, up to 16 digits)")
 UFM_URL = WebAddress(
     r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[1-9][0-9]{0,4})?(?:/[A-Za-z0-9._~-]{1,255}){0,16}/?",
     "an address such as https://ufm.example.net",
@@ -251,6 +253,14 @@ class ChangeSettings:
         HostName | None,
         Field(description="The host from which switches are reached in-band; without it no switch port is altered."),
     ] = None
+    via_device: Annotated[
+        Annotated[str, DEVICE] | None,
+        Field(description="The RNIC of via through which management packets go; else its first one."),
+    ] = None
+    m_key: Annotated[
+        Annotated[str, M_KEY] | None,
+        Field(description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."),
+    ] = None
     port_state: Annotated[
         PortTool, Field(description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip.")
     ] = "ibportstate"
@@ -290,6 +300,13 @@ class ChangeSettings:
         Annotated[str, UFM_URL] | None,
         Field(description="Where UFM's REST interface is; asked by curl -n from via."),
     ] = None
+    ufm_ca: Annotated[
+        Annotated[str, SAFE_PATH] | None,
+        Field(description="A file on via with the certificate authority of UFM (curl --cacert)."),
+    ] = None
+    ufm_insecure: Annotated[
+        bool, Flag(), Field(description="Whether any certificate of UFM is believed (curl -k); rather name ufm_ca.")
+    ] = False
     blast_radius: Annotated[BlastRadius, Field(description="What may be altered at once, at the most.")] = BlastRadius()
 
 

@@ -13,11 +13,25 @@ from fabric.model.fields.quantities import Duration, Span
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.model.topology import Topology
 
+SITE = {
+    "root": "the account is root, as which Open MPI does not start without --allow-run-as-root",
+    "no_cuda": "perftest is a distribution's, built without CUDA",
+    "dmabuf": "the open GPU driver and no nvidia_peermem: GPU memory is registered by DMA-BUF only",
+    "no_persistence": "the GPUs' persistence mode is off",
+    "gres": "Slurm shows a job step the GPUs that it asked for, and no others",
+    "storage": "a storage adapter on a fabric of its own is the first that management packets go through",
+    "m_key": "ports answer management packets with the M_Key 0xfab only",
+    "silent_peers": "ports answer no packet that goes by a LID, then by ports: ibportstate's query exits 255",
+    "public_opensm": "the distribution's OpenSM, which knows no engine ar_... and routes by minhop then",
+    "copper": "the cables of hosts are copper: NDR has RS(272,257+1) there, which mends less than that of optics",
+    "old_mft": "NVIDIA MFT 4.22, which knows no plane_ind",
+}
+"""What of a real site the simulated one may have; without them it is the kindest there is."""
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
-_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:]))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
@@ -79,7 +93,8 @@ def _whole() -> float:
 
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
 _KIND_TEXT = (
-    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; erratic, dipping, fading or heat_sick."
+    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
+    "erratic, dipping, fading or heat_sick."
 )
 _FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 
@@ -153,6 +168,10 @@ class MockSettings:
         Annotated[str, Choice(ROUTING)] | None,
         Field(description="How paths between leaves are chosen; ftree when left out."),
     ] = None
+    lossless_class: Annotated[
+        Annotated[int, Whole(0, 255)] | None,
+        Field(description="RoCE: the traffic class that is never dropped; all are kept when left out."),
+    ] = None
     qps: Annotated[
         int,
         Whole(1, 1024),
@@ -176,6 +195,10 @@ class MockSettings:
         Flag(),
         Field(description="Whether UFM isolates ports with many bit errors; they stay so until it is told."),
     ] = False
+    site: Annotated[
+        tuple[Annotated[str, Choice(tuple(SITE))], ...],
+        Field(max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."),
+    ] = ()
     timed_faults: Annotated[
         tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...],
         Field(max_length=1000, description="What goes wrong for a while."),
@@ -198,3 +221,9 @@ class Inventory:
     process: ProcessSettings
     mock: MockSettings
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    routing: str | None = None
+
+    @property
+    def routes_by(self) -> str | None:
+        """How its switches choose paths, where that is known; a simulated rack does as OpenSM's ftree by default."""
+        return self.mock.routing or self.routing or ("ftree" if self.backend == "mock" else None)

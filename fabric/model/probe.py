@@ -11,6 +11,12 @@ from fabric.model.outcome import Outcome
 
 ParamValue = str | int | tuple[int, ...]
 
+CURVE = "curve"
+"""A parameter of a probe that is a point of a scaling curve: without a limit its number is told and judges nothing."""
+
+SHARE = "share_percent"
+"""A parameter of a probe to which others leave only so much of its line: a limit asks for that part of itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:

@@ -96,6 +96,10 @@ class ProbeSpec(Entry):
         """The message sizes that it measures, bytes."""
         return ()
 
+    def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
+        """What it cannot measure because the fabric has no way there, in words, and on which hosts."""
+        return {}
+
     def uses(self, platform: Platform) -> Uses | None:
         """What it needs of a host of this platform; None where such a host takes no part."""
         return None

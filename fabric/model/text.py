@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
+NOTE = "note: "
+"""With this a reason begins that made nothing fail."""
+
 
 def unfold(text: str) -> tuple[str, ...]:
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -45,13 +46,23 @@ class PcieSwitch:
     numa: int
 
 
+GPU_MAKERS = ("nvidia", "amd")
+USE_CUDA = ("auto", "dmabuf", "peermem", "no")
+"""How ib_write_bw reaches GPU memory: by DMA-BUF, by the driver's peer memory (as does auto), or not at all."""
+
+
 @dataclass(frozen=True)
 class Platform:
     """
     A host layout, described once and shared by every host of that make.
 
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
-    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``.
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
+    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
+    given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
+    *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
+    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA;
+    *gpu_maker* one of GPU_MAKERS. *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one
+    ``rack`` (GB200 NVL72).
     """
 
     name: str
@@ -65,6 +76,24 @@ class Platform:
     tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
     env: tuple[tuple[str, str], ...] = ()
     mpirun_options: tuple[str, ...] = ()
+    traffic_class: int | None = None  # none: what is set on the host
+    perftest_options: tuple[str, ...] = ()
+    srun_options: tuple[str, ...] = ()
+    nccl_tests_options: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()
+    use_cuda: str = "auto"
+    gpu_maker: str = "nvidia"
+    nvlink_domain: str = "host"
+
+    @property
+    def amd(self) -> bool:
+        """Its GPUs are AMD's: perftest is built with ROCm, collectives are RCCL's, rocm-smi lists the GPUs."""
+        return self.gpu_maker == "amd"
+
+    @cached_property
+    def reached(self) -> tuple[Endpoint, ...]:
+        """The endpoints that perftest can put its buffers on."""
+        return self.endpoints[: self.numa_nodes] if self.use_cuda == "no" else self.endpoints
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -116,6 +145,16 @@ class Host:
     leaves: tuple[str, ...]
 
 
+NVLINK = "nvlink"
+"""The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
+
+
+def joined_by_nvlink(hosts: Sequence[Host]) -> bool:
+    """Whether all GPUs of several hosts are in one NVLink domain, so that their bytes need no network."""
+    racks = {host.rack for host in hosts if host.platform.nvlink_domain == "rack"}
+    return len(racks) == 1 and None not in racks and all(host.platform.nvlink_domain == "rack" for host in hosts)
+
+
 @dataclass(frozen=True, slots=True)
 class Uplinks:
     """Each switch of *lower* joins each switch of *upper* with *count* parallel links."""
@@ -159,6 +198,16 @@ class Link:
     line_rate_gbps: float
 
 
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """Where a leaf is below cores: its pod's *name* (its first spine), its *place* in it, cables up of each spine."""
+
+    name: str
+    place: int
+    spines: int
+    cores: int
+
+
 @dataclass(frozen=True)
 class Topology:
     """
@@ -180,6 +229,91 @@ class Topology:
             if host.leaves:
                 groups.setdefault(host.leaves, []).append(host.name)
         return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def parts(self) -> Mapping[str, int]:
+        """
+        A number for each leaf: switches join those with the same one.
+
+        Where no uplinks are given at all, leaves are joined by what is not described, or by nothing (``apart``).
+        """
+        leaves = list(dict.fromkeys(leaf for host in self.hosts.values() for leaf in host.leaves))
+        if not self.uplinks:
+            return {leaf: number if self.apart else 0 for number, leaf in enumerate(leaves)}
+        found: dict[str, int] = {}
+        of_switch: dict[str, list[Uplinks]] = {}
+        for uplinks in self.uplinks:
+            for name in (*uplinks.lower, *uplinks.upper):
+                of_switch.setdefault(name, []).append(uplinks)
+        for number, leaf in enumerate(leaves):
+            left = [leaf]
+            while left:
+                if (name := left.pop()) not in found:
+                    found[name] = number
+                    left += (end for uplinks in of_switch.pop(name, ()) for end in (*uplinks.lower, *uplinks.upper))
+        return {leaf: found[leaf] for leaf in leaves}
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether nothing is above the leaves: no spines and no uplinks are given, all hosts are on one leaf a rail."""
+        of_rail: dict[int, set[str]] = {}
+        for host in self.hosts.values():
+            for rail, leaf in enumerate(host.leaves):
+                of_rail.setdefault(rail, set()).add(leaf)
+        above = self.uplinks or any(switch.tier != "leaf" for switch in self.switches.values())
+        return not above and all(len(leaves) == 1 for leaves in of_rail.values())
+
+    def part_of(self, host: Host, rail: int) -> int | None:
+        """The part that a rail of a host is on: RNICs have a way to each other where it is the same (or unknown)."""
+        return self.parts[host.leaves[rail]] if rail < len(host.leaves) else None
+
+    @cached_property
+    def ports(self) -> Mapping[tuple[str, str], int]:
+        """By leaf and RNIC (``gpu003/mlx5_2``) the port that it is in, counted as the inventory lists them, from 0."""
+        found: dict[tuple[str, str], int] = {}
+        taken: dict[str, int] = {}
+        for link in self.links():
+            if "/" in link.a:
+                number = taken[link.b] = taken.get(link.b, -1) + 1
+                found[link.b, link.a] = number
+        return found
+
+    @cached_property
+    def _on_leaf(self) -> Mapping[str, int]:
+        return Counter(leaf for leaf, _ in self.ports)
+
+    @cached_property
+    def pods(self) -> Mapping[str, Pod]:
+        """The pod of each leaf that has cores above its spines."""
+        cables: dict[str, int] = {}
+        above: dict[str, dict[str, None]] = {}
+        for uplinks in self.uplinks:
+            for lower in uplinks.lower:
+                cables[lower] = cables.get(lower, 0) + uplinks.count * len(uplinks.upper)
+                above.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper))
+        found: dict[str, Pod] = {}
+        places: dict[tuple[str, ...], int] = {}
+        for leaf in self.parts:
+            spines = tuple(spine for spine in above.get(leaf, ()) if cables.get(spine))
+            if spines:
+                place = places[spines] = places.get(spines, -1) + 1
+                found[leaf] = Pod(spines[0], place, len(spines), cables[spines[0]])
+        return found
+
+    def core_cables(self, sender: str, receiver: str, rnic: str) -> tuple[str, ...]:
+        """
+        Up and down, which cables to the cores a static route takes from one leaf to an *rnic* on another.
+
+        As OpenSM's ftree deals them out: RNICs of a leaf in turn to the spines, what a spine gets in turn to its cores
+        (``fabric.sim.net.route``). Empty where the leaves are of one pod.
+        """
+        here, there = self.pods.get(sender), self.pods.get(receiver)
+        if here is None or there is None or here.name == there.name:
+            return ()
+        row, spine = divmod(self.ports[receiver, rnic], there.spines)
+        of_leaf = -(-(self._on_leaf[receiver] - spine) // there.spines)  # its ports that come to this spine
+        core = (there.place * of_leaf + row) % there.cores
+        return f"{here.name}:up:{spine}.{core}", f"{there.name}:down:{spine}.{core}"
 
     @cached_property
     def logins(self) -> Mapping[str, Login]:

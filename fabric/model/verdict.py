@@ -227,6 +227,44 @@ class ChangeEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class HallPoint:
+    """
+    One collective over so many hosts: measured bus bandwidth, the most that the inventory allows, and the limit; or the
+    bisection.
+
+    None: not measured, not known, none. *reason*: why it is not well, or was not measured.
+    """
+
+    kind: str
+    hosts: int
+    gpus: int
+    gbps: float | None
+    bound_gbps: float | None
+    limit_gbps: float | None
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HallPairs:
+    """What single flows between RNICs reached in the same run: how many, the least and the median, and their limit."""
+
+    kind: str
+    count: int
+    least_gbps: float
+    median_gbps: float
+    limit_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hall:
+    """How a hall scales: the *points* of its curve and its bisection, RNIC to RNIC beside them."""
+
+    points: tuple[HallPoint, ...]
+    pairs: tuple[HallPairs, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Outcome + reasons + what they rest on, for a whole run."""
 
@@ -239,6 +277,7 @@ class Verdict:
     changes: tuple[ChangeResult, ...] = ()
     effects: tuple[ChangeEffect, ...] = ()  # of the changes, in their order
     training: TrainingImpact | None = None  # None: no GPUs, or not asked
+    hall: Hall | None = None  # None: no scaling curve was asked for
 
 
 @dataclass(frozen=True, slots=True)

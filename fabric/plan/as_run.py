@@ -41,7 +41,7 @@ def as_run(
 ) -> tuple[Scenario, tuple[str, ...]]:
     """The scenario with all its phases, and lines that say what became of it. *known* and ConfigError as ``timed``."""
     scenario, drills = without_drills(scenario)
-    scenario, covered = staged(scenario, inventory.topology)
+    scenario, covered = staged(scenario, inventory)
     scenario, rounds = timed(scenario, inventory, lasts_s=lasts_s, known=known)
     return scenario, (*drills, *covered, *rounds)
 

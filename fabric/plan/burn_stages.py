@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
 
 _NAMED = 4  # links named in a line; the rest are counted
+_HASHES = 16  # of ECMP: what the unluckiest flow of so many draws is left is what each must reach; a choice
 
 
-def staged(scenario: Scenario, topology: Topology) -> tuple[Scenario, tuple[str, ...]]:
+def staged(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, tuple[str, ...]]:
     """
     The scenario with every ``link_burn`` worked out, and lines that say what its stages cover.
 
@@ -32,7 +34,7 @@ def staged(scenario: Scenario, topology: Topology) -> tuple[Scenario, tuple[str,
     parts: dict[str, list[Phase]] = {}
     lines: list[str] = []
     for phase in scenario.phases:
-        parts[phase.name], said = _staged(phase, scenario, topology)
+        parts[phase.name], said = _staged(phase, scenario, inventory)
         lines += [f"{phase.name}: {line}" for line in said]
     of = {name: [part.name for part in made] for name, made in parts.items()}
     phases = [
@@ -51,7 +53,7 @@ def _is_open(spec: object) -> bool:
     return isinstance(spec, LinkBurnSpec) and not spec.stages
 
 
-def _staged(phase: Phase, scenario: Scenario, topology: Topology) -> tuple[list[Phase], list[str]]:
+def _staged(phase: Phase, scenario: Scenario, inventory: Inventory) -> tuple[list[Phase], list[str]]:
     """Its phases, one a stage, and what they cover; a spec that has its stages already is one of them."""
     others = tuple(spec for spec in phase.probes if not isinstance(spec, LinkBurnSpec))
     stages: list[LinkBurnSpec] = []
@@ -61,10 +63,11 @@ def _staged(phase: Phase, scenario: Scenario, topology: Topology) -> tuple[list[
             stages.append(spec)
         elif isinstance(spec, LinkBurnSpec):
             try:
-                flows, said = burn(topology, scenario.hosts, routing=spec.routing)
+                routing = _routing(spec.routing, phase, inventory)
+                flows, said = burn(inventory.topology, scenario.hosts, routing=routing)
             except ValueError as exc:
                 raise ConfigError([Problem(scenario.source, 0, f"{phase.name}: {spec.name}: {exc}")]) from exc
-            stages += spec.changed(stages=flows).one_by_one()
+            stages += spec.changed(stages=flows, routing=routing).one_by_one()
             lines += said
     if not stages:
         return [phase], lines
@@ -74,6 +77,28 @@ def _staged(phase: Phase, scenario: Scenario, topology: Topology) -> tuple[list[
         for number, (name, spec) in enumerate(zip(names, stages, strict=True))
     ]
     return made, lines
+
+
+def _routing(asked: str | None, phase: Phase, inventory: Inventory) -> str:
+    """
+    By which routes to plan; ValueError where nobody says it, or where the scenario says otherwise than the inventory.
+
+    A phase that alters the routing knows it better than the inventory. ``ecmp`` plans for a hash that nobody knows, and
+    so for any.
+    """
+    known = inventory.routes_by if inventory.topology.uplinks else asked or "ftree"  # else nothing is routed
+    known = "ecmp" if known == "lft_random" else known
+    if asked is None and known is None:
+        raise ValueError(
+            f"how do the switches of {inventory.name} choose paths? Say it in {inventory.source}: 'routing: ar' "
+            "(adaptive), 'ecmp', or OpenSM's 'ftree', 'updn' or 'minhop'. A plan for other routes leaves links idle"
+        )
+    if asked in (None, known) or known is None or asked == "ecmp" or phase.changes:
+        return asked or known or "ecmp"
+    raise ValueError(
+        f"it is planned for 'routing: {asked}', and {inventory.source} routes by {known}: flows would share links, and "
+        f"others stay idle. Leave 'routing' out, or correct the inventory"
+    )
 
 
 def burn(
@@ -90,33 +115,34 @@ def burn(
     from fabric.plan.link_coverage import plan_by_chance, plan_coverage, routed_fabric
     from fabric.sim.net.named_clos import net_from_topology
 
-    named = net_from_topology(topology)
-    usable = np.repeat([name in set(hosts) for name in named.hosts], named.clos.spec.rails)
-    part = np.array(named.block) if not named.cores else None
-    make = partial(routed_fabric, named.clos, routing=routing, usable=usable, part=part)
-    if routing == "ecmp":
+    named = net_from_topology(topology, above_leaves=bool(topology.uplinks))
+    taking_part = frozenset(hosts)
+    usable = np.array([host in taking_part for host, _ in named.ends])
+    make = partial(routed_fabric, named.clos, routing=routing, usable=usable, part=named.part)
+    if routing == "ecmp" and topology.uplinks:
         likely = plan_by_chance(lambda salt: make(salt=salt))
-        return _flows(named, likely.stages), tuple(_likely_lines(likely))
-    plan = plan_coverage(make())
-    return _flows(named, plan.stages), tuple(_lines(plan, named, routing))
+        drawn = [make(salt=salt) for salt in range(_HASHES)]
+        worst = [min(min(net.shares(stage)) for net in drawn) for stage in likely.stages]
+        shares = [[least] * len(stage.src) for stage, least in zip(likely.stages, worst, strict=True)]
+        return _flows(named, likely.stages, shares), tuple(_likely_lines(likely))
+    plan = plan_coverage(net := make())
+    return _flows(named, plan.stages, map(net.shares, plan.stages)), tuple(_lines(plan, named, routing))
 
 
-def _flows(named: NamedClos, stages: Sequence[Stage]) -> tuple[tuple[BurnFlow, ...], ...]:
-    ends = [_end(named, nic) for nic in range(named.clos.nics)]
-    return tuple(
-        tuple(BurnFlow(*ends[src], *ends[dst]) for src, dst in zip(s.src.tolist(), s.dst.tolist(), strict=True))
-        for s in stages
-    )
-
-
-def _end(named: NamedClos, nic: int) -> tuple[str, str]:
-    host, rail = divmod(nic, named.clos.spec.rails)
-    name = named.hosts[host]
-    return ("", "") if name is None else (name, named.devices[name][rail])
+def _flows(
+    named: NamedClos, stages: Sequence[Stage], shares: Iterable[Sequence[int]]
+) -> tuple[tuple[BurnFlow, ...], ...]:
+    made = []
+    for stage, left in zip(stages, shares, strict=True):
+        src, dst = ([named.ends[nic] for nic in ends.tolist()] for ends in (stage.src, stage.dst))
+        flows = zip(src, dst, left, strict=True)
+        made.append(tuple(BurnFlow(host, rnic, peer, to, share) for (host, rnic), (peer, to), share in flows))
+    return tuple(made)
 
 
 def _lines(plan: CoveragePlan, named: NamedClos, routing: str) -> Iterator[str]:
-    yield f"{_counted(plan.stages)} ({plan.bound} at least, whatever the plan); routes: {routing}"
+    routes = f"routes: {routing}" if named.clos.spec.up else "no uplinks are given: only cables of hosts are loaded"
+    yield f"{_counted(plan.stages)} ({plan.bound} at least, whatever the plan); {routes}"
     for tier in plan.tiers:
         text = f"{tier.name}: {tier.covered:,} of {tier.links:,} links at half their rate or more"
         yield text + (f"; no traffic can load {tier.never:,}" if tier.never else "")

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabric.sim.net.clos import Bools, Clos, Floats, Ints
-from fabric.sim.net.route import routes
+from fabric.sim.net.route import pooled, routes
 
 KNOWN = ("ftree", "updn", "minhop", "ar")
 """Routings with paths that can be known before: OpenSM's tables, and trunks that are loaded evenly."""
@@ -94,7 +94,12 @@ class RoutedFabric:
     @cached_property
     def needs(self) -> Ints:
         """How many flows at line rate it takes to load each link to half its rate."""
-        return np.ceil(LEAST_LOAD * self.capacity_gbps / self.clos.spec.line_rate_gbps - 1e-9).astype(np.int64)
+        return np.ceil(LEAST_LOAD * self.capacity_gbps / self.line_gbps - 1e-9).astype(np.int64)
+
+    @cached_property
+    def line_gbps(self) -> float:
+        """What every RNIC can send at least."""
+        return float(self.clos.capacity_gbps[self.rnics].min())
 
     @cached_property
     def below(self) -> Ints:
@@ -134,11 +139,23 @@ class RoutedFabric:
         gives each of them c / n or more unless it is held down elsewhere, and then the same is true there.
         """
         crossed, size = self.crossed(src, dst), len(self.tier) + 1
-        share = np.append(self.capacity_gbps, np.inf) / np.maximum(np.bincount(crossed.ravel(), minlength=size), 1)
-        rates = np.repeat(share[crossed].min(axis=1), crossed.shape[1])
+        rates = np.repeat(self._rates(crossed), crossed.shape[1])
         load = np.bincount(crossed.ravel(), weights=rates, minlength=size)[:-1]
         enough: Bools = load >= LEAST_LOAD * self.capacity_gbps * (1 - _ROUNDING)
         return enough
+
+    def _rates(self, crossed: NDArray[np.integer]) -> Floats:
+        """The least equal share of each flow on its way, Gb/s."""
+        flows = np.bincount(crossed.ravel(), minlength=len(self.tier) + 1)
+        found: Floats = (np.append(self.capacity_gbps, np.inf) / np.maximum(flows, 1))[crossed].min(axis=1)
+        return found
+
+    def shares(self, stage: Stage) -> list[int]:
+        """What each flow of a stage gets at least, in per cent of the slower of its two lines."""
+        line = np.minimum(self.capacity_gbps[stage.src], self.capacity_gbps[self.clos.nics + stage.dst])
+        rates = self._rates(self.crossed(stage.src, stage.dst))
+        found: list[int] = np.floor(100 * rates / line + _ROUNDING).astype(np.int64).tolist()
+        return found
 
     def on_routes(self) -> Ints:
         """
@@ -172,10 +189,12 @@ def routed_fabric(
     tier = np.repeat(np.arange(len(TIERS)), counts)
     owner = np.concatenate([np.arange(count) for count in counts])
     cables = np.repeat([1, 1, width, width, cores, cores], counts)
-    rates = np.where(tier < 2, clos.spec.line_rate_gbps, clos.spec.uplink_gbps)
+    capacity = clos.capacity_gbps
     if routing != "ar":
-        tier, owner, rates = (np.repeat(each, cables) for each in (tier, owner, rates))
+        tier, owner = (np.repeat(each, cables) for each in (tier, owner))
         cables = np.ones(len(tier), dtype=np.int64)
+    else:
+        capacity = pooled(clos, capacity, eta=1.0)
     return RoutedFabric(
         clos=clos,
         routing=routing,
@@ -185,7 +204,7 @@ def routed_fabric(
         tier=tier,
         owner=owner,
         cables=cables,
-        capacity_gbps=rates * cables,
+        capacity_gbps=capacity,
     )
 
 
@@ -360,6 +379,9 @@ def _shifts(net: RoutedFabric) -> Iterator[Stage]:
     steps = dict.fromkeys(step * net.rail_step % width for step in range(_MOST_STEPS + 1))
     grid = np.full((pods * width, ports), -1, dtype=np.int64)  # the RNIC on each port of each leaf
     grid[net.clos.leaf_of(net.rnics), net.clos.port_of(net.rnics)] = net.rnics
+    if not net.clos.spec.up:
+        yield _shift(net, grid, 0, width, 0, 0)  # nothing leaves a leaf
+        return
     for turn, out, across, step in product((0, ports // 2), outs, wide, steps):
         if step or (across == width and pods > 1):
             yield _shift(net, grid, step, across, out, turn)
@@ -374,7 +396,7 @@ def _shift(net: RoutedFabric, grid: Ints, step: int, across: int, out: int, turn
     far = (pod + crosses) % net.clos.pods * width + (place + step) % width
     inside = out + (port - out + 1) % max(ports - out, 1)
     to_leaf = np.where(port >= out, leaf, far)
-    to_port = np.where(port >= out, inside, (port + turn) % out)
+    to_port = np.where(port >= out, inside, (port + turn) % max(out, 1))
     src, dst = grid.ravel(), grid[to_leaf, np.minimum(to_port, ports - 1)]
     runs = (src >= 0) & (dst >= 0)
     runs[runs] = net.meet(src[runs], dst[runs])
@@ -388,7 +410,7 @@ def _mended(net: RoutedFabric, stage: Stage, worth: Floats, rng: np.random.Gener
     A flow is added only where no link on its way gets so many flows that one falls below half the line rate: then host
     links stay covered, whatever is added.
     """
-    most = np.maximum(1, np.floor(net.capacity_gbps / (LEAST_LOAD * net.clos.spec.line_rate_gbps) + 1e-9))
+    most = np.maximum(1, np.floor(net.capacity_gbps / (LEAST_LOAD * net.line_gbps) + 1e-9))
     src, dst = stage.src, stage.dst
     for _ in range(_ROUNDS):
         left = np.where(net.covered(src, dst), 0.0, worth)

@@ -14,7 +14,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
-from fabric.probes.kinds import expand_phase, left_out
+from fabric.probes.kinds import expand_phase, in_host_memory, left_out
 
 Told = Callable[[int, int], None]
 """Hears how many phases are planned, and of how many."""
@@ -151,7 +151,11 @@ def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
-    return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)), changes)
+    notes = (
+        *left_out(phase, scenario.hosts, probes, inventory.topology),
+        *in_host_memory(phase, inventory.topology, scenario.hosts),
+    )
+    return PhasePlan(phase, schedule(probes), notes, changes)
 
 
 def _kept(whole: PhasePlan) -> PhasePlan:

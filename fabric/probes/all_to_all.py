@@ -74,11 +74,12 @@ class AllToAllSpec(InHost, CollectiveSpec):
         gpus = probe.params["gpus"]
         if not isinstance(gpus, tuple):
             raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
+        visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
         client = Command(
             host=probe.hosts[0],
             argv=argv(probe, platform, op="alltoall"),
             timeout_s=timeout_s(probe, start_s=START_S),
-            env=tuple(environment(probe, platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
+            env=tuple(environment(probe, platform, **{visible: ",".join(map(str, gpus))}).items()),
         )
         return ProbeCommands(servers=(), client=client)
 

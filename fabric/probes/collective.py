@@ -12,7 +12,7 @@ from fabric.model.command import GIB
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
 from fabric.model.scenario import ProbeSpec
-from fabric.model.topology import Platform
+from fabric.model.topology import NVLINK, Platform
 from fabric.probes.keys import Iterations, Sizes
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl
@@ -23,6 +23,9 @@ from fabric.tools.nccl.failures import blames_fabric, failure_kind
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
+
+MNNVL = "NCCL_MNNVL_ENABLE"
+"""The variable that sends a collective over hosts that NVLink joins over the network (0)."""
 
 _NAMED = 4  # hosts that a reason names; a choice
 _DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
@@ -66,14 +69,26 @@ def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
     """The probe with the variables of its phase, as ``NAME=VALUE`` lines; the very probe when there are none."""
     if not env:
         return probe
-    return replace(probe, params={**probe.params, "env": "\n".join(setting(name, value) for name, value in env)})
+    params = dict(probe.params)
+    if dict(env).get(MNNVL) == "0" and params.get("link_class") == NVLINK:
+        del params["link_class"]
+    return replace(probe, params={**params, "env": "\n".join(setting(name, value) for name, value in env)})
+
+
+TELLING = {"NCCL_DEBUG": "WARN"}
+"""
+Without it NCCL tells of a network that does not answer only as "a network error", as it does of a peer that ended.
+
+Its level is NONE where nothing sets it, which keeps "Got completion ... status=12" back (NCCL 5067397, src/debug.cc).
+"""
 
 
 def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, str]:
     """What a collective is given on hosts of a platform: *chosen* wins over the phase's own, that over the site's."""
     gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
+    traffic = {} if platform.traffic_class is None else {"NCCL_IB_TC": str(platform.traffic_class)}
     pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
-    return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
+    return {**TELLING, **traffic, **dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
 def collective(probe: Probe, op: str) -> Collective:
@@ -93,7 +108,7 @@ def collective(probe: Probe, op: str) -> Collective:
 def argv(probe: Probe, platform: Platform, *, op: str) -> tuple[str, ...]:
     """The nccl-tests command line for this probe's sizes."""
     name, *options = collective(probe, op).argv()
-    return (program(platform.program(name)), *options)
+    return (*platform.wrapper, program(platform.program(name)), *options, *platform.nccl_tests_options)
 
 
 def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:

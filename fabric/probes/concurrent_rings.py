@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.model.command import GIB
-from fabric.model.fields.scalars import Choice, Whole
-from fabric.model.probe import Probe
-from fabric.model.topology import Host, Topology
+from fabric.model.fields.scalars import Choice, Flag, Whole
+from fabric.model.probe import CURVE, ParamValue, Probe
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Host, Platform, Topology
 from fabric.probes import multi_host
 from fabric.probes.keys import Name, Seed, Sizes
 from fabric.probes.multi_host import AllReduceSpec
@@ -43,6 +44,15 @@ class ConcurrentRingsSpec(AllReduceSpec):
     ] = "across"
     seed: Seed = 0
     sizes_bytes: Sizes = (8 * GIB,)
+    told: Annotated[
+        bool,
+        Flag(),
+        Field(description="Whether numbers without a limit are told only: of pairs, the bisection of the hall."),
+    ] = False
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """None where numbers are told."""
+        return iter(()) if self.told else super().limit_keys(platform, hosts=hosts)
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
         """Those of one group."""
@@ -51,10 +61,11 @@ class ConcurrentRingsSpec(AllReduceSpec):
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """One probe a group and repetition; hosts that fill no group are left out."""
         number = 0
-        for alike in multi_host.alike(topology.hosts[name] for name in hosts):
+        for alike in multi_host.joined(hosts, topology):
             for group in groups(alike, self):
                 label = _label(group)
-                yield from self.probes(group, phase=phase, label=label, group=number)
+                told: dict[str, ParamValue] = {CURVE: 1} if self.told else {}
+                yield from self.probes(group, phase=phase, label=label, group=number, **told)
                 number += 1
 
 

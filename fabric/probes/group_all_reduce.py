@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from fabric.model.fields.scalars import Choice, Whole
-from fabric.model.probe import Probe
-from fabric.model.topology import Host, Topology
+from fabric.model.fields.scalars import Choice, Flag, Whole
+from fabric.model.probe import CURVE, ParamValue, Probe
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Host, Platform, Topology
 from fabric.probes import multi_host
 from fabric.probes.keys import Name, Seed
 from fabric.probes.multi_host import AllReduceSpec
@@ -20,9 +21,9 @@ class GroupAllReduceSpec(AllReduceSpec):
     """
     One all-reduce over many hosts (all_reduce_perf).
 
-    Over the first *hosts* hosts of the run, or as many as have *gpus* GPUs; without either, over all. *order*
-    ``sorted`` ranks them as they are listed, ``random`` as *seed* shuffles them: the order decides how many connections
-    leave a leaf.
+    Over the first *hosts* hosts of the run, or as many as have *gpus* GPUs; without either, over all; with *scaling*
+    over 2, 4, 8 and so on, and all. *order* ``sorted`` ranks them as they are listed, ``random`` as *seed* shuffles
+    them: the order decides how many connections leave a leaf.
     """
 
     kind: ClassVar[str] = "group_all_reduce"
@@ -38,6 +39,11 @@ class GroupAllReduceSpec(AllReduceSpec):
     gpus: Annotated[int, Whole(2, 1_000_000)] | None = Field(
         None, description="Instead of hosts: as many hosts as have so many GPUs, whole hosts only."
     )
+    scaling: Annotated[
+        bool,
+        Flag(),
+        Field(description="Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."),
+    ] = False
     order: Annotated[
         str,
         Choice(("sorted", "random")),
@@ -49,8 +55,8 @@ class GroupAllReduceSpec(AllReduceSpec):
     def _fits(self) -> Self:
         """What each key alone cannot say."""
         wrong = []
-        if self.hosts is not None and self.gpus is not None:
-            wrong.append("'hosts' and 'gpus' say the same thing: leave out one")
+        if (self.hosts is not None) + (self.gpus is not None) + self.scaling > 1:
+            wrong.append("'hosts', 'gpus' and 'scaling' say the same thing: leave out all but one")
         if self.order != "sorted" and self.launcher == "srun":
             wrong.append(f"order {self.order} needs launcher mpirun: srun ranks hosts in an order of its own")
         if wrong:
@@ -63,14 +69,24 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """The first hosts that are alike and enough; none when there are too few."""
-        for alike in multi_host.alike(topology.hosts[name] for name in hosts):
-            group = self._first(alike)
-            if group is None:
-                continue
-            if self.order == "random":
-                group = multi_host.shuffled(group, seed=self.seed)
-            yield from self.probes(group, phase=phase, label=f"{len(group)}-hosts")
-            return
+        for alike in multi_host.joined(hosts, topology):
+            groups = self._doubling(alike) if self.scaling else [self._first(alike)]
+            told: dict[str, ParamValue] = {CURVE: 1} if self.scaling else {}
+            for group in filter(None, groups):
+                ranked = multi_host.shuffled(group, seed=self.seed) if self.order == "random" else group
+                yield from self.probes(ranked, phase=phase, label=f"{len(group)}-hosts", **told)
+            if any(groups):
+                return
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """None of a curve, which needs no limits."""
+        return iter(()) if self.scaling else super().limit_keys(platform, hosts=hosts)
+
+    @staticmethod
+    def _doubling(alike: list[Host]) -> list[list[Host]]:
+        """The first 2, 4, 8 and so on, and all of them."""
+        counts = [2**power for power in range(1, len(alike).bit_length()) if 2**power < len(alike)]
+        return [alike[:count] for count in (*counts, len(alike)) if count > 1]
 
     def _first(self, alike: list[Host]) -> list[Host] | None:
         """As many hosts as are asked for; None when there are not so many, or GPUs would be left over."""

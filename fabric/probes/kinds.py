@@ -9,7 +9,7 @@ from fabric.errors import Problem
 from fabric.model.fields.kinds import add_others
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
-from fabric.model.text import fold
+from fabric.model.text import NOTE, fold
 from fabric.model.topology import Topology
 from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec
@@ -17,10 +17,12 @@ from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -37,6 +39,7 @@ _OWN: tuple[type[ProbeSpec], ...] = (
     AllToAllSpec,
     TorAllReduceSpec,
     GroupAllReduceSpec,
+    GroupAllToAllSpec,
     ConcurrentRingsSpec,
     PairwiseSpec,
     AgainSpec,
@@ -75,8 +78,20 @@ def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list
     ]
 
 
-def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> list[str]:
-    """A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs."""
+def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[str]:
+    """A note where GPUs that a phase asks for are not reached by perftest, because the inventory says so."""
+    names = [spec.name for spec in phase.probes if isinstance(spec, PerftestSpec) and spec.on_gpus]
+    without = [name for name in hosts if (at := topology.hosts[name].platform).gpus and at.use_cuda == "no"]
+    where = f"{', '.join(names)} on {fold(without)}" if names and without else ""
+    return [f"{where}: host memory only, no GPU is measured by ib_write_bw (use_cuda: no)"] if where else []
+
+
+def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topology: Topology) -> list[str]:
+    """
+    A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs.
+
+    What no fabric of this shape could measure is said as well, as a mere note: nothing is missed there.
+    """
     measured: dict[str, set[str]] = {}
     for probe in probes:
         measured.setdefault(probe.kind, set()).update(probe.hosts)
@@ -85,4 +100,13 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> lis
         name: [] if kind.some and name in measured else [host for host in hosts if host not in measured.get(name, ())]
         for name, kind in kinds.items()
     }
-    return [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]
+    unjoined = {name: spec.unjoined(hosts, topology) for name, spec in kinds.items()}
+    told = [
+        f"{NOTE}{name}: {text} on {fold(of)}: nothing joins their leaves"
+        for name, found in unjoined.items()
+        for text, of in found.items()
+    ]
+    for name, found in unjoined.items():
+        missing[name] = [host for host in missing[name] if all(host not in of for of in found.values())]
+    short = [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]
+    return short + told

@@ -74,7 +74,7 @@ class LatencySpec(PairSpec):
     ) -> Command:
         """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
         port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
-        argv = write_lat(
+        called = write_lat(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -83,10 +83,13 @@ class LatencySpec(PairSpec):
             iterations=iterations,
             numa_node=numa,
             gid_index=platform.gid_index,
+            traffic_class=platform.traffic_class,
+            options=platform.perftest_options,
             program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
         )
         deadline_s = GRACE_S + iterations * _SLOW_MESSAGE_S
+        argv = (*platform.wrapper, *called)
         return Command(host, argv, deadline_s, ready_port=port if peer is None else None)
 
     @classmethod

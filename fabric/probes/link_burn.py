@@ -21,7 +21,7 @@ from pydantic import Field
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import Choice
-from fabric.model.probe import Probe
+from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
 from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
@@ -34,12 +34,17 @@ FIRST_PORT = 31_000
 
 @dataclass(frozen=True, slots=True)
 class BurnFlow:
-    """One RNIC that writes to another: *host* and *device* to *peer* and *peer_device*."""
+    """
+    One RNIC that writes to another: *host* and *device* to *peer* and *peer_device*.
+
+    *share*: what others on its way leave it at least, in per cent of its line.
+    """
 
     host: str
     device: str
     peer: str
     peer_device: str
+    share: int = 100
 
 
 class LinkBurnSpec(PerftestSpec):
@@ -57,10 +62,11 @@ class LinkBurnSpec(PerftestSpec):
     name: Name = KIND
     repeat: Annotated[int, NotInFiles()] = 1
     routing: Annotated[
-        str,
-        Choice(("ftree", "updn", "minhop", "ar", "ecmp")),
-        Field(description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp."),
-    ] = "ar"
+        Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None,
+        Field(
+            description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."
+        ),
+    ] = None
     memory: Annotated[
         str,
         Choice(("gpu", "host")),
@@ -106,6 +112,7 @@ class LinkBurnSpec(PerftestSpec):
                 "peer_rnic": flow.peer_device,
                 "rail": sender.rnic_by_device[flow.device].rail,
                 "stage": number,
+                **({} if flow.share == 100 else {SHARE: flow.share}),
                 **self.load,
                 "memory": self.memory,
                 "port": FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),

@@ -41,7 +41,7 @@ class LoopbackSpec(InHostSpec):
     def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
         """Every (RNIC, endpoint) of every host: 8 x (8 + 2) = 80 on an 8-RNIC, 8-GPU, 2-NUMA host."""
         for rnic in platform.rnics:
-            for endpoint in platform.endpoints:
+            for endpoint in platform.reached:
                 link_class = platform.link_class(rnic, endpoint)
                 own: dict[str, ParamValue] = {"rnic": rnic.device, "endpoint": endpoint, "link_class": link_class}
                 yield f"{rnic.device}.{endpoint}", _claims(platform, rnic, endpoint), own
@@ -64,7 +64,7 @@ class LoopbackSpec(InHostSpec):
 
 def link_classes(platform: Platform) -> tuple[str, ...]:
     """The PCIe distances that the platform has, in the order first met."""
-    pairs = ((rnic, endpoint) for rnic in platform.rnics for endpoint in platform.endpoints)
+    pairs = ((rnic, endpoint) for rnic in platform.rnics for endpoint in platform.reached)
     return tuple(dict.fromkeys(platform.link_class(rnic, endpoint) for rnic, endpoint in pairs))
 
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from math import log2
+from typing import ClassVar
 
 from fabric.model.command import MIB, Command
 from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, Uses
-from fabric.model.topology import Host, Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
+from fabric.model.topology import NVLINK, Host, Platform, Topology, joined_by_nvlink
+from fabric.probes.collective import (
+    MNNVL,
+    START_S,
+    CollectiveSpec,
+    argv,
+    environment,
+    read_busbw,
+    timeout_s,
+    transfer_s,
+)
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Algorithm, Launcher
 from fabric.probes.perftest_pair import int_param
@@ -44,10 +54,20 @@ def alike(hosts: Iterable[Host]) -> list[list[Host]]:
     return list(by_fit.values())
 
 
+def joined(names: Iterable[str], topology: Topology) -> list[list[Host]]:
+    """The same, of hosts whose rails have a way to each other."""
+    by_part: dict[tuple[int | None, ...], list[Host]] = {}
+    for host in map(topology.hosts.__getitem__, names):
+        parts = tuple(topology.part_of(host, rnic.rail) for rnic in host.platform.rnics)
+        by_part.setdefault(parts, []).append(host)
+    return [group for hosts in by_part.values() for group in alike(hosts)]
+
+
 def _fit(platform: Platform) -> tuple[object, ...]:
     """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
-    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
+    called = (platform.program("all_reduce_perf"), platform.wrapper, platform.nccl_tests_options)
+    return len(platform.gpus), rnics, platform.gid_index, platform.traffic_class, platform.env, called
 
 
 def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
@@ -60,11 +80,11 @@ def start_s(hosts: int) -> float:
     return LAUNCH_S + LAUNCH_MORE_S * (log2(hosts) - 1) + START_S
 
 
-def _planned_gbps(hosts: Sequence[Host]) -> float:
-    """Algorithm bandwidth that the plan expects of a ring: its slowest host's RNICs, each byte 2 (n - 1) / n times."""
-    ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
-    line_gbps = min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts)
-    return OF_LINE_RATE * (line_gbps or NO_RNICS_GBPS) * ranks / (2 * (ranks - 1))
+def payload_gbps(hosts: Sequence[Host]) -> float:
+    """What the RNICs of the slowest host carry together, as the plan expects it."""
+    return OF_LINE_RATE * (
+        min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts) or NO_RNICS_GBPS
+    )
 
 
 def claims(hosts: Iterable[Host]) -> tuple[str, ...]:
@@ -85,6 +105,8 @@ class AllReduceSpec(CollectiveSpec):
     network's bottleneck and can hide a slow rail (facts: nccl-tests #290, #196).
     """
 
+    op: ClassVar[str] = "all_reduce"
+
     algorithm: Algorithm = "RING"
     launcher: Launcher = "mpirun"
 
@@ -96,16 +118,21 @@ class AllReduceSpec(CollectiveSpec):
         """The program and its launcher, where there are GPUs."""
         if not platform.gpus:
             return None
-        return Uses(("all_reduce_perf", self.launcher), gpudirect=True, pinned_bytes=NCCL_PINNED_BYTES)
+        return Uses((f"{self.op}_perf", self.launcher), gpudirect=True, pinned_bytes=NCCL_PINNED_BYTES)
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """That of the largest size and all ranks."""
         ranks = self.ranks(len(platform.gpus), hosts=hosts)
-        yield LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm)
+        joined = NVLINK if platform.nvlink_domain == "rack" and dict(platform.env).get(MNNVL) != "0" else None
+        yield LimitKey(
+            self.kind, link_class=joined, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm
+        )
 
     def probes(self, hosts: Sequence[Host], *, phase: str, label: str, **params: ParamValue) -> Iterator[Probe]:
         """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which, in its id."""
-        gbps = _planned_gbps(hosts)
+        gbps = self.planned_gbps(hosts)
+        over_nvlink = joined_by_nvlink(hosts) and dict(hosts[0].platform.env).get(MNNVL) != "0"
+        own: dict[str, ParamValue] = {"link_class": NVLINK} if over_nvlink else {}
         for name, series in repeated(self.name, self.repeat):
             yield Probe(
                 probe_id=f"{phase}/{label}/{name}",
@@ -118,32 +145,39 @@ class AllReduceSpec(CollectiveSpec):
                     "ranks": sum(len(host.platform.gpus) for host in hosts),
                     "sizes_bytes": self.sizes_bytes,
                     "iterations": self.iterations,
-                    "algorithm": self.algorithm,
+                    **({"algorithm": self.algorithm} if self.op == "all_reduce" else {}),
                     "launcher": self.launcher,
                     "series": f"{label}/{series}",
                     "name": self.name,
+                    **own,
                     **params,
                 },
             )
 
+    def planned_gbps(self, hosts: Sequence[Host]) -> float:
+        """Algorithm bandwidth that the plan expects: of a ring, for each byte crosses 2 (n - 1) / n times."""
+        ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
+        return payload_gbps(hosts) * ranks / (2 * (ranks - 1))
+
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
+        """The program, one process a GPU, launched from the first host; hosts know each other by inventory name."""
         hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
         platform = topology.hosts[probe.hosts[0]].platform
         env = environment(
             probe,
             platform,
-            NCCL_ALGO=str(probe.params["algorithm"]),
+            **({"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}),
             # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
             NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
         )
-        words = argv(probe, platform, op="all_reduce")
+        words = argv(probe, platform, op=cls.op)
         if probe.params["launcher"] == "srun":
-            launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+            options, start = platform.srun_options, launch.srun
         else:
-            mpirun, options = platform.program("mpirun"), platform.mpirun_options
-            launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+            options, start = platform.mpirun_options, launch.mpirun
+        launcher = platform.program(str(probe.params["launcher"]))
+        launched = start(words, hosts=hosts, env=env, launcher_path=launcher, options=options)
         cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
         deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
         client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)
@@ -152,4 +186,4 @@ class AllReduceSpec(CollectiveSpec):
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
         """Bus bandwidth per size, out of place and in place, or why there is none."""
-        return read_busbw(probe, answered, op="all_reduce")
+        return read_busbw(probe, answered, op=cls.op)

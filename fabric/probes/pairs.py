@@ -49,16 +49,18 @@ class Plane:
 
 
 def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
-    """Every plane of two hosts or more, by rail, then by line rate, fastest first."""
-    found: dict[tuple[int, float], dict[str, list[str]]] = {}
+    """Every plane of two hosts or more that have a way to each other, by rail, then by line rate, fastest first."""
+    found: dict[tuple[int, float, int], dict[str, list[str]]] = {}
     for name in hosts:
         host = topology.hosts[name]
         for rnic in host.platform.rnics:
             leaf = host.leaves[rnic.rail] if rnic.rail < len(host.leaves) else NO_LEAF
-            found.setdefault((rnic.rail, -rnic.line_rate_gbps), {}).setdefault(leaf, []).append(name)
+            part = topology.part_of(host, rnic.rail)
+            key = (rnic.rail, -rnic.line_rate_gbps, -1 if part is None else part)
+            found.setdefault(key, {}).setdefault(leaf, []).append(name)
     planes = [
         Plane(rail, -rate, {leaf: tuple(group) for leaf, group in leaves.items()})
-        for (rail, rate), leaves in sorted(found.items(), key=lambda item: item[0])
+        for (rail, rate, _), leaves in sorted(found.items(), key=lambda item: item[0])
     ]
     return [plane for plane in planes if len(plane.hosts) > 1]
 

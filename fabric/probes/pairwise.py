@@ -5,14 +5,15 @@ One rail at a time and one direction at a time say most: a two-host all-reduce u
 is as slow as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc
 multi_node_active_healthcheck.py, measured between two hosts).
 
-A pair that leaves its leaf claims the uplinks of both leaves: with static routes two pairs may share an uplink although
-there are enough, and would seem slow without a fault.
+A pair that leaves its leaf claims the uplinks of both leaves, and one that leaves its pod a cable to the cores: with
+static routes two pairs may share one although there are enough, and would seem slow without a fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import permutations
 from sys import intern
 from typing import Annotated, ClassVar
 
@@ -94,7 +95,7 @@ class PairSpec(PerftestSpec):
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
         rnics = [_rnic(host, plane.rail) for host in ends]
-        claims = _claims(ends, rnics, self.ways)
+        claims = _claims(ends, rnics, topology, self.ways)
         for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
             why = {"why": test.why} if test.why else {}
             yield Probe(
@@ -176,14 +177,14 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
         probe,
         probe_id=f"{probe.phase}/{'+'.join(names)}/{label}",
         hosts=names,
-        claims=_claims(ends, rnics),
+        claims=_claims(ends, rnics, topology),
         params={**probe.params, **own},
     )
 
 
-def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], ways: Ways = ONE_WAY) -> tuple[str, ...]:
+def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, ways: Ways = ONE_WAY) -> tuple[str, ...]:
     """
-    Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves.
+    Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves and of pods.
 
     Interned: of a fleet a million probes name the same few ten thousand.
     """
@@ -198,6 +199,8 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], ways: Ways = ONE_WAY) -
     leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:
         claims += [f"{leaf}:up" for leaf in leaves]
+        for (start, end), claim in zip(permutations(leaves), reversed(claims[:2]), strict=True):
+            claims += topology.core_cables(start, end, claim) if start == leaves[0] or len(ways[0]) > 1 else ()
     return tuple(map(intern, claims))
 
 

@@ -44,7 +44,7 @@ class PerftestSpec(ProbeSpec):
 
     def uses(self, platform: Platform) -> Uses | None:
         """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
-        to_gpu = self.on_gpus and bool(platform.gpus)
+        to_gpu = self.on_gpus and bool(platform.gpus) and platform.use_cuda != "no"
         return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
@@ -62,7 +62,7 @@ class PerftestSpec(ProbeSpec):
     ) -> Command:
         """One side on *host*; without *peer* it is the server, ready once its TCP port listens."""
         port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
-        argv = write_bw(
+        called = write_bw(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -70,12 +70,17 @@ class PerftestSpec(ProbeSpec):
             size_bytes=int_param(probe, "size_bytes"),
             duration_s=duration_s,
             queue_pairs=int_param(probe, "queue_pairs"),
-            cuda_gpu=gpu,
+            cuda_gpu=None if platform.use_cuda == "no" else gpu,
+            dmabuf=platform.use_cuda == "dmabuf",
+            gpus="rocm" if platform.amd else "cuda",
             numa_node=numa,
             gid_index=platform.gid_index,
+            traffic_class=platform.traffic_class,
+            options=platform.perftest_options,
             program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
         )
+        argv = (*platform.wrapper, *called)
         return Command(host, argv, duration_s + GRACE_S, ready_port=port if peer is None else None)
 
     @classmethod

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.change import ChangeSettings
 from fabric.model.command import MIB, Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
@@ -29,7 +30,7 @@ _LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take so
 _CAP_BYTES = 64 * MIB
 
 
-def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sudo: bool) -> Probe:
+def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, settings: ChangeSettings) -> Probe:
     """Who is where, as *asker* sees it through its RNIC of the plane's rail."""
     rnics = [
         f"{host} {rnic.device}"
@@ -42,7 +43,11 @@ def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sud
     params: dict[str, ParamValue] = {"lid": 0, "wanted": wanted, "leaves": "\n".join(plane.leaves)}
     params["above"] = "\n".join(above)
     return _probe(
-        f"{plane.name.replace(' ', '-')}.links", phase, asker, _LINKS_S, _ways(plane, asker, topology, sudo) | params
+        f"{plane.name.replace(' ', '-')}.links",
+        phase,
+        asker,
+        _LINKS_S,
+        _ways(plane, asker, topology, settings) | params,
     )
 
 
@@ -56,17 +61,27 @@ def _below_others(plane: Plane, topology: Topology) -> list[str]:
 
 
 def table_probe(
-    plane: Plane, leaf: str, lid: int, lids: Sequence[int], *, phase: str, asker: str, topology: Topology, sudo: bool
+    plane: Plane,
+    leaf: str,
+    lid: int,
+    lids: Sequence[int],
+    *,
+    phase: str,
+    asker: str,
+    topology: Topology,
+    settings: ChangeSettings,
 ) -> Probe:
     """Out of which port a leaf sends to each of *lids*."""
     params: dict[str, ParamValue] = {"lid": lid, "leaf": leaf, "lids": tuple(lids)}
     name = f"{plane.name.replace(' ', '-')}.{leaf}"
-    return _probe(name, phase, asker, _TABLE_S, _ways(plane, asker, topology, sudo) | params)
+    return _probe(name, phase, asker, _TABLE_S, _ways(plane, asker, topology, settings) | params)
 
 
-def _ways(plane: Plane, asker: str, topology: Topology, sudo: bool) -> dict[str, ParamValue]:
+def _ways(plane: Plane, asker: str, topology: Topology, settings: ChangeSettings) -> dict[str, ParamValue]:
     rnic = next(rnic for rnic in topology.hosts[asker].platform.rnics if rnic.rail == plane.rail)
-    return {"plane": plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(sudo)}
+    ways: dict[str, ParamValue]
+    ways = {"plane": plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(settings.sudo)}
+    return ways if settings.m_key is None else {**ways, "m_key": settings.m_key}
 
 
 def _probe(name: str, phase: str, asker: str, timeout_s: float, params: dict[str, ParamValue]) -> Probe:
@@ -92,14 +107,13 @@ class RoutesSpec(ProbeSpec):
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """iblinkinfo or ibroute, through the RNIC that is named."""
         host = topology.hosts[probe.hosts[0]]
-        lid = int_param(probe, "lid")
+        lid, m_key = int_param(probe, "lid"), str(probe.params.get("m_key", "")) or None
+        through = infiniband.through(str(probe.params["device"]), int_param(probe, "device_port"), m_key)
         if lid:
-            words = infiniband.routes(lid, tool=host.platform.program("ibroute"))
+            words = infiniband.routes(lid, through=through, tool=host.platform.program("ibroute"))
         else:
-            words = infiniband.all_ports(tool=host.platform.program("iblinkinfo"))
-        prefix = ("sudo", "-n") if probe.params["sudo"] else ()
-        through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
-        argv = (*prefix, words[0], *through, *words[1:])
+            words = infiniband.all_ports(through=through, tool=host.platform.program("iblinkinfo"))
+        argv = (*(("sudo", "-n") if probe.params["sudo"] else ()), *words)
         timeout_s = float(int_param(probe, "timeout_s"))
         return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
 

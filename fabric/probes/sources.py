@@ -37,12 +37,17 @@ WAIT = "port_xmit_wait"
 GPU_FIELDS = "temperature.gpu,clocks.sm"
 
 OPTICS = (
-    'mlxlink -d "$1" -m | awk -F: \'/^(Rx|Tx) Power Current/ { '
-    'name = tolower(substr($1, 1, 2)); split($2, lanes, "[,[]"); low = lanes[1] + 0; '
-    "for (i = 2; i <= 4; i++) if (lanes[i] + 0 < low) low = lanes[i] + 0; "
-    'printf "%s:%s_dbm: %s\\n", dev, name, low }\' dev="$1"'
+    'dev="$1"; shift; "$@" -d "$dev" -m | awk -F: \'/^(Rx|Tx) Power Current/ { '
+    'name = tolower(substr($1, 1, 2)); sub(/\\[.*/, "", $2); count = split($2, lanes, ","); low = ""; '
+    "for (i = 1; i <= count; i++) if (lanes[i] ~ /^ *-?[0-9]+([.][0-9]+)? *$/) "
+    'if (low == "" || lanes[i] + 0 < low) low = lanes[i] + 0; '
+    'if (low != "") printf "%s:%s_dbm: %s\\n", dev, name, low }\' dev="$dev"'
 )
-"""The darkest of the four lanes of a module, ``mlx5_0:rx_dbm: 1.9``."""
+"""
+The darkest of the lanes of a module, ``mlx5_0:rx_dbm: 1.9``; the words after the device are the command of mlxlink.
+
+Two-lane modules (NDR200) have two; the threshold in brackets behind them is none. N/A is no light level.
+"""
 
 PFC = (
     'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
@@ -53,7 +58,8 @@ PFC = (
 )
 """PFC of all priorities of an RNIC's interface together, ``mlx5_0:rx_pfc_us: 1200`` (linux: mlx5 counters.rst)."""
 
-_LANES = re.compile(r"^(Rx|Tx) Power Current \[dBm\]\s*:\s*([-0-9.,]+)", re.MULTILINE)
+_LANES = re.compile(r"^(Rx|Tx) Power Current[^:\n]*:([^[\n]*)", re.MULTILINE)
+_LEVEL = re.compile(r"(?<![^ ,])-?[0-9]+(?:\.[0-9]+)?(?![^ ,])", re.ASCII)
 
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
 _GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
@@ -88,10 +94,8 @@ def unit_of(name: str) -> str:
 
 def darkest_lanes(device: str, text: str) -> str:
     """What ``OPTICS`` prints where mlxlink printed *text*."""
-    lowest = [
-        (way.lower(), min(float(lane) for lane in lanes.split(",") if lane)) for way, lanes in _LANES.findall(text)
-    ]
-    return "".join(f"{device}:{way}_dbm: {dbm:g}\n" for way, dbm in lowest)
+    levels = ((way.lower(), [float(lane) for lane in _LEVEL.findall(lanes)]) for way, lanes in _LANES.findall(text))
+    return "".join(f"{device}:{way}_dbm: {min(found):g}\n" for way, found in levels if found)
 
 
 def pfc_sums(device: str, text: str) -> str:
@@ -103,8 +107,11 @@ def pfc_sums(device: str, text: str) -> str:
     return "".join(f"{device}:{name}: {number}\n" for name, number in sums.items())
 
 
-def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """What is read every time on a host of this make, and what only ``SLOWLY``."""
+def sources_of(
+    platform: Platform, settings: SampleSettings, *, sudo: bool = False
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """What is read every time on a host of this make, and what only ``SLOWLY``; *sudo*: what needs root asks for it."""
+    mlxlink = (*(("sudo", "-n") if sudo else ()), platform.program("mlxlink"))
     often: list[Source] = []
     slowly: list[Source] = []
     ethernet = platform.link_layer == "ethernet"
@@ -122,8 +129,8 @@ def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Sour
         if settings.pfc and ethernet:
             slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
         if settings.optics:
-            slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device)))
-    if settings.temperatures and platform.gpus:
+            slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device, *mlxlink)))
+    if settings.temperatures and platform.gpus and not platform.amd:
         smi = platform.program("nvidia-smi")
         often.append(Source(argv=(smi, f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)

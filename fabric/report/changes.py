@@ -1,15 +1,17 @@
-"""What was expected and what was changed, as a person reads it: one line each, with what explains it below."""
+"""What was expected, changed and taken back, as a person reads it: one line each, with what explains it below."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import Any
 
 from fabric.model.change import ChangeResult, When
 from fabric.model.outcome import Outcome
-from fabric.model.text import three_digits
+from fabric.model.text import fold, three_digits
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
+from fabric.report.output import visible
 
 RUN = "RUN"
 """Stands for the run's directory in a command where that is not known."""
@@ -236,3 +238,43 @@ def when(asked: When) -> str:
     if not begins and not lasts:
         return "for the whole phase"
     return ", ".join(filter(None, (begins, lasts or "until its end")))
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """
+    What became of one alteration of *change* (empty: not known) on *host*; *certain*: nothing of it is left.
+
+    *run* is its directory, *host* is empty where the text is of no one host.
+    """
+
+    run: str
+    change: str
+    host: str
+    said: str
+    certain: bool
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return ": ".join(filter(None, (self.change, self.host, self.said)))
+
+
+def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
+    """One line for each answer, however many hosts gave it."""
+    hosts: dict[tuple[bool, str, str, str], list[str]] = {}
+    for one in found:
+        names = hosts.setdefault((one.certain, one.run, one.change, one.said), [])
+        if one.host:
+            names.append(one.host)
+    for (certain, _, change, said), names in sorted(hosts.items(), key=lambda item: item[0][0]):
+        text = ": ".join(filter(None, (change, fold(names) if names else "", said)))
+        yield visible(f"{'ok  ' if certain else 'LIVE'}  {text}")
+
+
+def restored_json(found: Iterable[Restored]) -> list[dict[str, Any]]:
+    """JSON-able: one entry for each answer."""
+    return [
+        {"run": one.run, "change": one.change, "host": one.host, "text": one.text, "certain": one.certain}
+        for one in found
+    ]

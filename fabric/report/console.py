@@ -13,11 +13,12 @@ from rich.text import Text
 from fabric.model.change import ChangeResult, ChangeSettings
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
-from fabric.model.text import duration_text, fold
+from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
-from fabric.report.meaning import NOTE, commands, how_sure, impact_line, is_known, meaning
+from fabric.report.hall import hall_lines
+from fabric.report.meaning import commands, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
 from fabric.report.verdict_json import counts
@@ -76,6 +77,10 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     _print_expectations(out, judged)
     told = _print_changes(out, judged)
     _print_suspects(out, verdict.suspects)
+    if verdict.hall is not None:
+        out.print(Text("\nThe hall as a whole"))
+        for line in hall_lines(verdict.hall):
+            _print_wrapped(out, f"  {visible(line)}")
     failed = [_once(reason, verdict.changes, told) for reason in verdict.reasons if not reason.startswith(NOTE)]
     noted = [reason.removeprefix(NOTE) for reason in verdict.reasons if reason.startswith(NOTE)]
     if verdict.outcome is Outcome.PASS:
@@ -185,7 +190,7 @@ def show_plan(
         for line in phase_lines(phase.changes):
             out.print(Text(f"    {visible(line)}"))
         for note in phase.notes:
-            out.print(Text(f"    note: {note}"))
+            out.print(Text(f"    {NOTE}{note.removeprefix(NOTE)}"))
     if notes:
         out.print()
     for note in notes:

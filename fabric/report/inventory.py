@@ -10,6 +10,7 @@ from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
 
 GROUPS_MOST = 10
+OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 
 def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Iterator[str]:
@@ -72,7 +73,10 @@ def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, An
         "gid_index": platform.gid_index,
         "tools": dict(platform.tools),
         "env": dict(platform.env),
-        "mpirun_options": list(platform.mpirun_options),
+        **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
+        "use_cuda": platform.use_cuda,
+        "traffic_class": platform.traffic_class,
+        "gpu_maker": platform.gpu_maker,
     }
 
 

@@ -10,8 +10,6 @@ from fabric.model.text import duration_text
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
 
 _NAMED = 2
-NOTE = "note: "
-"""With this a reason begins that made nothing fail."""
 
 _MEANING = {
     Outcome.PASS: "everything measured and good",

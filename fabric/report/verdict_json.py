@@ -12,6 +12,7 @@ import orjson
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ChangeEffect, JudgedRun, Verdict
+from fabric.report.hall import hall_document
 from fabric.report.meaning import training_document
 from fabric.report.plan import change_document
 from fabric.report.told_verdict import KEY
@@ -19,9 +20,9 @@ from fabric.report.told_verdict import KEY
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
 
-VERDICT_MINOR = 3
-"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 what a suspect lost, where and what it
-is; a reader can tell what to expect."""
+VERDICT_MINOR = 4
+"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where and
+what it is; a reader can tell by it."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -50,8 +51,8 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     JSON-able; only probes that did not pass are listed, the counts speak of all.
 
     *expectations* and *changes* came with changes and are empty in a run without; *training* came with minor 1,
-    *history_bytes* (how much of the run's history this rests on) with minor 2. What was there before is as it was, so
-    the format is still 1.
+    *history_bytes* (how much of the run's history this rests on) with minor 2, *hall* (the scaling curve) with 3. What
+    was there before is as it was, so the format is still 1.
     """
     verdict = judged.verdict
     return {
@@ -75,6 +76,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "expectations": [{**asdict(found), "outcome": found.outcome.value} for found in verdict.expectations],
         "changes": _changes(verdict.changes, verdict.effects),
         "training": training_document(verdict.training),
+        "hall": hall_document(verdict.hall),
         "not_passed": [
             {
                 "probe_id": probe.probe_id,
@@ -180,15 +182,29 @@ def verdict_schema() -> Schema:
                 "expectations": _many(_expectation()),
                 "changes": _many(_change()),
                 "training": {"oneOf": [{"type": "null"}, _training()], "description": "null: no GPUs; since minor 1"},
+                "hall": {"oneOf": [{"type": "null"}, _hall()], "description": "null: no scaling curve; since minor 3"},
                 "not_passed": _many(_not_passed()),
             },
-            optional=("minor", "training", "history_bytes"),  # what an older version wrote fits, too
+            optional=("minor", "training", "history_bytes", "hall"),  # what an older version wrote fits, too
         ),
     }
 
 
 _PARTICULARS = ("loss", "worst_gbps", "normal_gbps", "rate", "since_s")
 _WORDS_OF_PART = ("direction", "rack", "leaf", "serial", "part_number", "firmware")
+
+
+def _hall() -> Schema:
+    point = {"kind": _TEXT, "hosts": _COUNT, "gpus": _COUNT, "gbps": _NUMBER_OR_NOT, "bound_gbps": _NUMBER_OR_NOT}
+    pairs = {"kind": _TEXT, "count": _COUNT, "least_gbps": {"type": "number"}, "median_gbps": {"type": "number"}}
+    return _record(
+        {
+            "points": _many(_record({**point, "limit_gbps": _NUMBER_OR_NOT, "outcome": _OUTCOME, "reason": _TEXT})),
+            "pairs": _many(_record({**pairs, "limit_gbps": _NUMBER_OR_NOT})),
+            "bound": {**_TEXT, "description": "where bounds come from"},
+            "without_limit": {**_TEXT, "description": "what a number without a limit is"},
+        }
+    )
 
 
 def _suspect() -> Schema:
@@ -206,7 +222,7 @@ def _suspect() -> Schema:
             **dict.fromkeys(_PARTICULARS, _NUMBER_OR_NOT),
             **dict.fromkeys(_WORDS_OF_PART, _TEXT_OR_NOT),
         },
-        optional=(*_PARTICULARS, *_WORDS_OF_PART),  # since minor 3
+        optional=(*_PARTICULARS, *_WORDS_OF_PART),  # since minor 4
     )
 
 

@@ -42,9 +42,8 @@ class RunDirectory:
     @staticmethod
     def create(results: Path, scenario_name: str, document: Mapping[str, Any]) -> RunDirectory:
         """Make a new directory, write run.json, point ``latest`` at it; raises StoreError with the reason."""
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         with storing(results, inside=True):
-            path = _new_directory(results / scenario_name, stamp)
+            path = _new_directory(results / scenario_name)
             body = {"format": RUN_FORMAT, "run_id": path.name, **document}
             write_durably(path / "run.json", orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
             run = RunDirectory(path)
@@ -94,16 +93,17 @@ class RunDirectory:
             raise
 
 
-def _new_directory(parent: Path, stamp: str) -> Path:
+def _new_directory(parent: Path) -> Path:
+    """
+    Named by the time, to the microsecond: the name is the run's id, by which guards on hosts know whose change it is,
+    also where another machine with results of its own begins the same scenario in the same second.
+    """
     parent.mkdir(parents=True, exist_ok=True)
-    names: Iterable[str] = (stamp, *(f"{stamp}-{number}" for number in range(2, 1000)))
-    for name in names:
-        try:
-            (parent / name).mkdir(mode=0o755)  # what undoes a change is read from there: nobody else writes it
-        except FileExistsError:
-            continue
-        return parent / name
-    raise StoreError(f"{parent}: a thousand runs within one second")
+    while True:
+        path = parent / datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o755)  # what undoes a change is read from there: nobody else writes it
+            return path
 
 
 def _point_latest(path: Path) -> None:

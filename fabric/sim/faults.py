@@ -47,6 +47,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "symbol_errors": FaultKind("rnic", value="ratio", comes=True, listed=False),  # behind the link's own retries
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
+        "misset": FaultKind("rnic"),  # RoCE: neither trust of DSCP nor PFC nor ECN, and a small MTU
         "erratic": FaultKind("host rnic cable", value="left", comes=True, each=True),
         "dipping": FaultKind("rnic cable", value="left", comes=True, each=True),
         "fading": FaultKind("rnic cable", value="left", comes=True, each=True),

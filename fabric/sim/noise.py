@@ -12,6 +12,9 @@ from fabric.sim.hashing import between, mix64, noise_factor, text_hash, uniform,
 MISSING = 0.003
 """Of all bandwidth tests of the real noise so many end without a number; choice (about one in a few hundred)."""
 
+REORDERED = 1 / 32
+"""Rows of a collective that adaptive routing makes slow (see ``reordered``)."""
+
 MOST = 1.006
 """No bandwidth is higher than its level by more: a healthy RNIC carries 99.2 % of its line, and no line carries 101."""
 
@@ -23,6 +26,9 @@ class Noise(Protocol):
 
     def factor(self, bits: int, number: int, hosts: Collection[str]) -> float:
         """The *number*-th measurement of a command, whose words *bits* decide, between *hosts*."""
+
+    def reordered(self, bits: int, number: int) -> float:
+        """What adaptive routing leaves of the *number*-th measurement of a command."""
 
     def is_lost(self, bits: int) -> bool:
         """Whether the command ends without a number, for no reason that anybody could find."""
@@ -38,6 +44,11 @@ class CleanNoise:
         """Log-normal, and the same between all hosts."""
         del hosts
         return noise_factor(word(bits, number), self.cv)
+
+    def reordered(self, bits: int, number: int) -> float:
+        """All of it."""
+        del bits, number
+        return 1.0
 
     def is_lost(self, bits: int) -> bool:
         """Never."""
@@ -72,6 +83,15 @@ class RealNoise:
         crowd = 1.0 - self.crowd * uniform(word(bits, _CROWD)) if len(among) > 1 else 1.0
         dip = between(0.25, 0.6, word(bits, _DEPTH)) if uniform(word(bits, _DIPS)) < self.dips else 1.0
         return own * level * crowd * dip
+
+    def reordered(self, bits: int, number: int) -> float:
+        """
+        Nearly always all of it, and in few rows far less, with no part in common.
+
+        Recorded with adaptive routing on (24 sizes, two places, two runs): 2 to 4 of 96 cells kept 16 to 60 %.
+        """
+        chance = word(bits, (1 << 21) + number)
+        return between(0.16, 0.6, mix64(chance)) if uniform(chance) < REORDERED else 1.0
 
     def is_lost(self, bits: int) -> bool:
         """One in a few hundred."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
-from fabric.model.topology import Topology
+from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
@@ -21,6 +21,9 @@ from fabric.sim.subnet.managers import SubnetManagers
 from fabric.sim.subnet.nvue_switches import NvueSwitches
 from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.ufm import Ufm
+
+_ALONE = 0.97
+"""A flow with less of its way had to wait for others; choice: above what two flows leave each other."""
 
 TORN = "torn"
 """What ``list`` calls a change whose state's file is not there."""
@@ -103,8 +106,8 @@ class Rack:
     """
     Hosts, ports, the network above the leaves and who governs it, on one time line.
 
-    Nothing below the tools sees it whole: each part is given what it needs. *guards*: by host and directory, then by
-    id; *boots*: how often a host has started anew.
+    Nothing below the tools sees it whole: each part is given what it needs. *site*: which of ``SITE`` it has. *guards*:
+    by host and directory, then by id; *boots*: how often a host has started anew.
     """
 
     topology: Topology
@@ -118,8 +121,19 @@ class Rack:
     whims: Whims
     passing: Passing
     noise: Noise
+    lossless_class: int | None = None
+    site: frozenset[str] = frozenset()
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
+
+    def drops(self, platform: Platform, traffic_class: int, share: float) -> bool:
+        """
+        Whether a flow that got *share* of what it would get alone lost so many packets that its retries ran out.
+
+        Only one class is paused where it has to wait; every other is fine alone and lost under load (nccl issue 2383).
+        """
+        lossy = self.lossless_class not in (None, traffic_class) and platform.link_layer == "ethernet"
+        return lossy and share < _ALONE
 
 
 def rack(
@@ -128,7 +142,7 @@ def rack(
     """A rack with the faults that are there from its beginning on."""
     faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
-    ports = Ports(hosts, timeline)
+    ports = Ports(hosts, timeline, copper="copper" in mock.site)
     above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
@@ -136,6 +150,8 @@ def rack(
         shield=mock.shield,
         timeline=timeline,
         program=above.program,
+        reroute_s=mock.sm_reroute_s,
+        public="public_opensm" in mock.site,
     )
     above.sweeps = lambda: managers.sweeps
     return Rack(
@@ -150,4 +166,6 @@ def rack(
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
         noise=real_noise(topology.hosts, seed=seed) if mock.noise == "real" else CleanNoise(mock.noise_cv),
+        lossless_class=mock.lossless_class,
+        site=frozenset(mock.site),
     )

@@ -54,7 +54,8 @@ class Ring:
     Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
 
     *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
-    two hosts only the first sends.
+    two hosts only the first sends; *to_rails*: to these rails of the next host, where they are others. *every*: no
+    ring, each host sends to every other as much.
     """
 
     hosts: tuple[str, ...]
@@ -63,3 +64,5 @@ class Ring:
     adaptive: bool = True
     service_level: int = 0
     one_way: bool = False
+    to_rails: tuple[int, ...] = ()
+    every: bool = False

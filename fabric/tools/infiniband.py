@@ -1,4 +1,9 @@
-"""infiniband-diags: every port of a fabric, one port by LID, its counters, a switch's routes, the subnet manager."""
+"""
+infiniband-diags: every port of a fabric, one port by LID, its counters, a switch's routes, the subnet manager.
+
+Every command takes the words of ``through``: without them libibumad takes the first adapter with an active port (umad.c
+resolve_ca_name), which may be that of another fabric.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, program, whole, whole_lines
+from fabric.tools.driver import need_success, plain, program, whole, whole_lines, word
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""
@@ -85,9 +90,18 @@ def switch_name(description: str) -> str:
     return managed["name"] if managed else description
 
 
-def all_ports(*, tool: str = "iblinkinfo") -> tuple[str, ...]:
+Words = tuple[str, ...]
+
+
+def through(device: str, number: int, m_key: str | None = None) -> Words:
+    """Out of which port of this host management packets go, and the M_Key that is needed where they go to."""
+    place = ("-C", word(device, "device"), "-P", str(whole(number, "port", at_least=1, at_most=254)))
+    return place if m_key is None else (*place, "-y", word(m_key, "M_Key"))
+
+
+def all_ports(*, through: Words = (), tool: str = "iblinkinfo") -> Words:
     """Ask for all ports, one line each."""
-    return (program(tool), "-l")
+    return (program(tool), *through, "-l")
 
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
@@ -120,7 +134,7 @@ def _port_line(line: str) -> PortLine:
     return PortLine(near, " ".join(found["speed"].split()), found["state"], found["physical"], peer)
 
 
-OPERATIONS = ("query", "disable", "on")
+OPERATIONS = ("disable", "on")
 """``on`` opens a port only if it is closed; ``enable``, which is not used, takes an open link down for a moment."""
 
 STATES = ("Down", "Initialize", "Armed", "Active")
@@ -131,37 +145,44 @@ PHYSICAL_STATES = (
 NOT_DISABLED = r"^PhysLinkState:[.]+(Polling|PortConfigurationTraining|LinkUp|LinkErrorRecovery)$"
 """A pattern (grep -E) for a port that is not closed."""
 
-_HEAD = re.compile(r"(?:Initial |Peer )?(?:Switch|CA/RT)? ?PortInfo:|After PortInfo set:")
 _WHERE = re.compile(r"# Port info: .* port [0-9]{1,4}", re.ASCII)
 _STATE_ROW = re.compile(r"([A-Za-z]+):\.+(.*)")
 
 
-def port(lid: int, number: int, operation: str = "query", *, tool: str = "ibportstate") -> tuple[str, ...]:
-    """Ask or change a port of the node with a LID."""
+def port_info(lid: int, number: int, *, through: Words = (), tool: str = "smpquery") -> Words:
+    """
+    Ask for a port of the node with a LID.
+
+    Not by ``ibportstate ... query``: of an active port that asks the peer, too, and exits 255 when it does not answer
+    (ibportstate.c:685), so that a port that is well looks lost.
+    """
+    return (program(tool), *through, "portinfo", *_place(lid, number))
+
+
+def port(lid: int, number: int, operation: str, *, through: Words = (), tool: str = "ibportstate") -> Words:
+    """Close or open a port of the node with a LID."""
     if operation not in OPERATIONS:
         raise ValueError(f"{operation!r} is not one of {', '.join(OPERATIONS)}")
-    return (program(tool), *_place(lid, number), operation)
+    return (program(tool), *through, *_place(lid, number), operation)
 
 
 def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
     """
-    The port that was asked for, as it was before a change; what is said of its peer is not read.
+    The port that ``port_info`` asked for.
 
     Raises ToolError with the tool's own words, UnreadableOutput when its states are not both there and known.
     """
-    need_success("ibportstate", stdout, stderr, exit_status)
+    need_success("smpquery", stdout, stderr, exit_status)
     rows: dict[str, str] = {}
-    named, heads = False, 0
+    heads = 0
     for line in whole_lines(stdout):
-        heads += _HEAD.fullmatch(line.strip()) is not None
-        if heads == 1:
-            named = named or _WHERE.fullmatch(line) is not None
-            if row := _STATE_ROW.fullmatch(line):
-                rows.setdefault(row[1], row[2].strip())
+        heads += _WHERE.fullmatch(line) is not None
+        if heads == 1 and (row := _STATE_ROW.fullmatch(line)):
+            rows.setdefault(row[1], row[2].strip())
     state, physical = rows.get("LinkState"), rows.get("PhysLinkState")
-    if not named or state not in STATES or physical not in PHYSICAL_STATES:
+    if heads != 1 or state not in STATES or physical not in PHYSICAL_STATES:
         said = f"a port with state {state!r} and physical state {physical!r} in {stdout[:120]!r}"
-        raise UnreadableOutput(f"ibportstate: {said}")
+        raise UnreadableOutput(f"smpquery: {said}")
     return PortState(state, physical)
 
 
@@ -174,9 +195,9 @@ _ROUTE = re.compile(r"0x(?P<lid>[0-9a-f]{4}) (?P<port>\d{3})(?: +:.*)?", re.ASCI
 _DUMPED = re.compile(r"(?P<count>\d+) (?:valid )?lids? dumped ?", re.ASCII)
 
 
-def routes(lid: int, *, tool: str = "ibroute") -> tuple[str, ...]:
+def routes(lid: int, *, through: Words = (), tool: str = "ibroute") -> Words:
     """Ask for the table of the switch with this LID; who is at the end of each route is not asked (``-n``)."""
-    return (program(tool), "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
+    return (program(tool), *through, "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
 
 
 def read_routes(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[int, int]:
@@ -211,9 +232,9 @@ _COUNTER = re.compile(r"([A-Za-z0-9]+):\.+([0-9]{1,20})", re.ASCII)
 _COUNTERS_HEAD = re.compile(r"# Port (?:extended )?counters: .*")
 
 
-def counters(lid: int, number: int, *, extended: bool = False, tool: str = "perfquery") -> tuple[str, ...]:
+def counters(lid: int, number: int, *, extended: bool = False, through: Words = (), tool: str = "perfquery") -> Words:
     """Read the counters of a port; nothing is reset."""
-    return (program(tool), *(("-x",) if extended else ()), *_place(lid, number))
+    return (program(tool), *through, *(("-x",) if extended else ()), *_place(lid, number))
 
 
 def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
@@ -252,9 +273,9 @@ class SubnetManagerInfo:
     state: str
 
 
-def subnet_manager(*, tool: str = "sminfo") -> tuple[str, ...]:
+def subnet_manager(*, through: Words = (), tool: str = "sminfo") -> Words:
     """Ask the subnet manager that the own port knows."""
-    return (program(tool),)
+    return (program(tool), *through)
 
 
 def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:
@@ -264,3 +285,46 @@ def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> 
     if found is None:
         raise UnreadableOutput(f"sminfo: no subnet manager in {stdout[:120]!r}")
     return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])
+
+
+_NODE = r"(?P<{0}type>CA|SW|RT) +(?P<{0}lid>\d{{1,6}}) +(?P<{0}port>\d{{1,4}}) (?P<{0}guid>0x[0-9a-f]{{16}})"
+_LISTED = re.compile(
+    _NODE.format("near_")
+    + r" (?P<speed>\S+ \S+)(?: - " + _NODE.format("far_")
+    + r" \( (?P<names>.*) \)| +(?P<name>.*))", re.ASCII
+)  # fmt: skip
+
+
+def all_links(*, through: Words = (), tool: str = "ibnetdiscover") -> Words:
+    """Ask for all ports with who is at their other end, one line each."""
+    return (program(tool), *through, "-p")
+
+
+def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
+    """
+    Every port in the order printed, as ``read_ports`` gives them; states are Active and LinkUp where somebody is at the
+    other end, else Down and Polling, for they are not said. Names keep no blanks at their ends; some have no quotes.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
+    """
+    need_success("ibnetdiscover", stdout, stderr, exit_status)
+    lines = [line.rstrip() for line in whole_lines(stdout) if line.strip()]
+    if not lines or not stdout.endswith("\n"):
+        raise UnreadableOutput(f"ibnetdiscover: no whole list of ports: it ends with {stdout[-80:]!r}")
+    return tuple(_link_line(line) for line in lines)
+
+
+def _link_line(line: str) -> PortLine:
+    found = _LISTED.fullmatch(line)
+    # Quotes may be in names, too: what stands between them is told apart only where it is once.
+    names = (found["names"] or "").split("' - '") if found and found["far_guid"] else []
+    if found is None or len(names) not in (0, 2):
+        raise UnreadableOutput(f"ibnetdiscover: not a port: {line[:160]!r}")
+
+    def end(which: str, name: str) -> End:
+        guid, lid, port = (found[f"{which}_{what}"] for what in ("guid", "lid", "port"))
+        return End(int(guid, 16), name.strip("'").strip(), int(lid), int(port))
+
+    if not names:
+        return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
+    return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))

@@ -44,11 +44,17 @@ def mpirun(
 
 
 def srun(
-    argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str], launcher_path: str = "srun"
+    argv: Sequence[str],
+    *,
+    hosts: Sequence[Slots],
+    env: Mapping[str, str],
+    launcher_path: str = "srun",
+    options: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """
     Wrap *argv* for Slurm; every host must have the same number of slots.
 
+    The site's own *options* come last: of two ``--mpi`` or ``--cpu-bind`` srun takes the last.
     Variables go through ``env``, not ``--export``, which splits values at commas (NCCL_IB_HCA has commas).
     """
     _checked(argv, hosts)
@@ -64,6 +70,7 @@ def srun(
         f"--ntasks-per-node={hosts[0][1]}",
         "--mpi=pmix",
         "--cpu-bind=none",
+        *(option_word(option) for option in options),
         *exported,
         *argv,
     )

@@ -1,4 +1,4 @@
-"""What manages a fabric: OpenSM's configuration file, one ``key value`` a line; UFM's list of unhealthy ports."""
+"""What manages a fabric: OpenSM's configuration file, one ``key value`` a line, and its log; UFM's REST interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fabric.errors import UnreadableOutput
+from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import need_success
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -45,12 +45,100 @@ def conf_equals(key: str, value: str) -> str:
     return f"^[ \t]*{key}[ \t]+{literal}[ \t]*$"
 
 
+AT_START_ONLY = frozenset({"routing_engine", "use_ucast_cache", "avoid_throttled_links", "root_guid_file", "lmc"})
+"""
+Options that a running OpenSM never takes, whatever signal it gets (``can_update`` is 0 in opensm 3.3.24, osm_subnet.c).
+
+Of some sixty only those that decide how is routed. NVIDIA's own options have no public table.
+"""
+
+_SIGNAL = re.compile(r"-{0,2}(?:s|signal)?=?(?:SIG)?HUP|-1|reload", re.IGNORECASE)
+
+
+def only_signals(reload: tuple[str, ...]) -> bool:
+    """Whether an argv asks a running manager to read its file again, instead of starting it anew."""
+    return any(_SIGNAL.fullmatch(word) for word in reload)
+
+
+LOG = "/var/log/opensm.log"
+"""Where OpenSM logs unless ``log_file`` says otherwise."""
+LOG_NAME = "fabric-sm-log"
+_LOG_TEXT = (
+    '[ -r "$1" ] || { echo "$1: cannot be read" >&2; exit 1; }; '
+    "grep -aE -e '-> OpenSM [0-9]|Entering (MASTER|STANDBY|DISCOVERING) state|tables configured on all switches"
+    '|cannot find or setup routing engine\' -- "$1" | tail -n 200'
+)
+_CONFIGURED = re.compile(r"(\S{1,40}) tables configured on all switches")
+_UNKNOWN = re.compile(r"cannot find or setup routing engine '([^']{1,64})'")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the log of a manager tells of its present life: whether it is master, what routes, what it does not know."""
+
+    master: bool = False
+    engine: str | None = None
+    unknown: tuple[str, ...] = ()
+
+
+def ask_log(path: str) -> tuple[str, ...]:
+    """The lines of OpenSM's log that say who it is and what routes, the last 200."""
+    return ("sh", "-c", _LOG_TEXT, LOG_NAME, path)
+
+
+def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> Told:
+    """
+    What the log says since the manager started; it routes by another engine where it does not know the one asked for.
+
+    At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
+    """
+    need_success("the log", stdout, stderr, exit_status)
+    told, unknown = Told(), list[str]()
+    for line in stdout.splitlines():
+        if "-> OpenSM " in line:
+            told, unknown = Told(), []
+        elif "Entering " in line:
+            told = Told("Entering MASTER" in line, told.engine)
+        elif found := _CONFIGURED.search(line):
+            told = Told(told.master, found[1])
+        elif missing := _UNKNOWN.search(line):
+            unknown.append(missing[1])
+    return Told(told.master, told.engine, tuple(dict.fromkeys(unknown)))
+
+
+SM_PATH = "/ufmRest/app/smconf"
+
+
+def ask_engine(ufm: Ufm) -> tuple[str, ...]:
+    """Ask UFM for what its subnet manager runs with (REST API 6.16 to 6.22)."""
+    return (*_curl(ufm), _address(ufm.url).removesuffix(PATH) + SM_PATH)
+
+
+def read_engine(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
+    """The engine that routes. Raises ToolError with curl's own words, UnreadableOutput when the answer has none."""
+    document = _document(stdout, stderr, exit_status)
+    engine = document.get("routing_engine_active") if isinstance(document, dict) else None
+    if not isinstance(engine, str):
+        raise UnreadableOutput(f"UFM: no routing_engine_active: {stdout[:120]!r}")
+    return engine[:64]
+
+
 PATH = "/ufmRest/app/unhealthy_ports"
+_UNTRUSTED = 60  # CURLE_PEER_FAILED_VERIFICATION; UFM ships a certificate that nobody else has signed
 LIMIT_S = 10
 """How long one request may take (seconds; choice)."""
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?")
 _PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Ufm:
+    """Where UFM is, and whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``)."""
+
+    url: str
+    ca: str | None = None
+    insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +153,24 @@ class UnhealthyPort:
     state: str
 
 
-def list_unhealthy(url: str) -> tuple[str, ...]:
+def list_unhealthy(ufm: Ufm) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
-    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+    return (*_curl(ufm), _address(ufm.url))
 
 
-def put_healthy(url: str, ports: tuple[str, ...]) -> tuple[str, ...]:
+def _curl(ufm: Ufm) -> tuple[str, ...]:
+    trust = ("-k",) if ufm.insecure else ("--cacert", ufm.ca) if ufm.ca is not None else ()
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *trust)
+
+
+def put_healthy(ufm: Ufm, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
     for port in ports:
         if not _PORT.fullmatch(port):
             raise ValueError(f"port is {port!r}, not <guid>_<number>")
     body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
     head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
-    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+    return (*_curl(ufm), *head, _address(ufm.url))
 
 
 def port_name(guid: int, number: int) -> str:
@@ -91,14 +184,20 @@ def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple
 
     Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
     """
-    need_success("curl", stdout, stderr, exit_status)
-    try:
-        document = json.loads(stdout)
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableOutput(f"UFM: no JSON: {stdout[:120]!r}") from exc
+    document = _document(stdout, stderr, exit_status)
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
         raise UnreadableOutput(f"UFM: not a list of ports: {stdout[:120]!r}")
     return tuple(_port(entry) for entry in document)
+
+
+def _document(stdout: str, stderr: str, exit_status: int) -> object:
+    if exit_status == _UNTRUSTED:
+        raise ToolError("curl does not trust the certificate of UFM (exit 60): name its CA (ufm_ca under changes:)")
+    need_success("curl", stdout, stderr, exit_status)
+    try:
+        return json.loads(stdout)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableOutput(f"UFM: no JSON: {stdout[:120]!r}") from exc
 
 
 def _port(entry: dict[str, object]) -> UnhealthyPort:

@@ -39,8 +39,14 @@ class MlxlinkState:
 
     @property
     def up(self) -> bool:
-        """The physical link is there."""
-        return self.physical_state == "LinkUp" or (self.state == "Active" and self.physical_state == "N/A")
+        """
+        The physical link is there.
+
+        Of Ethernet (and NVLink) the physical state is that of auto-negotiation, ``ETH_AN_FSM_ENABLE`` (N/A) whether
+        there is a link or not (mstflint mlxlink_commander.cpp:2345): there ``State`` says it.
+        """
+        negotiation = self.physical_state == "N/A" or self.physical_state.startswith("ETH_AN_FSM_")
+        return self.physical_state == "LinkUp" or (self.state == "Active" and negotiation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +133,21 @@ def _sections_of_json(text: str) -> dict[str, dict[str, str]]:
     try:
         output = document["result"]["output"]
         return {
-            title: {name: value for name, value in rows.items() if isinstance(value, str)}
+            title: {name: said for name, value in rows.items() if (said := _as_text(value)) is not None}
             for title, rows in output.items()
         }
     except (KeyError, TypeError, AttributeError) as exc:
         raise UnreadableOutput(f"mlxlink: not the document that was expected: {text[:80]!r}") from exc
+
+
+def _as_text(value: object) -> str | None:
+    """A value as the text form has it: lanes and masks come as ``{"mask": ..., "values": [...]}``."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict) or not isinstance(values := value.get("values"), list):
+        return None
+    joined, mask = ",".join(map(str, values)), value.get("mask")
+    return joined if mask is None else f"{mask} ({joined})"
 
 
 def _link(sections: Mapping[str, Rows]) -> MlxlinkState:

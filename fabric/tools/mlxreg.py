@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, plain, program, whole
+from fabric.tools.driver import complaint, plain, program, whole, word
 
 TIME_UNIT_S = 0.01
 """``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
@@ -35,6 +35,12 @@ _FIELD = re.compile(r"[A-Za-z0-9_.\[\]]+")
 _ROW = re.compile(r"\s*(\S+)\s*\|\s*(0x[0-9a-fA-F]{8})(?![0-9a-fA-F])", re.ASCII)
 
 Fields = Mapping[str, int]
+
+
+def in_band(lid: int, device: str, port: int) -> str:
+    """The device of a node in the fabric, reached by subnet management packets through a port of this host."""
+    through = f"{word(device, 'device')},{whole(port, 'port', at_least=1, at_most=254)}"
+    return f"iblid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{through}"
 
 
 def get(device: str, register: str, indexes: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
@@ -100,6 +106,21 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
     if rules != 2 or not rows:
         raise UnreadableOutput(f"mlxreg: no whole register table in {stdout[-120:]!r}")
     return rows
+
+
+_UNKNOWN = re.compile(r"Can't find INDEX name: \"?(plane_ind|lp_msb)\b")
+
+
+def without_unknown(indexes: Fields, reason: str) -> Fields | None:
+    """
+    The indexes that an older release has, by why it refused a command; None where that was something else.
+
+    ``plane_ind`` is an INDEX of PTER and PAOS from MFT 4.26 on, ``lp_msb`` from 4.17 on; what is left out stays 0.
+    """
+    found = _UNKNOWN.search(reason)
+    if found is None or indexes.get(found[1]) != 0:
+        return None
+    return {name: value for name, value in indexes.items() if name != found[1]}
 
 
 def need(fields: Fields, name: str) -> int:

@@ -18,6 +18,7 @@ from fabric.model.verdict import ProbeVerdict
 from fabric.report.shown_run import ShownRun
 from fabric.runs.tables import WallClock
 from tests.report.shown import hostile, run_of
+from tests.runs.small_run import begin
 
 Values = Sequence[tuple[str, float]]
 
@@ -107,10 +108,9 @@ def test_a_collective_of_many_is_of_no_host_alone(run: ShownRun) -> None:
     assert (row["host"], row["peer_host"], row["hosts"]) == (None, None, "gpu[001-003]")
 
 
-@pytest.mark.slow
 def test_what_was_measured_during_a_fault_is_no_part_of_what_is_normal(tmp_path: Path, run: ShownRun) -> None:
-    changed = reopened(run_of(tmp_path, scenario="ar-under-ber", hosts=None)).judged.verdict.changes
-    fault = next(one.change for one in changed if one.change.is_fault)
+    fault = begin(tmp_path).verdict.changes[0].change
+    assert fault.is_fault
     made = measured(run, [("gpu001/probe", 100.0), ("gpu002/probe", 50.0), ("gpu003/probe", 50.0)])
     during = (ChangeResult(fault, "reverted", windows=(Window(1.0, 3.0),)),)
     made = replace(made, judged=replace(made.judged, verdict=replace(made.judged.verdict, changes=during)))

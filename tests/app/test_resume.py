@@ -26,8 +26,10 @@ from tests.runs.small_run import (
     begun_after,
     cut_after,
     cut_journal,
+    ended,
     finished,
     go_on,
+    killed,
     run_of,
     scenario,
 )
@@ -47,8 +49,7 @@ def test_finished_probes_stay_and_the_verdict_is_the_same(tmp_path: Path, which:
 
 
 def test_a_half_done_probe_is_repeated_as_its_next_attempt(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     for attempt in (2, 3):
         seen = cut_after(run, "started", attempt - 1)
         go_on(tmp_path)
@@ -58,8 +59,7 @@ def test_a_half_done_probe_is_repeated_as_its_next_attempt(tmp_path: Path) -> No
 
 
 def test_the_clock_goes_on_and_each_resumption_is_an_event(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     for which in (1, 4):
         cut_after(run, "finished", which)
         go_on(tmp_path)
@@ -69,8 +69,7 @@ def test_the_clock_goes_on_and_each_resumption_is_an_event(tmp_path: Path) -> No
 
 
 def test_an_open_change_is_taken_back_first_and_the_phase_gets_it_anew(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     seen = cut_after(run, "finished", 3)
     cut_journal(run, "in_force")
     said: list[str] = []
@@ -84,8 +83,7 @@ def test_an_open_change_is_taken_back_first_and_the_phase_gets_it_anew(tmp_path:
 
 
 def test_a_change_whose_phase_had_measured_all_is_not_made_again(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     seen = cut_after(run, "finished", 5)
     cut_journal(run, "in_force")
     assert go_on(tmp_path).verdict.outcome is Outcome.PASS
@@ -95,8 +93,7 @@ def test_a_change_whose_phase_had_measured_all_is_not_made_again(tmp_path: Path)
 
 def test_a_phase_with_a_time_line_is_repeated_as_a_whole(tmp_path: Path) -> None:
     scenario(tmp_path, change=LATER)
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     seen = cut_after(run, "finished", 4)
     go_on(tmp_path)
     during = {name for name in finished(run) if name.startswith("during/")}
@@ -106,9 +103,7 @@ def test_a_phase_with_a_time_line_is_repeated_as_a_whole(tmp_path: Path) -> None
 
 def test_nothing_is_measured_while_a_guard_holds_a_change_of_another_run(tmp_path: Path) -> None:
     """The run stays as it was, and can go on later."""
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     found = look(tmp_path / "results" / NAME, force=False)
     with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill/"):
@@ -123,8 +118,7 @@ def test_nothing_is_measured_while_a_guard_holds_a_change_of_another_run(tmp_pat
 
 
 def test_nothing_is_measured_while_a_change_cannot_be_taken_back(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     seen = cut_after(run, "finished", 3)
     cut_journal(run, "in_force")
     text = (run / "run.json").read_text().replace('"gpu001"', '"gpu901"')  # how to reach its host is lost
@@ -147,8 +141,7 @@ def test_a_run_killed_before_its_first_line_runs_whole(tmp_path: Path) -> None:
 
 
 def test_a_changed_scenario_is_refused_and_told_and_force_goes_on_as_it_was(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 2)
+    killed(tmp_path, "finished", 2)
     file = scenario(tmp_path)
     file.write_text(file.read_text().replace("repeat: 3", "repeat: 4"))
     with pytest.raises(ConfigError, match=r"scenario\..*repeat.*was 3, is 4") as told:
@@ -169,8 +162,7 @@ def test_a_changed_scenario_is_refused_and_told_and_force_goes_on_as_it_was(tmp_
 def test_another_version_baseline_or_inventory_is_refused(
     tmp_path: Path, path: tuple[str | int, ...], told: str
 ) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 2)
+    killed(tmp_path, "finished", 2)
     file = run_of(tmp_path) / "run.json"
     document = orjson.loads(file.read_bytes())
     place = document
@@ -204,8 +196,7 @@ def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
 
 @pytest.mark.parametrize("changes", [1, 20])
 def test_the_reasons_come_first_and_the_conclusion_last(tmp_path: Path, changes: int) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 2)
+    killed(tmp_path, "finished", 2)
     document = orjson.loads((run_of(tmp_path) / "run.json").read_bytes())
     document["versions"]["fabric-testbench"] = "9"
     document["asked"]["scenario"].update({f"zz{number}": "9" for number in range(changes)})
@@ -216,17 +207,14 @@ def test_the_reasons_come_first_and_the_conclusion_last(tmp_path: Path, changes:
 
 
 def test_a_scenario_that_is_gone_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 2)
+    killed(tmp_path, "finished", 2)
     (tmp_path / "small.yaml").rename(tmp_path / "moved.yaml")
     with pytest.raises(ConfigError, match="cannot be read as then"):
         look(run_of(tmp_path), force=False)
 
 
 def test_a_run_that_goes_on_elsewhere_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 2)
+    run = killed(tmp_path, "finished", 2)
     with (
         holding(tmp_path / "results", "small", ["gpu001"], run=run.name),
         pytest.raises(StoreError, match="is going on"),
@@ -235,8 +223,7 @@ def test_a_run_that_goes_on_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_wish_to_stop_is_forgotten(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 2)
+    killed(tmp_path, "finished", 2)
     (run_of(tmp_path) / "STOP").touch()
     assert go_on(tmp_path).verdict.outcome is Outcome.PASS
 
@@ -245,17 +232,14 @@ def test_the_wish_to_stop_is_forgotten(tmp_path: Path) -> None:
     ("which", "told"), [(0, "1 probe is done and kept, 0 were"), (1, "2 probes are done and kept, 0 were")]
 )
 def test_how_many_are_kept_is_said_in_words_that_fit(tmp_path: Path, which: int, told: str) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", which)
+    killed(tmp_path, "finished", which)
     said: list[str] = []
     go_on(tmp_path, said=said)
     assert said[-1].startswith(told)
 
 
 def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 2)
+    run = killed(tmp_path, "finished", 2)
     with (run / "events.jsonl").open("ab") as file:
         file.write(b'{"seq":9,"torn')
     said: list[str] = []
@@ -268,9 +252,7 @@ def test_it_goes_on_wherever_a_person_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, named: str | None
 ) -> None:
     """In the folder of the scenario by the run's name, in the run itself, or below it."""
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     monkeypatch.chdir(run / where if named else run.parent)
     judged = gone_on(Path(named or run.name))
     assert (judged.verdict.outcome, len(finished(run))) == (Outcome.PASS, 6)

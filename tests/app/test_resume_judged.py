@@ -14,7 +14,7 @@ from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome
 from fabric.runs.manifest import JUDGED
 from fabric.runs.run_lock import holding
-from tests.runs.small_run import begin, cut_after, finished, go_on, run_of
+from tests.runs.small_run import begin, cut_after, finished, go_on, killed, run_of
 
 
 class Killed(BaseException):
@@ -101,9 +101,7 @@ def test_what_was_judged_earlier_and_cannot_go_stops_it_before_it_measures(tmp_p
 def test_a_run_that_goes_on_is_refused_before_anything_is_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool
 ) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 2)
+    run = killed(tmp_path, "finished", 2)
     monkeypatch.setattr(resuming, "plan_scenario", None)
     with (
         holding(tmp_path / "results", "small", ["gpu001"], run="another" if other else run.name),

@@ -16,7 +16,7 @@ from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import FILE, holding
 from tests.runs.other_account import place, shut
-from tests.runs.small_run import begin, cut_after, go_on, run_of
+from tests.runs.small_run import begin, cut_after, ended, go_on, killed, run_of
 
 __all__ = ["place"]
 
@@ -29,17 +29,14 @@ def test_a_run_that_ended_has_its_outcome_and_all_of_its_probes(tmp_path: Path) 
 
 
 def test_a_killed_run_says_how_far_it_came_and_that_it_was_killed(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 1)
+    killed(tmp_path, "finished", 1)
     found = status(run_of(tmp_path))
     assert (found.state, found.phase, found.done, found.planned, found.resumed) == ("killed", "before", 2, 6, 0)
     assert found.suspects == ()
 
 
 def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 1)
+    run = killed(tmp_path, "finished", 1)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         found = status(run)
         assert found.state == "running"
@@ -56,9 +53,7 @@ def held_elsewhere(run: Path) -> None:
 
 
 def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 1)
+    run = killed(tmp_path, "finished", 1)
     held_elsewhere(run)
     found = status(run)
     assert (found.state, found.holder) == ("running", f"login2, process {2**22 + 1}")
@@ -68,9 +63,7 @@ def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path) -> None
 
 
 def test_a_run_of_another_machine_is_neither_resumed_nor_called_unstoppable(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 1)
+    run = killed(tmp_path, "finished", 1)
     held_elsewhere(run)
     with pytest.raises(StoreError, match=r"is going on .login2, process"):
         go_on(tmp_path)
@@ -79,15 +72,13 @@ def test_a_run_of_another_machine_is_neither_resumed_nor_called_unstoppable(tmp_
 
 
 def test_a_run_that_went_on_says_how_often(tmp_path: Path) -> None:
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 1)
+    killed(tmp_path, "finished", 1)
     go_on(tmp_path)
     assert (status(run_of(tmp_path)).state, status(run_of(tmp_path)).resumed) == ("ended", 1)
 
 
 def test_a_change_that_may_be_live_is_told(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     journal = run / "changes.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
     assert status(run).open_changes == ("during/ber.gpu001/mlx5_0",)
@@ -126,8 +117,7 @@ def kept_of(run: Path, **keys: object) -> None:
 
 
 def test_a_verdict_older_than_what_was_measured_is_not_told(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     size = (run / "events.jsonl").stat().st_size
     kept_of(run, history_bytes=size - 1, outcome="inconclusive")
     for found in (status(run), *all_runs(tmp_path / "results", most=5)):
@@ -148,9 +138,7 @@ def test_a_run_that_was_copied_is_still_judged(tmp_path: Path) -> None:
 
 def test_a_run_that_goes_on_has_no_outcome_yet(tmp_path: Path) -> None:
     """Though somebody judged what it had measured until now."""
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     analyze(run, baseline_path=None, rewrite=True)
     assert status(run).outcome != ""
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
@@ -158,9 +146,7 @@ def test_a_run_that_goes_on_has_no_outcome_yet(tmp_path: Path) -> None:
 
 
 def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         before = sorted(run.iterdir())
         assert analyze(run).goes_on
@@ -170,8 +156,7 @@ def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path)
 
 
 def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     kept_of(run, history_bytes=1, outcome="inconclusive")
     analyze(run)
     assert (status(run).outcome, status(run).judged) == ("pass", True)
@@ -180,8 +165,7 @@ def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_
 def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     suspect = {"component": "gpu001", "kind": "host", "outcome": "fail", "confidence": 0.5, "evidence": ["slow"]}
     more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
     kept_of(run, suspects=[{**suspect, **more}])
@@ -192,9 +176,7 @@ def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
 
 
 def test_a_large_run_is_counted_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     monkeypatch.setattr(statuses, "MOST_JUDGED", 5)
     monkeypatch.setattr(judging, "reopened", None)
     found = status(run)

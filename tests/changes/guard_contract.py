@@ -12,7 +12,7 @@ from fabric.errors import Refused
 from fabric.model.change import Check, Lease
 from tests.changes.guard_target import HOST, Target
 
-LATE_S = 3.0
+LATE_S = 3.0 * SLOWER
 """A guard has undone at the latest so long after its lease ran out."""
 
 LOOKS_S = 0.5

@@ -64,7 +64,8 @@ class Played:
         self.topology = world or topology()
         self.context = Context(self.topology, settings)
         managers = settings.subnet_managers
-        self.world = World(self.topology, MockSettings(noise_cv=0.0, **more), seed=1, subnet_managers=managers)
+        mock, ufm = MockSettings(noise_cv=0.0, **more), settings.ufm_url is not None
+        self.world = World(self.topology, mock, seed=1, subnet_managers=managers, ufm=ufm)
         self.now_s = 0.0
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.entries: list[tuple[str, dict]] = []  # what changes wrote into the journal

@@ -21,9 +21,9 @@ def ber(component="gpu001/mlx5_0", *, when=None, **more):
     ("component", "direction", "places"),
     [
         ("gpu001/mlx5_0", "up", [("gpu001", "mlx5_0", 1, 0)]),
-        ("gpu001/mlx5_0", "down", [("gpu004", "iblid-1", 1, 1)]),
-        ("gpu002/mlx5_3", "both", [("gpu002", "mlx5_3", 1, 0), ("gpu004", "iblid-4", 2, 1)]),
-        ("leaf1--spine0#1", "both", [("gpu004", "iblid-2", 6, 1), ("gpu004", "iblid-9", 4, 1)]),
+        ("gpu001/mlx5_0", "down", [("gpu004", "iblid-1,mlx5_0,1", 1, 1)]),
+        ("gpu002/mlx5_3", "both", [("gpu002", "mlx5_3", 1, 0), ("gpu004", "iblid-4,mlx5_0,1", 2, 1)]),
+        ("leaf1--spine0#1", "both", [("gpu004", "iblid-2,mlx5_0,1", 6, 1), ("gpu004", "iblid-9,mlx5_0,1", 4, 1)]),
     ],
 )
 def test_the_port_that_sends_is_the_one_that_is_changed(component, direction, places):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import LeaseGone, NotUndone, UnknownChange
 from fabric.errors import CommandTimeout
 from fabric.hosts.process import ProcessExecutor
@@ -21,7 +22,7 @@ from tests.changes.guard_target import HOST, PEER, RealTarget, until
 
 pytestmark = pytest.mark.slow
 
-TTL_S = 1.5
+TTL_S = 1.5 * SLOWER
 LATE_S = 3.0
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.model.change import Lease
 from tests.changes.guard_target import PEER, RealTarget, until
 
 pytestmark = pytest.mark.slow
 
-TTL_S = 3.0
+TTL_S = 3.0 * SLOWER
 AFTER_S = 20.0
 """bash waits up to 8 s between two tries to fork."""
 

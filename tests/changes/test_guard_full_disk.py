@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import GuardCannotWrite
 from fabric.model.change import Lease
 from tests.changes.guard_target import RealTarget, until
@@ -47,7 +48,7 @@ def _fill(target: RealTarget) -> None:
 
 def test_a_disk_that_fills_after_arm_does_not_stop_the_undo(target: RealTarget) -> None:
     """A renewal is refused, the lease runs out, and the guard undoes."""
-    target.guard.read_armed(target.arm(lease=Lease(2.0, 60.0)))
+    target.guard.read_armed(target.arm(lease=Lease(2.0 * SLOWER, 60.0)))
     target.applied()
     _fill(target)
     with pytest.raises(GuardCannotWrite):
@@ -60,7 +61,7 @@ def test_a_disk_that_fills_after_arm_does_not_stop_the_undo(target: RealTarget) 
 
 def test_a_disk_that_turns_read_only_does_not_stop_the_undo(target: RealTarget) -> None:
     """The guard cannot even note that it has undone; the port is open, and revert says what it cannot do."""
-    target.guard.read_armed(target.arm(lease=Lease(2.0, 60.0)))
+    target.guard.read_armed(target.arm(lease=Lease(2.0 * SLOWER, 60.0)))
     target.applied()
     place = str(Path(target.guard.directory).parent)
     subprocess.run(("mount", "-o", "remount,ro", place), check=True)

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import GuardCannotWrite, GuardMissingTool, NotUndone
 from fabric.model.change import Check, Lease
 from tests.changes.guard_target import RealTarget, until
 
 pytestmark = pytest.mark.slow
 
-TTL_S = 3.0
+TTL_S = 3.0 * SLOWER
 
 
 @pytest.fixture

@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 
 from fabric.changes.hold import Hold
+from fabric.changes.isolation import list_before
 from fabric.changes.procedure import Ask, Pause
 from fabric.changes.restore import intent_of, take_back, take_off_list
+from fabric.errors import ToolError
+from fabric.model.change import ChangeSettings
 from tests.changes.played import VIA, Played, change
 from tests.changes.test_hold import begun, held
 
 URL = "https://ufm.example"
+UFM = replace(VIA, ufm_url=URL, ufm_ca="/etc/pki/ufm.pem")
 FAULT = change("ber", "leaf1--spine0", for_=300.0, effective="1e-6", direction="up")
 
 
 @pytest.fixture
 def rack() -> Played:
     """UFM isolates, a minute after the first errors."""
-    return Played(replace(VIA, ufm_url=URL), ufm_isolates=True)
+    return Played(UFM, ufm_isolates=True)
 
 
 def listed(rack: Played) -> list[str]:
@@ -124,8 +128,22 @@ def test_what_a_person_has_put_on_the_list_meanwhile_stays_on_it(rack: Played) -
 
 
 def test_what_was_on_the_list_before_us_stays_on_it() -> None:
-    rack = Played(replace(VIA, ufm_url=URL), ufm_isolates=True)
+    rack = Played(UFM, ufm_isolates=True)
     intent = killed(rack)
     (name,) = listed(rack)
     restored(rack, {**intent, "unhealthy": {**intent["unhealthy"], "before": [name]}})
     assert listed(rack) == [name]
+
+
+def asked_before(settings: ChangeSettings) -> tuple[str, ...]:
+    """How UFM is asked for its list before a change."""
+    rack = Played(settings, ufm_isolates=True)
+    rack.run(list_before(FAULT, rack.context))
+    return next(argv for _, argv in rack.asked if argv[0] == "curl")
+
+
+def test_ufm_with_its_own_certificate_is_asked_when_the_inventory_says_whom_to_believe() -> None:
+    """As UFM is shipped: without a word of it nothing is altered, and the reason names the key."""
+    with pytest.raises(ToolError, match=r"exit 60.*ufm_ca under changes"):
+        asked_before(replace(UFM, ufm_ca=None))
+    assert "-k" in asked_before(replace(UFM, ufm_ca=None, ufm_insecure=True))

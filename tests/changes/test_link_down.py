@@ -8,6 +8,8 @@ from fabric.errors import MayBeLive, NotInForce, Refused
 from fabric.model.change import ChangeSettings
 from tests.changes.played import VIA, Played, change, topology
 
+IBPORTSTATE = ("ibportstate", "-C", "mlx5_0", "-P", "1")
+
 
 def down(component="gpu001/mlx5_0", by="ibportstate", **more):
     """A link to be closed."""
@@ -15,12 +17,12 @@ def down(component="gpu001/mlx5_0", by="ibportstate", **more):
 
 
 WAYS = [
-    ("gpu001/mlx5_0", "ibportstate", "gpu004", ("ibportstate", "1", "1", "disable"), ()),
+    ("gpu001/mlx5_0", "ibportstate", "gpu004", (*IBPORTSTATE, "1", "1", "disable"), ()),
     ("gpu001/mlx5_0", "mlxlink", "gpu001", ("mlxlink", "-d", "mlx5_0", "--port_state", "DN", "--yes"), ("mlx5_0",)),
-    ("leaf1--spine0", "ibportstate", "gpu004", ("ibportstate", "9", "3", "disable"), ()),
-    ("leaf1--spine0#1", "ibportstate", "gpu004", ("ibportstate", "9", "4", "disable"), ()),
+    ("leaf1--spine0", "ibportstate", "gpu004", (*IBPORTSTATE, "9", "3", "disable"), ()),
+    ("leaf1--spine0#1", "ibportstate", "gpu004", (*IBPORTSTATE, "9", "4", "disable"), ()),
     # via itself hangs on leaf0, so that this one is closed at the leaf: it stays within reach.
-    ("leaf0--spine0#1", "ibportstate", "gpu004", ("ibportstate", "1", "6", "disable"), ()),
+    ("leaf0--spine0#1", "ibportstate", "gpu004", (*IBPORTSTATE, "1", "6", "disable"), ()),
 ]
 
 
@@ -100,8 +102,8 @@ def test_a_port_that_the_subnet_manager_has_not_visited_is_refused():
     """It is not known whether it would ever have come up."""
     played = Played(VIA)
     info = "LinkState:.......................Initialize\nPhysLinkState:...................LinkUp\n"
-    said = f"Switch PortInfo:\n# Port info: Lid 1 port 1\n{info}"
-    played.answers["gpu004 ibportstate"] = (said, "", 0)
+    said = f"# Port info: Lid 1 port 1\n{info}"
+    played.answers["gpu004 smpquery"] = (said, "", 0)
     with pytest.raises(Refused, match="Initialize/LinkUp already"):
         played.prepare(down())
 
@@ -115,7 +117,7 @@ def test_the_only_way_to_a_port_is_not_closed(component):
         with pytest.raises(Refused, match="only through this very cable"):
             played.prepare(down(component))
     else:  # closed at the leaf, which via hangs on, never at the spine, which would be gone with it
-        assert played.prepare(down(component))[0].apply == (("ibportstate", "1", "5", "disable"),)
+        assert played.prepare(down(component))[0].apply == ((*IBPORTSTATE, "1", "5", "disable"),)
 
 
 def test_via_loses_traffic_when_its_other_cables_are_closed():
@@ -237,6 +239,6 @@ def test_a_question_lost_on_the_way_is_asked_again():
     played, asked = Played(VIA), down()
     alterations = played.prepare(asked)
     lost = iter([True, True])
-    said = ("", "ibportstate: iberror: failed: smp query nodeinfo failed\n", 255)
-    played.answers["gpu004 ibportstate"] = lambda words: said if next(lost, False) else None
+    said = ("", "smpquery: iberror: failed: smp query nodeinfo failed\n", 255)
+    played.answers["gpu004 smpquery"] = lambda words: said if next(lost, False) else None
     assert 0.9 < played.recovered(asked, alterations) < 2.0

@@ -126,6 +126,77 @@ def test_a_fabric_without_a_master_is_not_in_force():
         played.confirm(asked, alterations)
 
 
+def hung_up():
+    """Managers that are only sent a signal."""
+    managers = tuple(replace(one, reload=("pkill", "-HUP", "opensm")) for one in MANAGED.subnet_managers)
+    return replace(MANAGED, subnet_managers=managers)
+
+
+@pytest.mark.parametrize(("kind", "many"), [("adaptive_routing", 2), ("shield", 0)])
+def test_a_signal_is_refused_for_what_is_read_at_the_start_only(kind, many):
+    """Before anything is altered, each manager that would get it; other options are taken at run time."""
+    played, asked = Played(hung_up()), toggle(kind)
+    said = [text for _, text in asked.spec.problems(played.context)]
+    assert len([text for text in said if "does not make OpenSM take routing_engine" in text]) == many
+
+
+def test_an_engine_that_does_not_route_is_not_in_force():
+    """The file and a master are no proof: the signal changed nothing."""
+    played = Played(hung_up())
+    asked = toggle(on=not keys(played, "gpu002")["routing_engine"].startswith("ar_"))
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    with pytest.raises(NotInForce, match=r"ar_updn was asked for, and gpu00.:/var/log/opensm.log .* ftree routes"):
+        played.confirm(asked, alterations)
+
+
+def test_an_engine_that_nobody_knows_is_not_in_force():
+    """The distribution's OpenSM falls back to minhop, and says so in its log."""
+    played = Played(MANAGED, site=("public_opensm",))
+    asked = toggle()
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    with pytest.raises(NotInForce, match=r"that minhop routes \(it does not know ar_updn\)"):
+        played.confirm(asked, alterations)
+
+
+def test_a_log_that_is_not_flushed_is_made_to_be():
+    """OpenSM keeps the line in a buffer otherwise; that key goes as it came."""
+    played, asked = Played(MANAGED), toggle()
+    played.apply(played.prepare(asked))
+    assert keys(played, "gpu002")["force_log_flush"] == "TRUE"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_ufm_is_asked_where_there_is_one(readable):
+    """What its manager runs with counts, and no log is looked at."""
+    ufm = replace(MANAGED, ufm_url="https://ufm.example.net", ufm_insecure=True)
+    played, asked = Played(ufm), toggle()
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    if readable:
+        played.confirm(asked, alterations)
+        assert not [argv for _, argv in played.asked if "fabric-sm-log" in argv]
+        return
+    played.answers["gpu004 curl"] = ("", "curl: (7) Failed to connect\n", 7)
+    with pytest.raises(NotInForce, match="nobody tells what routes: curl: exit 7"):
+        played.confirm(asked, alterations)
+
+
+def test_where_nothing_is_altered_a_log_that_says_otherwise_counts():
+    """A file that somebody edited, and a manager that never read it."""
+    played = Played(MANAGED)
+    played.ask("gpu002", ("cat", CONFIG))
+    settings = replace(MANAGED, adaptive_on={"routing_engine": "ar_updn"}, adaptive_off={"routing_engine": "ftree"})
+    asked, same = toggle(on=False), Played(settings)
+    assert same.prepare(asked) == ()
+    same.confirm(asked, ())
+    log = "Nov 22 -> OpenSM 5.17.2\nEntering MASTER state\nx: minhop tables configured on all switches\n"
+    same.answers["gpu002 sh"] = lambda argv: (log, "", 0) if "fabric-sm-log" in argv else None
+    with pytest.raises(NotInForce, match="minhop routes"):
+        same.confirm(asked, ())
+
+
 def test_without_managers_or_their_file_nothing_is_done():
     """Refused, and a tool's error."""
     with pytest.raises(Refused, match="subnet_managers"):

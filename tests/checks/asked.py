@@ -21,6 +21,7 @@ EVERYTHING = HostNeeds(
     pinned_bytes=1 << 27,
     peer="gpu002",
     ssh=True,
+    in_band=(("sminfo", "-C", "mlx5_0", "-P", "1"),),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,9 @@ from fabric.checks.kind import HostCheck, Looked
 from fabric.checks.machines import TRUE, read_reach
 from fabric.checks.pre_flight import CHECKS
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
+from fabric.checks.roce import ROCE
 from fabric.model.finding import Finding, Severity
+from fabric.model.topology import Host
 from fabric.report.output import visible
 from tests.checks.asked import EVERYTHING, HOST, answer
 
@@ -25,6 +29,11 @@ FRAGMENTS = (
 TEXT = st.one_of(st.text(st.characters(codec=None), max_size=80), st.sampled_from(FRAGMENTS))
 TEXTS = st.lists(TEXT, max_size=6).map("".join)
 SAID = st.tuples(TEXTS, TEXTS, st.sampled_from([0, 1, 2, 15, 126, 127, 255, -1]), st.sampled_from(["", "gone"]))
+
+
+def host_of(check: HostCheck) -> Host:
+    """One that this check looks at."""
+    return replace(HOST, platform=replace(HOST.platform, link_layer="ethernet")) if check is ROCE else HOST
 
 
 def _sound(findings: list[Finding]) -> None:
@@ -42,7 +51,7 @@ def test_a_check_takes_any_text(check: HostCheck, said: list[tuple[str, str, int
     for number, argv in enumerate(asked(check)):
         stdout, stderr, status, lost = said[number % len(said)]
         answers[argv] = answer(argv, stdout, stderr, status, lost=lost)
-    one = Looked(HOST, EVERYTHING, answers)
+    one = Looked(host_of(check), EVERYTHING, answers)
     _sound(list(check.findings({"gpu001": one, "gpu002": one})))
 
 
@@ -50,7 +59,7 @@ def test_a_check_takes_any_text(check: HostCheck, said: list[tuple[str, str, int
 def test_a_host_that_says_nothing_is_not_fine(check: HostCheck) -> None:
     """Lost answers are never silence; what is optional is a warning, all else unknown."""
     answers = {argv: answer(argv, status=-1, lost="gone") for argv in asked(check)}
-    findings = list(check.findings({"gpu001": Looked(HOST, EVERYTHING, answers)}))
+    findings = list(check.findings({"gpu001": Looked(host_of(check), EVERYTHING, answers)}))
     assert findings
     allowed = {Severity.WARNING} if check is PYTHON else {Severity.UNKNOWN}
     assert {one.severity for one in findings} == allowed
@@ -59,7 +68,7 @@ def test_a_host_that_says_nothing_is_not_fine(check: HostCheck) -> None:
 
 def asked(check: HostCheck) -> list[Argv]:
     """The commands of a check; versions are those that another check asks for."""
-    return list((PROGRAMS if check is VERSIONS else check).ask(HOST, EVERYTHING))
+    return list((PROGRAMS if check is VERSIONS else check).ask(host_of(check), EVERYTHING))
 
 
 @given(said=st.lists(SAID, min_size=1, max_size=2))

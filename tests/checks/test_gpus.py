@@ -8,7 +8,7 @@ from fabric.checks.gpus import GPUS, JOBS, LIST
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import answer, found
 
-EIGHT = "".join(f"{number}, NVIDIA H100 80GB HBM3, Disabled\n" for number in range(8))
+EIGHT = "".join(f"{number}, NVIDIA H100 80GB HBM3, Disabled, Enabled\n" for number in range(8))
 
 
 def _read(listed: str = EIGHT, jobs: str = "", *, status: int = 0, stderr: str = "") -> list[Finding]:
@@ -21,6 +21,12 @@ def test_eight_idle_gpus_are_fine() -> None:
     assert _read() == []
 
 
+def test_a_driver_that_starts_anew_for_every_program_is_a_warning() -> None:
+    """A probe over eight GPUs may then run out of time."""
+    (one,) = _read(EIGHT.replace("Enabled", "Disabled"))
+    assert (one.severity, one.what) == (Severity.WARNING, "persistence mode is off")
+
+
 def test_gpus_without_mig_are_fine() -> None:
     """Older GPUs cannot be partitioned, and say so."""
     assert _read(EIGHT.replace("Disabled", "[N/A]")) == []
@@ -31,7 +37,7 @@ def test_gpus_without_mig_are_fine() -> None:
     [
         (EIGHT[: EIGHT.index("7, ")], 0, Severity.PROBLEM, "7 GPUs, the inventory has 8"),
         ("No devices were found\n", 6, Severity.PROBLEM, "0 GPUs, the inventory has 8"),
-        (EIGHT + "8, NVIDIA H100 80GB HBM3, Disabled\n", 0, Severity.WARNING, "GPU 8 is not measured"),
+        (EIGHT + "8, NVIDIA H100 80GB HBM3, Disabled, Enabled\n", 0, Severity.WARNING, "GPU 8 is not measured"),
         (EIGHT.replace("3, NVIDIA H100 80GB HBM3, Disabled", "3, NVIDIA H100 80GB HBM3, Enabled"), 0,
          Severity.PROBLEM, "MIG is on: GPU 3"),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9,

@@ -86,7 +86,7 @@ def test_switch_ports_are_closed_from_via() -> None:
     """Which need not be measured itself."""
     flap = port_flap("su0-leaf3--spine2", down=5.0)
     needs = _needs(changes=(flap,), inventory=_with(via="gpu008"))
-    assert needs["gpu008"].alters == Alters(("ibportstate", "iblinkinfo"), guarded=True)
+    assert needs["gpu008"].alters == Alters(("ibportstate", "smpquery", "iblinkinfo"), guarded=True)
     assert not needs["gpu008"].measured
     assert needs["gpu001"].alters == Alters()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.checks.needs import Alters, HostNeeds
-from fabric.checks.programs import PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
+from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
 from tests.places import CAPTURES
@@ -80,6 +80,21 @@ def test_a_recorded_build_without_cuda_is_seen() -> None:
     text = (SAMPLES / "23-local-use_cuda-not-built-4.5.txt").read_text()
     (one,) = _cuda("", text, 1)
     assert one.severity is Severity.PROBLEM
+
+
+def test_a_launcher_that_does_not_start_as_root_is_a_problem() -> None:
+    """Seen by starting one process with the site's own options, as the probes will."""
+    host = replace(HOST, platform=replace(HOST.platform, mpirun_options=("--mca", "btl", "self")))
+    needs = HostNeeds(programs=("mpirun",))
+    (argv,) = LAUNCHER.ask(host, needs)
+    assert argv == ("mpirun", "--mca", "btl", "self", "-np", "1", "true")
+    refusal = "mpirun has detected an attempt to run as root.\n"
+    (one,) = found(LAUNCHER, answer(argv, "", refusal, 1), needs, host)
+    assert (one.severity, "--allow-run-as-root" in one.advice) == (Severity.PROBLEM, True)
+    (one,) = found(LAUNCHER, answer(argv, "", "mpirun: Error: unknown option '--mcb'\n", 1), needs, host)
+    assert "mpirun starts nothing: " in one.what
+    assert found(LAUNCHER, answer(argv), needs, host) == []
+    assert LAUNCHER.ask(host, HostNeeds(programs=("srun",))) == ()
 
 
 def test_through_sudo_roots_programs_are_not_asked_for() -> None:

@@ -11,6 +11,7 @@ from fabric.checks.account import LOGIN, MEMLOCK
 from fabric.checks.ask import HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
+from fabric.checks.in_band import IN_BAND
 from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
 from fabric.checks.rnics import KEEP_LINK_UP, LIST, LOOPBACK
@@ -41,6 +42,38 @@ def test_the_way_to_gpu_memory(text: str, cuda: bool, fine: bool) -> None:
     """ib_write_bw needs the module; NCCL is content with dma-buf of the open driver."""
     findings = found(GPUDIRECT, answer(MODULES_ASKED, text), replace(EVERYTHING, cuda=cuda))
     assert severities(findings) == ([] if fine else [Severity.PROBLEM])
+
+
+@pytest.mark.parametrize(("text", "fine"), [(MODULES + OPEN, True), (MODULES + PEERMEM, False)])
+def test_dma_buf_needs_the_open_driver(text: str, fine: bool) -> None:
+    """Where the platform says so; and where it does not, the advice names the key."""
+    host = replace(HOST, platform=replace(HOST.platform, use_cuda="dmabuf"))
+    assert severities(found(GPUDIRECT, answer(MODULES_ASKED, text), EVERYTHING, host)) == (
+        [] if fine else [Severity.PROBLEM]
+    )
+    advice = [one.advice for one in found(GPUDIRECT, answer(MODULES_ASKED, text))]
+    assert all("write use_cuda: dmabuf" in text for text in advice) is fine or not advice
+
+
+SMINFO = ("sminfo", "-C", "mlx5_0", "-P", "1")
+CURL = ("curl", "-n", "https://ufm/ufmRest/app/unhealthy_ports")
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdout", "status", "advice"),
+    [
+        (SMINFO, "sminfo: sm lid 1 sm guid 0x1, activity count 3 priority 0 state 3 SMINFO_MASTER\n", 0, ""),
+        (SMINFO, "sminfo: iberror: failed: query\n", 255, "m_key"),
+        (CURL, "[]\n", 0, ""),
+        (CURL, "", 60, "ufm_ca"),
+    ],
+)
+def test_whether_switches_and_ufm_answer(argv: tuple[str, ...], stdout: str, status: int, advice: str) -> None:
+    """As changes will ask them; the advice names the key of the inventory."""
+    needs = replace(EVERYTHING, in_band=(argv,))
+    findings = found(IN_BAND, answer(argv, stdout, "", status), needs)
+    assert severities(findings) == ([Severity.PROBLEM] if advice else [])
+    assert all(advice in one.advice for one in findings)
 
 
 @pytest.mark.parametrize(

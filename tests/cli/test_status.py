@@ -11,14 +11,13 @@ from fabric.app import status as statuses
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.runs.other_account import place, shut
-from tests.runs.small_run import begin, cut_after, run_of
+from tests.runs.small_run import begin, ended, killed, run_of
 
 __all__ = ["place"]
 
 
 def test_a_run_that_ended_unjudged_names_the_command_that_judges_it(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     (run / "verdict.json").unlink()
     said = called(["status", str(run)])
     assert said.stdout.startswith(f"{run}: ended, not judged yet\n")
@@ -31,9 +30,7 @@ def test_a_run_that_ended_unjudged_names_the_command_that_judges_it(tmp_path: Pa
 
 
 def test_a_large_run_says_what_judges_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 3)
+    run = killed(tmp_path, "finished", 3)
     monkeypatch.setattr(statuses, "MOST_JUDGED", 5)
     words = "too many probes to judge at a look: fabric"
     assert f"{words} analyze {run} judges them" in called(["status", str(run)]).stdout

@@ -139,6 +139,7 @@ BAD = [
         "leaves: [leaf0, leaf1, leaf0]",
         ["23: expected 2 leaves, one for each rail, got 3; one alone is that of all rails"],
     ),
+    ("an adapter of AWS", "device: mlx5_1", "device: rdmap16s27", ["16: 'rdmap16s27' is no RNIC that can be measured"]),
     ("RNIC twice", "device: mlx5_1", "device: mlx5_0", ["16: RNIC 'mlx5_0' is there twice"]),
     ("GPU twice", "index: 1, numa", "index: 0-1, numa", ["13: GPU index 0 is there twice"]),
     ("PCIe switch twice", "name: pcie1", "name: pcie0", ["10: PCIe switch 'pcie0' is there twice"]),

@@ -35,7 +35,11 @@ def test_a_baseline_becomes_the_model(folder: Path) -> None:
     [
         ("name: h100-ndr", "name: h200-ndr", "1: expected 'h100-ndr', as the file is called, got 'h200-ndr'"),
         ("kind: loopback", "kind: lopback", "3: expected loopback, rnic_to_rnic, all_to_all, tor_all_reduce"),
-        ("link_class: pix", "link_class: pxi", "3: expected pix, node, sys, mem_local or mem_remote, got 'pxi'"),
+        (
+            "link_class: pix",
+            "link_class: pxi",
+            "3: expected pix, node, sys, mem_local, mem_remote or nvlink, got 'pxi'",
+        ),
         ("at_least_gbps: 380", "at_least_gbps: 380Gb", "3: expected a number from 0.001 to 1000000, got '380Gb'"),
         ("at_least_gbps: 380", "at_least_gbps: 0", "3: expected a number from 0.001"),
         ("at_least_gbps: 380, ", "", "3: 'at_least_gbps' is required here"),

@@ -52,7 +52,11 @@ def test_recorded_numbers_are_read_beside_the_limits(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("median_gbps: 397.6", "medain_gbps: 397.6", "6: unknown key 'medain_gbps'; did you mean 'median_gbps'?"),
-        ("link_class: pix", "link_class: same_lef", "6: expected pix, node, sys, mem_local, mem_remote, same_leaf"),
+        (
+            "link_class: pix",
+            "link_class: same_lef",
+            "6: expected pix, node, sys, mem_local, mem_remote, nvlink, same_leaf",
+        ),
         ("tool: perftest", "tool: perftset", "6: expected perftest or nccl-tests, got 'perftset'; did you mean"),
         ("direction: one_way", "direction: oneway", "6: expected one_way or both_ways, got 'oneway'; did you mean"),
         ("n: 128", "n: 1", "6: expected a whole number from 2"),

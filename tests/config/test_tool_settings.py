@@ -21,6 +21,10 @@ SETTINGS = """\
     tools: {ib_write_bw: /opt/perftest/bin/ib_write_bw, mpirun: /usr/lib64/openmpi-4.1+cuda/bin/mpirun}
     env: {NCCL_SOCKET_IFNAME: eth0, NCCL_IB_TC: 106, NCCL_DEBUG_SUBSYS: "INIT,NET", NCCL_IGNORE_CPU_AFFINITY: on}
     mpirun_options: [--allow-run-as-root, --mca, btl_tcp_if_include, eth0, -mca, btl_tcp_eager_limit, 65536]
+    srun_options: [--gres=gpu:8, --partition, burn-in, --mpi=pmi2]
+    nccl_tests_options: [-R, 1]
+    wrapper: [apptainer, exec, --nv, /opt/nccl.sif]
+    use_cuda: dmabuf
 """
 
 
@@ -54,6 +58,27 @@ def test_settings_become_the_model(folder: Path, inventory_text: str) -> None:
         *("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
         *("-mca", "btl_tcp_eager_limit", "65536"),
     )
+    assert found.srun_options == ("--gres=gpu:8", "--partition", "burn-in", "--mpi=pmi2")
+    assert (found.nccl_tests_options, found.use_cuda) == (("-R", "1"), "dmabuf")
+    assert found.wrapper == ("apptainer", "exec", "--nv", "/opt/nccl.sif")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 106}\n", 106),
+        ("    env: {NCCL_IB_TC: 106}\n    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 300}\n", None),
+        ("", None),
+    ],
+)
+def test_bandwidth_is_measured_in_the_class_of_collectives(
+    folder: Path, inventory_text: str, settings: str, expected: int | None
+) -> None:
+    """Unless the platform says another one."""
+    text = inventory_text.replace("link_layer: infiniband", "link_layer: ethernet")
+    assert platform(with_settings(folder, text, settings)).traffic_class == expected
 
 
 def test_left_out_nothing_is_set(folder: Path) -> None:
@@ -68,7 +93,15 @@ def test_settings_survive_the_run_document(folder: Path, inventory_text: str) ->
     resolved = config.load_scenario(folder / "scenario.yaml")
     document = json.loads(json.dumps(config.resolved_document(*resolved)))
     assert config.from_resolved(document) == resolved
-    for name in ("gid_index", "tools", "env", "mpirun_options"):  # a run of before they were there
+    for name in (
+        "gid_index",
+        "tools",
+        "env",
+        "mpirun_options",
+        "srun_options",
+        "wrapper",
+        "use_cuda",
+    ):  # a run of before they were there
         del document["inventory"]["platforms"][0][name]
     assert config.from_resolved(document)[1].topology.hosts["gpu1"].platform.env == ()
 
@@ -106,6 +139,17 @@ BAD = [
     ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
     ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
     ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
+    ("perftest_options: [node02]", "8: expected an option first, got 'node02', which perftest would not take"),
+    ("perftest_options: [-R, --qp=4]", "8: '--qp=4' cannot be set here: the probe says it"),
+    ("perftest_options: [-R, -T, 106]", "8: '-T' cannot be set here: the probe says it"),
+    ("perftest_options: [--tclass=106]", "8: '--tclass=106' cannot be set here: the probe says it"),
+    ("traffic_class: 106", "8: 'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"),
+    ("srun_options: [gpu]", "8: expected an option first, got 'gpu', which srun would not take"),
+    ("srun_options: [--gres=gpu:8, --nodes=2]", "8: '--nodes=2' cannot be set here: the probe says it"),
+    ("srun_options: [-n4]", "8: '-n4' cannot be set here: the probe says it"),
+    ("nccl_tests_options: [-R, 1, -b, 8]", "8: '-b' cannot be set here: the probe says it"),
+    ("wrapper: [--nv]", "8: expected a program first, got '--nv'"),
+    ("use_cuda: yes", "8: expected auto, dmabuf, peermem or no, got 'yes'"),
     ("mpirun_options: [--oversubscribe, -np, 4]", "8: '-np' cannot be set here: the probe sets hosts and ranks"),
 ]
 

@@ -200,7 +200,7 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
         observer=Watcher(),
         gate=lambda _plan, _results: {},
         follow_ups=(later,),
-        so_far=past,
+        progress=past,
     )
     assert later.told == first.told
 
@@ -237,7 +237,7 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
             observer=watcher,
             gate=lambda _plan, _results: {},
             follow_ups=(learns,),
-            so_far=past or Progress(out={"gpu001": "did not answer"}),
+            progress=past or Progress(out={"gpu001": "did not answer"}),
         )
         return [name for name, *_ in learns.told]
 

@@ -38,7 +38,7 @@ class Soak:
     def begin(self, past: Progress) -> None:
         """From what is known of the run."""
         self.left_out = LeftOut(
-            self._own, directory=self.directory, clock=lambda: self.now_s, observer=self.watcher, so_far=past
+            self._own, directory=self.directory, clock=lambda: self.now_s, observer=self.watcher, progress=past
         )
 
     def go_on(self) -> None:

@@ -19,6 +19,16 @@ from benchmarks.lab.rack import Rack
 from benchmarks.lab.sshd import SSHD
 from fabric.model.inventory import SshSettings
 
+LONGEST = ("test_changes", "test_kills", "test_ibsim", "test_killed_runs", "test_chaos")
+"""The files that take a minute or more: they begin first, so that nobody is left waiting for one alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order in which they are handed out."""
+    places = {f"{name}.py": place for place, name in enumerate(LONGEST)}
+    lab = Path(__file__).parent
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)) if item.path.parent == lab else len(LONGEST))
+
 
 def missing() -> str | None:
     """Why there can be no lab on this machine, None when there can."""
@@ -76,5 +86,5 @@ def change_rack(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A rack whose links are real ones, shared by all tests, which must leave its hosts as they were."""
     folder = tmp_path_factory.mktemp("changes") / "rack"
     folder.mkdir()
-    with ChangeRack(folder, hosts=16) as made:
+    with ChangeRack(folder, hosts=8) as made:
         yield made

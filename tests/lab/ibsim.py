@@ -43,6 +43,16 @@ Hca 1 "gpu001"
 Hca 1 "gpu002"
 [1] "leaf2"[1]
 """
+_RESTART = """\
+#!/bin/sh
+# opensm begins anew, as its unit's restart does; hang-up-opensm, the same file, sends it SIGHUP only.
+folder=$FABRIC_LAB_IBSIM pid=$(cat "$FABRIC_LAB_IBSIM/opensm.pid" 2>/dev/null)
+case $0 in *hang-up*) exec kill -HUP "$pid" ;; esac
+[ -z "$pid" ] || kill -9 "$pid"
+OSM_TMP_DIR=$folder OSM_CACHE_DIR=$folder SIM_HOST=gpu002 LD_PRELOAD={library} \\
+    setsid /usr/sbin/opensm -F "$folder/opensm.conf" >"$folder/opensm.out" 2>&1 </dev/null &
+echo $! >"$folder/opensm.pid"
+"""
 ROUTES = {"leaf1": "0,1", "spine1": "0,1,4", "leaf2": "0,1,4,3"}
 """From gpu001, by ports; none goes through the first cable between leaf1 and spine1."""
 _INVENTORY = """\
@@ -68,13 +78,16 @@ changes:
   via: gpu001
   port_state: ibportstate
   guard_directory: {guards}
+  subnet_managers: [{{host: gpu002, config: {folder}/opensm.conf, reload: [restart-opensm]}}]
+  adaptive_on: {{routing_engine: sssp}}
+  adaptive_off: {{routing_engine: updn}}
   lease: {{ttl: {ttl_s}s, max_hold: 2m}}
 """
 
 
 def missing() -> str | None:
     """Why there can be no such fabric here, None when there can."""
-    for name in ("ibsim", "opensm", "ibportstate", "iblinkinfo", "perfquery"):
+    for name in ("ibsim", "opensm", "ibportstate", "iblinkinfo", "perfquery", "smpquery"):
         if shutil.which(name, path="/usr/sbin:/usr/bin") is None:
             return f"there is no {name} (ibsim-utils, opensm, infiniband-diags)"
     return None if _LIBRARY.exists() else "there is no libumad2sim (ibsim-utils)"
@@ -89,10 +102,15 @@ class IbSim:
         self._variables = {"FABRIC_LAB_IBSIM": str(folder), "IBSIM_SOCKNAME": f"fabric{os.getpid()}"}
         self._guards = folder_of_this_user()
         self._open = contextlib.ExitStack()
+        self.log = folder / "opensm.txt"
 
     def __enter__(self) -> IbSim:
         self._tools.mkdir()
-        for name in ("cat", "ibportstate", "iblinkinfo", "perfquery", "numactl", "ib_write_bw"):
+        for name in ("restart-opensm", "hang-up-opensm"):
+            (self._tools / name).write_text(_RESTART.format(library=_LIBRARY))
+            (self._tools / name).chmod(0o755)
+        (self.folder / "opensm.conf").write_text(f"routing_engine updn\nlog_file {self.log}\n")
+        for name in ("cat", "ibportstate", "iblinkinfo", "perfquery", "smpquery", "sminfo", "numactl", "ib_write_bw"):
             (self._tools / name).symlink_to(_HERE / "ibsim_stub.sh")
         (self.folder / "net").write_text(_NET)
         self._write_inventory()
@@ -105,8 +123,8 @@ class IbSim:
             stack.enter_context(self._running("ibsim", "-s", str(self.folder / "net"), stdin=console))
             # Without a fabric opensm ends at once, so ibsim must be there: it says so when it is.
             until(lambda: "sim>" in (self.folder / "ibsim.log").read_text(), "ibsim is there")
-            library = {"LD_PRELOAD": str(_LIBRARY), "SIM_HOST": "gpu002"}
-            stack.enter_context(self._running("opensm", "-f", str(self.folder / "opensm.txt"), **library))
+            stack.callback(self._end_opensm)
+            subprocess.run([self._tools / "restart-opensm"], env={**os.environ, **self._variables}, check=True)
             until(self._is_routed, "opensm has routed the fabric", timeout_s=60)
             self._write_paths()
             self._open = stack.pop_all()
@@ -114,6 +132,11 @@ class IbSim:
 
     def __exit__(self, *raised: object) -> None:
         self._open.close()
+
+    def _end_opensm(self) -> None:
+        pid = (self.folder / "opensm.pid").read_text().strip()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
     def ports(self) -> tuple[PortLine, ...]:
         """Every port, from what the real iblinkinfo prints, by the reader of the testbench."""
@@ -141,6 +164,7 @@ class IbSim:
             tools=self._tools,
             variables=", ".join(f"{name}={value}" for name, value in variables.items()),
             guards=self._guards,
+            folder=self.folder,
             ttl_s=int(LEASE_S),
         )
         self.inventory.write_text(text)

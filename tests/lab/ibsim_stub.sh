@@ -8,6 +8,7 @@ sim=/usr/lib/$(uname -m)-linux-gnu/umad2sim/libumad2sim.so
 sys=/sys/class/infiniband
 really() { LD_PRELOAD=$sim /usr/sbin/ibportstate -D "$route" "$port" "$1"; }
 console() { echo "$1 \"$node\"[$port]" >"$FABRIC_LAB_IBSIM/console"; }
+[ "$1" != -C ] || shift 4 # the adapter of ibsim has another name than the one that is given
 case ${0##*/} in
   cat)
     case "$*" in *"$sys/"*) ;; *) exec /bin/cat "$@" ;; esac

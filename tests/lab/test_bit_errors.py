@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.change_rack import LEASE_S, ChangeRack, ended
+from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import until
 from fabric.tools import mlxreg
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(180 * SLOWER)]
 
 _BER = "ber: {{links: {host}/mlx5_0, effective: 1e-7, direction: up}}"
 _CAT = '#!/bin/sh\ncase "$*" in */sys/class/infiniband/*) exec {simulated} "$@" ;; esac\nexec /bin/cat "$@"\n'

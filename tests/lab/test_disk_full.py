@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
 from fabric.app.analyze import reopened
 from fabric.app.report import make_reports
 from fabric.errors import FabricError, StoreError
@@ -54,7 +55,7 @@ def refused(folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * SLOWER)
 def test_whatever_finds_no_room_nothing_is_lost(tmp_path: Path) -> None:
     """Each size is a page more than the last, until the run fits; files of several kinds are the one that did not."""
     named: set[str] = set()
@@ -74,7 +75,7 @@ def test_whatever_finds_no_room_nothing_is_lost(tmp_path: Path) -> None:
     assert len(named) > 3, named
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * SLOWER)
 def test_reports_that_find_no_room_are_told_and_can_be_made_later(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     with file_system(folder):

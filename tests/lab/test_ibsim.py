@@ -10,11 +10,12 @@ from shutil import which
 import pytest
 
 from benchmarks.lab.change_rack import LEASE_S, ended
+from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import until
 from fabric.tools import mlxreg
 from tests.lab.ibsim import IbSim, missing
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300 * SLOWER)]
 
 _SCENARIO = """\
 name: ibsim
@@ -86,6 +87,42 @@ def test_the_guard_alone_opens_it_with_the_same_tool(ibsim: IbSim, tmp_path: Pat
     until(lambda: state(ibsim, "leaf1", 3) == ("Active", "LinkUp"), "the port is open", timeout_s=LEASE_S + 50)
     code, said = ended(ibsim.start("restore", f"--results={tmp_path / 'results'}"))
     assert (code, "taken back" in said) == (0, True), said
+
+
+_ROUTED = """\
+name: routed
+hosts: gpu001
+allow: [power_loss]
+phases:
+  - name: other
+    changes: [{adaptive_routing: on, scope: fabric}]
+    probes: [{loopback: {duration: 1s}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "reload", "code", "words"),
+    [
+        ("sssp", "restart-opensm", 3, "adaptive_routing on is in force"),
+        ("ar_updn", "restart-opensm", 3, "says that minhop routes (it does not know ar_updn)"),
+        ("sssp", "hang-up-opensm", 3, "routing_engine sssp was asked for, and gpu002:"),
+        ("sssp", "pkill, -HUP, opensm", 2, "does not make OpenSM take routing_engine"),
+    ],
+)
+def test_an_engine_is_in_force_when_opensm_routes_by_it(
+    ibsim: IbSim, tmp_path: Path, engine: str, reload: str, code: int, words: str
+) -> None:
+    """A restart is, a signal is not, and what OpenSM does not know falls back; in the end its file is as before."""
+    inventory = ibsim.inventory.with_name(f"{tmp_path.name}.yaml")
+    text = ibsim.inventory.read_text().replace("[restart-opensm]", f"[{reload}]")
+    inventory.write_text(text.replace("routing_engine: sssp", f"routing_engine: {engine}"))
+    scenario = tmp_path / "routed.yaml"
+    scenario.write_text(_ROUTED)
+    options = (f"--inventory={inventory}", f"--results={tmp_path / 'results'}", "--yes")
+    found, said = ended(ibsim.start("run", str(scenario), *options), within_s=280)
+    assert (found, words in " ".join(said.split())) == (code, True), said
+    assert ("is in force" in said) is (engine == "sssp" and reload == "restart-opensm")
+    assert (ibsim.folder / "opensm.conf").read_text() == f"routing_engine updn\nlog_file {ibsim.log}\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.killed_runs import killed_and_resumed, spawned, whole_run
+from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import inside
 from benchmarks.lab.rack import Rack
 from fabric.model.inventory import Fault
@@ -31,7 +32,7 @@ judge: {{marginal: 0.005}}
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * SLOWER)
 def test_killed_over_ssh_nothing_acknowledged_is_lost_or_repeated(rack: Callable[..., Rack]) -> None:
     """Every probe is a real process behind a real sshd; the rack has a bad part, so that the verdict says something."""
     made = rack(hosts=4, parts=2, faults=(Fault("gpu002/mlx5_1->numa1-gpus", "slow", 0.4),), speed=100.0)

@@ -10,8 +10,9 @@ import pytest
 
 from benchmarks.lab.change_rack import ChangeRack
 from benchmarks.lab.kills import Victims, on_all
+from benchmarks.lab.lab import SLOWER
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(400 * SLOWER)]
 
 KILLS = 24
 

@@ -42,9 +42,9 @@ def test_what_needs_a_host_that_does_not_take_part_is_left_out(rack: Topology) -
 
 def test_evidence_is_said_to_be_missing_only_where_it_is(rack: Topology) -> None:
     _, again = phase(rack)
-    assert left_out(again, list(rack.hosts), expand_phase(again, rack, list(rack.hosts))) == []
+    assert left_out(again, list(rack.hosts), expand_phase(again, rack, list(rack.hosts)), rack) == []
     empty = Phase("evidence", (AgainSpec(),))
-    assert "fabric run --because RUN" in left_out(empty, ["gpu001"], [])[0]
+    assert "fabric run --because RUN" in left_out(empty, ["gpu001"], [], rack)[0]
 
 
 def test_pairs_can_be_kept_to_some_hosts_and_the_others_miss_nothing(rack: Topology) -> None:
@@ -52,4 +52,4 @@ def test_pairs_can_be_kept_to_some_hosts_and_the_others_miss_nothing(rack: Topol
     probes = expand_phase(pairs, rack, list(rack.hosts))
     assert probes
     assert all("gpu002" in probe.hosts for probe in probes)
-    assert left_out(pairs, list(rack.hosts), probes) == []
+    assert left_out(pairs, list(rack.hosts), probes, rack) == []

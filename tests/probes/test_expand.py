@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_tor_ring(hosts: int, pairs: int) -> None:
     phase = Phase("p", (TorAllReduceSpec(),))
     probes = expand_phase(phase, topology, tuple(topology.hosts))
     assert len(probes) == pairs
-    notes = left_out(phase, tuple(topology.hosts), probes)
+    notes = left_out(phase, tuple(topology.hosts), probes, topology)
     assert [note.split(":")[0] for note in notes] == (["no tor_all_reduce on gpu001"] if hosts == 1 else [])
 
 
@@ -73,3 +74,14 @@ def test_tor_forces_ring_and_exact_devices(rack: Topology) -> None:
     argv = KINDS["tor_all_reduce"].commands(probe, rack).client.argv
     assert "NCCL_ALGO=RING" in argv
     assert any(word.startswith("NCCL_IB_HCA==mlx5_0:1,") for word in argv)
+
+
+def test_rnics_that_nothing_joins_are_not_measured_and_that_is_said() -> None:
+    """Rails by themselves: no pair of RNICs has a way; nothing is missed, and a note says why."""
+    listed = rack_topology(2)
+    rails = replace(listed, switches={name: one for name, one in listed.switches.items() if one.tier == "leaf"})
+    phase = Phase("p", (RnicToRnicSpec(),))
+    probes = expand_phase(phase, rails, tuple(rails.hosts))
+    assert probes == []
+    said = left_out(phase, tuple(rails.hosts), probes, rails)
+    assert said == ["note: rnic_to_rnic: 56 of 56 pairs are not measured on gpu[001-002]: nothing joins their leaves"]

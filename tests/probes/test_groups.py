@@ -20,7 +20,7 @@ def expanded(spec: ProbeSpec, hosts: int) -> tuple[list[tuple[str, ...]], list[s
     topology = rack_topology(hosts)
     phase = Phase("p", (spec,))
     probes = expand_phase(phase, topology, tuple(topology.hosts))
-    return [probe.hosts for probe in probes], left_out(phase, tuple(topology.hosts), probes)
+    return [probe.hosts for probe in probes], left_out(phase, tuple(topology.hosts), probes, topology)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_groups_are_disjoint_and_start_together(
     assert {probe.params["group"] for probe in probes} == set(range(len(groups)))
     starts = [slot.start_s for slot in schedule(probes).slots]
     assert starts.count(0.0) == len(groups)
-    assert bool(left_out(phase, tuple(topology.hosts), probes)) == (hosts % groups_of > 0)
+    assert bool(left_out(phase, tuple(topology.hosts), probes, topology)) == (hosts % groups_of > 0)
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "srun"])

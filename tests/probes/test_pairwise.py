@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from fabric.model.change import ChangeSettings
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
@@ -88,7 +89,7 @@ def test_hosts_of_different_line_rates_never_meet() -> None:
 def test_a_host_that_meets_nobody_is_noted() -> None:
     topology = pod(slower=frozenset({"gpu002"}))
     phase = Phase("p", (PairwiseSpec(),))
-    notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)))
+    notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)), topology)
     assert notes == [f"no pairwise on gpu002: it needs {PairwiseSpec.needs}"]
 
 
@@ -136,7 +137,7 @@ def test_routes_are_read_as_numbers() -> None:
     """LIDs of leaf and RNIC, the switch behind a port, and the port by LID; ports that are down have no peer."""
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
-    links = routes.links_probe(plane, phase="p", asker="gpu000", topology=topology, sudo=True)
+    links = routes.links_probe(plane, phase="p", asker="gpu000", topology=topology, settings=ChangeSettings(sudo=True))
     assert RoutesSpec.commands(links, topology).client.argv == (
         "sudo",
         "-n",
@@ -154,7 +155,7 @@ def test_routes_are_read_as_numbers() -> None:
         "lid gpu000/mlx5_0": 21,
         "peer u0-leaf0:5 spine0": 5,
     }
-    asked = {"phase": "p", "asker": "gpu000", "topology": topology, "sudo": False}
+    asked = {"phase": "p", "asker": "gpu000", "topology": topology, "settings": ChangeSettings()}
     table = routes.table_probe(plane, "u0-leaf0", 1, (21, 22, 23), **asked)  # type: ignore[arg-type]
     assert RoutesSpec.commands(table, topology).client.argv == ("ibroute", "-C", "mlx5_0", "-P", "1", "-n", "1")
     text = f"{TABLE}0x0015 001\n0x0016 005\n2 valid lids dumped \n"
@@ -171,7 +172,9 @@ def test_routes_that_cannot_be_read_are_inconclusive(stdout: str, status: int) -
     """The tool failed, its output was cut, or rows are missing."""
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
-    table = routes.table_probe(plane, "u0-leaf0", 1, (21,), phase="p", asker="gpu000", topology=topology, sudo=False)
+    table = routes.table_probe(
+        plane, "u0-leaf0", 1, (21,), phase="p", asker="gpu000", topology=topology, settings=ChangeSettings()
+    )
     found = RoutesSpec.read(table, topology, answer(table, topology, stdout, status))
     assert (found.outcome, found.measurements) == (Outcome.INCONCLUSIVE, ())
 
@@ -180,3 +183,14 @@ def test_a_plane_of_some_hosts_has_no_empty_leaf() -> None:
     topology = pod()
     plane = replace(planes_of(topology.hosts, topology)[0]).only({"gpu001", "gpu002"})
     assert plane.leaves == {"u0-leaf0": ("gpu001", "gpu002")}
+
+
+def test_hosts_that_nothing_joins_never_meet() -> None:
+    """Two units under spines of their own: all pairs stay inside a unit."""
+    made = pod()
+    lower = {unit: tuple(leaf for leaf in made.parts if leaf.startswith(unit)) for unit in ("u0", "u1")}
+    up = tuple(Uplinks(leaves, (f"spine{unit[1]}",), 1, 400.0) for unit, leaves in lower.items())
+    apart = replace(made, uplinks=up)
+    assert len(planes_of(apart.hosts, apart)) == 4
+    for probe in expanded(apart):
+        assert len({apart.hosts[host].leaves for host in probe.hosts}) == 1

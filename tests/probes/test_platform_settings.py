@@ -11,7 +11,8 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
-from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
+from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -31,6 +32,8 @@ SITE = replace(
     tools=tuple(PATHS.items()),
     env=(("NCCL_SOCKET_IFNAME", "eth0"), ("NCCL_IB_TC", "106")),
     mpirun_options=("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
+    srun_options=("--gres=gpu:8", "--mpi=pmi2"),
+    nccl_tests_options=("-R", "1"),
 )
 
 
@@ -67,10 +70,24 @@ def test_perftest_gets_the_gid_on_both_sides(spec: ProbeSpec) -> None:
     assert not any("gid" in word for word in words)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"), [((), ["--tclass=106"]), (("-R", "--retry_count=5"), ["--tos=106", "-R", "--retry_count=5"])]
+)
+@pytest.mark.parametrize("spec", [*SPECS[:2], LatencySpec()], ids=["loopback", "rnic_to_rnic", "latency"])
+def test_perftest_is_in_the_class_of_collectives(spec: ProbeSpec, options: tuple[str, ...], words: list[str]) -> None:
+    """On both sides, by the address of each queue pair or, where rdma_cm makes them, by the type of service."""
+    platform = replace(SITE, traffic_class=106, perftest_options=options)
+    for command in commands(spec, rack(platform)):
+        assert [one for one in command.argv if one.startswith(("--t", "-R", "--retry"))] == words
+    exported = commands(TorAllReduceSpec(), rack(replace(platform, env=())))[0].argv
+    assert "NCCL_IB_TC=106" in exported
+
+
 def test_all_to_all_gets_its_environment() -> None:
     """The site's variables, the GID, and the probe's own GPUs."""
     env = dict(commands(AllToAllSpec(), rack(SITE))[0].env)
     assert env == {
+        "NCCL_DEBUG": "WARN",
         "NCCL_SOCKET_IFNAME": "eth0",
         "NCCL_IB_TC": "106",
         "NCCL_IB_GID_INDEX": "3",
@@ -83,7 +100,8 @@ def test_mpirun_gets_options_first_and_variables_by_x() -> None:
     argv = commands(TorAllReduceSpec(), rack(SITE))[0].argv
     assert argv[:6] == (PATHS["mpirun"], *SITE.mpirun_options, "-np")
     exported = [argv[position + 1] for position, word in enumerate(argv) if word == "-x"]
-    assert exported[:4] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
+    assert exported[0] == "NCCL_DEBUG=WARN"
+    assert exported[1:5] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
     assert argv[argv.index("-b") - 1] == PATHS["all_reduce_perf"]
 
 
@@ -93,6 +111,48 @@ def test_srun_gets_variables_by_env() -> None:
     assert argv[0] == PATHS["srun"]
     assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_GID_INDEX=3"} <= set(argv[argv.index("env") :])
     assert "--allow-run-as-root" not in argv
+    assert argv.index("--gres=gpu:8") + 1 == argv.index("--mpi=pmi2") > argv.index("--mpi=pmix")
+    assert argv[-2:] == ("-R", "1")
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["loopback", "rnic_to_rnic", "all_to_all", "mpirun", "srun"])
+def test_what_measures_is_started_by_the_wrapper(spec: ProbeSpec) -> None:
+    """And a launcher starts the wrapper, once a rank."""
+    wrapper = ("apptainer", "exec", "--nv", "/opt/nccl.sif")
+    plain = [command.argv for command in commands(spec, rack(SITE))]
+    for wrapped, argv in zip(commands(spec, rack(replace(SITE, wrapper=wrapper))), plain, strict=True):
+        place = wrapped.argv.index("apptainer")
+        assert wrapped.argv == (*argv[:place], *wrapper, *argv[place:])
+
+
+@pytest.mark.parametrize(("use", "options"), [("auto", 0), ("peermem", 0), ("dmabuf", 1)])
+def test_gpu_memory_is_registered_as_the_platform_says(use: str, options: int) -> None:
+    """perftest takes the one option after the other only."""
+    on_gpu = [c.argv for c in commands(LoopbackSpec(), rack(replace(SITE, use_cuda=use), 1)) if "use_cuda=" in str(c)]
+    assert len(on_gpu) == 2 * 64
+    for argv in on_gpu:
+        place = next(number for number, word in enumerate(argv) if word.startswith("--use_cuda="))
+        assert argv[place + 1 :].count("--use_cuda_dmabuf") == argv.count("--use_cuda_dmabuf") == options
+
+
+def test_without_cuda_memory_nodes_are_measured_and_it_is_said() -> None:
+    """16 of 80 paths of a host are left; nothing asks for a build with CUDA."""
+    platform = replace(SITE, use_cuda="no")
+    topology, phase = rack(platform, 1), Phase("p", (LoopbackSpec(),))
+    found = commands(LoopbackSpec(), topology)
+    assert len(found) == 2 * 16
+    assert not any("cuda" in word for command in found for word in command.argv)
+    assert (uses := LoopbackSpec().uses(platform)) is not None
+    assert (uses.cuda, uses.gpudirect) == (False, False)
+    (note,) = in_host_memory(phase, topology, tuple(topology.hosts))
+    assert note.startswith("loopback on gpu001: host memory only")
+    assert in_host_memory(phase, rack(SITE), ("gpu001",)) == []
+
+
+def test_what_the_site_says_of_warnings_counts() -> None:
+    """NCCL warns unless the inventory asks for something else."""
+    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_DEBUG", "INFO"),))))[0].argv
+    assert [word for word in argv if word.startswith("NCCL_DEBUG")] == ["NCCL_DEBUG=INFO"]
 
 
 def test_the_probe_wins_over_the_site() -> None:
@@ -119,7 +179,7 @@ def test_hosts_that_no_one_command_line_fits_are_no_neighbours(other: Platform) 
     phase = Phase("p", (TorAllReduceSpec(),))
     probes = expand_phase(phase, mixed, tuple(mixed.hosts))
     assert [probe.hosts for probe in probes] == [("gpu001", "gpu002")]
-    assert left_out(phase, tuple(mixed.hosts), probes)[0].startswith("no tor_all_reduce on gpu003: it needs")
+    assert left_out(phase, tuple(mixed.hosts), probes, mixed)[0].startswith("no tor_all_reduce on gpu003: it needs")
 
 
 @pytest.mark.parametrize("bad", ["mpi run", "-mpirun", "", "bin/mpirun", "/opt/mpi;ls", "/opt/mpi\n", "A=b"])

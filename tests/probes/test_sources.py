@@ -73,16 +73,36 @@ def test_nothing_is_asked_that_is_switched_off() -> None:
     ) == ((), ())
 
 
+LIGHT = "Rx Power Current [dBm]             : {} \nTx Power Current [dBm]             : {} \n"
+
+
 @pytest.mark.skipif(shutil.which("awk") is None, reason="no awk here")
-def test_the_script_prints_the_darkest_lane(tmp_path: Path) -> None:
-    """A shell and awk do what the simulated hosts do."""
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (MODULE, {"rx": "-1.968", "tx": "1.58"}),
+        (LIGHT.format("2.0,2.1 [-10.41..6]", "1.6 [-8.508..5]"), {"rx": "2", "tx": "1.6"}),  # two lanes, one
+        (LIGHT.format("N/A", "N/A,-3.5 [-8.5..5]"), {"tx": "-3.5"}),
+        (LIGHT.format("-inf,nan", "0x7,1e3"), {}),
+    ],
+)
+def test_the_script_prints_the_darkest_lane(tmp_path: Path, module: str, expected: dict[str, str]) -> None:
+    """A shell and awk do what the simulated hosts do: no threshold is a level, and N/A is no light of 0 dBm."""
     tool = tmp_path / "mlxlink"
-    tool.write_text(f"#!/bin/sh\ncat <<'END'{MODULE}END\n")
+    tool.write_text(f"#!/bin/sh\n[ \"$*\" = '-d mlx5_0 -m' ] && cat <<'END'\n{module}END\n")
     tool.chmod(0o755)
-    argv = ["sh", "-c", OPTICS, "sh", "mlx5_0"]
+    _, slowly = sources_of(dgx_platform(), SampleSettings(optics=True), sudo=False)
+    argv = next(source.argv for source in slowly if OPTICS in source.argv)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     said = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True).stdout
-    assert said == darkest_lanes("mlx5_0", MODULE) == "mlx5_0:rx_dbm: -1.968\nmlx5_0:tx_dbm: 1.58\n"
+    assert said == darkest_lanes("mlx5_0", module)
+    assert said == "".join(f"mlx5_0:{way}_dbm: {level}\n" for way, level in expected.items())
+
+
+def test_light_is_read_as_root_where_sudo_is_used() -> None:
+    """mlxlink opens the device, which only root may."""
+    _, slowly = sources_of(dgx_platform(), SampleSettings(optics=True), sudo=True)
+    assert {source.argv[-3:] for source in slowly if OPTICS in source.argv} == {("sudo", "-n", "mlxlink")}
 
 
 STATISTICS = """NIC statistics:

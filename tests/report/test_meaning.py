@@ -16,7 +16,7 @@ from fabric.report.side_by_side import side_by_side
 from fabric.report.summary import summary
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
-from tests.runs.small_run import begin, cut_after, cut_journal, run_of
+from tests.runs.small_run import begin, cut_journal, killed, run_of
 
 NEVER = ("fabric resume", "ended before", "interrupted", "fabric restore")
 """Words that are wrong while a run goes on: it is refused, or not so."""
@@ -25,8 +25,7 @@ NEVER = ("fabric resume", "ended before", "interrupted", "fabric restore")
 @pytest.fixture
 def half(tmp_path: Path) -> Path:
     """A run that came half way, with its change in force, and is not judged."""
-    begin(tmp_path)
-    cut_after(run_of(tmp_path), "finished", 3)
+    killed(tmp_path, "finished", 3)
     cut_journal(run_of(tmp_path), "in_force")
     return run_of(tmp_path)
 

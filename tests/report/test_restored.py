@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.app.restore import Restored
 from fabric.changes.restore import MOST_WORDS, in_words
-from fabric.report.restored import restored_json, restored_lines
+from fabric.report.changes import Restored, restored_json, restored_lines
 
 
 def held(host: str, said: str, *, certain: bool = True, change: str = "") -> Restored:

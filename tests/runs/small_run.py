@@ -68,6 +68,19 @@ def run_of(folder: Path) -> Path:
     return file.parent
 
 
+def ended(folder: Path) -> Path:
+    """The directory of one that was run to its end."""
+    begin(folder)
+    return run_of(folder)
+
+
+def killed(folder: Path, event: str = "finished", which: int = 0) -> Path:
+    """The directory of one that was killed right behind this event."""
+    run = ended(folder)
+    cut_after(run, event, which)
+    return run
+
+
 def finished(run: Path) -> dict[str, Mapping[str, Any]]:
     """The last ``finished`` event of each probe; nothing without a history."""
     if not (run / "events.jsonl").exists():

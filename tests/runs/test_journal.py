@@ -14,7 +14,7 @@ from fabric.runs import durable
 from fabric.runs.journal import JOURNAL, Journal, read_journal
 from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.wiring import BACKENDS
-from tests.runs.small_run import begin, run_of
+from tests.runs.small_run import ended
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:
@@ -128,8 +128,7 @@ def test_what_is_no_plain_file_counts_as_a_journal_that_cannot_be_read(kind: str
 
 def test_restore_takes_back_behind_a_fifo(tmp_path: Path) -> None:
     """The change of a dead run is taken back though the journal of another one is a FIFO, which is reported."""
-    begin(tmp_path)
-    run = run_of(tmp_path)
+    run = ended(tmp_path)
     lines = (run / JOURNAL).read_bytes().splitlines(keepends=True)
     (run / JOURNAL).write_bytes(b"".join(lines[: 1 + max(n for n, line in enumerate(lines) if b'"in_force"' in line)]))
     special("FIFO", tmp_path / "results" / "a" / "run" / JOURNAL)

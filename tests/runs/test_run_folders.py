@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import ConfigError
+from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_folders import run_folders, run_path
 from tests.runs.other_account import place, shut
 
@@ -21,6 +22,15 @@ def runs(results: Path, *names: str) -> list[Path]:
         (results / name / "run.json").write_text("{}")
         made.append(results / name)
     return made
+
+
+def test_runs_begun_at_once_in_different_results_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Guards know by it whose change they hold."""
+    made = [RunDirectory.create(tmp_path / str(number), "drill", {}) for number in range(20)]
+    for one in made:
+        one.close()
+    names = [one.path.name for one in made]
+    assert sorted(set(names)) == names
 
 
 def test_every_run_is_found_once_and_in_order(tmp_path: Path) -> None:

@@ -138,11 +138,20 @@ def test_a_quick_validation_repeats_what_was_seldom_bad_as_often_as_ten_minutes_
     assert asked.plan.duration_s <= 10 * 60
 
 
+@pytest.fixture(scope="module")
+def cable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that found a bad cable between switches."""
+    hosts = "gpu[001-016,033-048]"
+    wanted = builders.asked(SCENARIOS / "localise.yaml", hosts=hosts, faults=(LINK,))
+    return measured(wanted, tmp_path_factory.mktemp("cable"))
+
+
 @pytest.mark.parametrize(("after", "decision"), [((), Decision.ACCEPT), ((LINK,), Decision.REJECT)])
-def test_a_cable_between_switches_is_validated(tmp_path: Path, after: tuple[str, ...], decision: Decision) -> None:
-    run = measured(builders.asked(SCENARIOS / "localise.yaml", faults=(LINK,)), tmp_path / "results")
+def test_a_cable_between_switches_is_validated(
+    cable: Path, tmp_path: Path, after: tuple[str, ...], decision: Decision
+) -> None:
     name = LINK.partition(":")[0]
-    asked = prepare_repair(Given(POST_REPAIR, faults=after), run, quick=True, links=name)
+    asked = prepare_repair(Given(POST_REPAIR, faults=after), cable, quick=True, links=name)
     found = decided(reopened(measured(asked, tmp_path / "results", seed=2)))
     assert found.hosts == (name,)
     assert found.decision is decision, found.reasons

@@ -125,7 +125,7 @@ class Kit:
         if endpoint.startswith("gpu"):
             lines = [(at, name, f"{text} --use_cuda={endpoint[3:]}") for at, name, text in lines]
         else:
-            lines = [(at, name, f"numactl --membind={endpoint[4:]} {text}") for at, name, text in lines]
+            lines = [(at, name, f"numactl -N {endpoint[4:]} -m {endpoint[4:]} {text}") for at, name, text in lines]
         server, client = cls.played(cls.world(*faults), lines)
         assert server is not None
         assert client is not None

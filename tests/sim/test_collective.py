@@ -10,7 +10,10 @@ from fabric.model.inventory import Fault
 from tests.places import CAPTURES
 
 ALL_TO_ALL = "alltoall_perf -b 1G -e 8G -f 2 -g 8"
-RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING --map-by ppr:8:node all_reduce_perf -b 8G -e 8G -g 1"
+RING = (
+    "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING -x NCCL_DEBUG=WARN "
+    "--map-by ppr:8:node all_reduce_perf -b 8G -e 8G -g 1"
+)
 TREE = RING.replace(" -x NCCL_ALGO=RING", "")
 
 
@@ -112,6 +115,18 @@ def test_failures_name_the_host(kit, fault, line, status, said):
     assert said in ended.stdout + ended.stderr
     if fault.component.startswith("gpu002/"):
         assert "gpu002: Test NCCL failure" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "warned"),
+    [("", False, False), ("VERSION", True, False), ("WARN", True, True), ("info", True, True), ("loud", False, False)],
+)
+def test_nccl_warns_only_where_it_is_told_to(kit, asked: str, version: bool, warned: bool) -> None:
+    """As src/debug.cc of NCCL: no level where NCCL_DEBUG is not set, and then a dead rail is just "a network error"."""
+    line = RING.replace("-x NCCL_DEBUG=WARN", f"-x NCCL_DEBUG={asked}" if asked else "")
+    said = one(kit, line, Fault("gpu002/mlx5_5", "broken")).stdout
+    assert ("NCCL version " in said, "status=12" in said) == (version, warned)
+    assert "or there was a network error" in said
 
 
 @pytest.mark.parametrize("component", ["gpu001/gpu3", "gpu002/mlx5_0", "gpu002"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from fabric.tools import mlxlink
 from tests.places import CAPTURES
 
 SAMPLES = CAPTURES / "mlxlink"
@@ -102,3 +103,21 @@ def test_a_device_that_is_not_there(kit):
     said = kit.ask(kit.world(), "gpu001", "mlxlink -d 3b:00.0", 1.0)
     assert said.stderr == '\n-E- Failed to open device: "3b:00.0", No such file or directory\n'
     assert said.exit_status == 1
+
+
+def test_lanes_come_as_a_list_in_json_and_are_read(kit):
+    """As MFT prints them (mlxlink_cmd_print.cpp:80-108), so that the raw errors of a receiver are counted."""
+    world = kit.world()
+    said = kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c --json", 6000.0).stdout
+    lanes = json.loads(said)["result"]["output"]["Physical Counters and BER Info"]["Raw Physical Errors Per Lane"]
+    assert mlxlink.read(said).counters["raw_errors"] == sum(map(int, lanes["values"])) > 0
+
+
+def test_a_fast_ethernet_port_says_by_its_state_only_whether_it_is_up(kit):
+    """Its physical state is that of an auto-negotiation that nobody uses (a 400G port, mlxlink_maps.cpp:113)."""
+    world = kit.world(platform=kit.platform_like(link_layer="ethernet"))
+    up = kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --json", 1.0).stdout
+    assert mlxlink.read(up).up
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a DN --yes", 2.0)
+    closed = mlxlink.read(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --json", 3.0).stdout)
+    assert (closed.up, closed.state, closed.physical_state) == (False, "Disable", "ETH_AN_FSM_ENABLE")

@@ -36,7 +36,7 @@ def line(*hosts: str, size: str = "8G", iterations: int = 20, algorithm: str = "
     """An all-reduce over all GPUs of these hosts."""
     slots = ",".join(f"{host}:8" for host in hosts)
     program = f"all_reduce_perf -b {size} -e {size} -f 2 -g 1 -n {iterations}"
-    return f"mpirun -np {8 * len(hosts)} -H {slots} -x NCCL_ALGO={algorithm} {program}"
+    return f"mpirun -np {8 * len(hosts)} -H {slots} -x NCCL_ALGO={algorithm} -x NCCL_DEBUG=WARN {program}"
 
 
 def measured(kit, world: World, *lines: str, starts_s: tuple[float, ...] = ()) -> list[float]:

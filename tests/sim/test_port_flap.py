@@ -6,7 +6,10 @@ import pytest
 
 from fabric.model.inventory import Fault
 
-RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 2000"
+RING = (
+    "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING -x NCCL_DEBUG=WARN "
+    "all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 2000"
+)
 STATE = "cat /sys/class/infiniband/mlx5_0/ports/1/state /sys/class/infiniband/mlx5_0/ports/1/phys_state"
 
 

@@ -30,11 +30,13 @@ def roce_platform(**changed: object) -> Platform:
     return replace(platform, **changed)  # type: ignore[arg-type]
 
 
-def roce_world(platform: Platform, *faults: Fault) -> World:
+def roce_world(platform: Platform, *faults: Fault, site: tuple[str, ...] = ()) -> World:
     """Two hosts, all rails on one ToR."""
     names = ("gpu001", "gpu002")
     hosts = {name: Host(name, platform, name, None, ("tor0",) * 4) for name in names}
-    return World(Topology(hosts, {"tor0": Switch("tor0", "leaf")}), MockSettings(faults=faults, noise_cv=0.0), seed=1)
+    return World(
+        Topology(hosts, {"tor0": Switch("tor0", "leaf")}), MockSettings(faults=faults, noise_cv=0.0, site=site), seed=1
+    )
 
 
 RING = (
@@ -98,6 +100,42 @@ def test_srun_takes_a_path_and_env(kit) -> None:
         "/opt/slurm/bin/srun --nodes=2 --nodelist=gpu001,gpu002 --ntasks=8 --ntasks-per-node=4 --mpi=pmix "
         "--cpu-bind=none env NCCL_IB_GID_INDEX=3 NCCL_ALGO=RING /opt/nccl-tests/build/all_reduce_perf -b 8G -e 8G"
     )
+    (done,) = kit.played(roce_world(roce_platform()), [(0.0, "gpu001", line)])
+    assert done is not None
+    assert kit.busbw_gbps(done.stdout)[0] == pytest.approx(4 * RAIL_GBPS, rel=0.01)
+
+
+SRUN = (
+    "srun --nodes=2 --nodelist=gpu001,gpu002 --ntasks=8 --ntasks-per-node=4 --mpi=pmix --cpu-bind=none {} "
+    "env NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -R 1"
+)
+BW = "ib_write_bw --ib-dev=mlx5_0 --port=18600 --use_cuda=0 {} --duration=5 --size=8388608"
+
+
+@pytest.mark.parametrize(
+    ("site", "line", "complaint"),
+    [
+        ("root", RING.replace("--allow-run-as-root ", ""), "attempt to run as root"),
+        ("root", RING, None),
+        ("root", "mpirun -np 1 true", "attempt to run as root"),
+        ("gres", SRUN.format(""), "1 requested but only 0 were found"),
+        ("gres", SRUN.format("--gres=gpu:4"), None),
+        ("no_cuda", BW.format("--version"), "unrecognized option '--use_cuda'"),
+        ("dmabuf", BW.format(""), "Couldn't allocate MR"),
+        ("dmabuf", BW.format("--use_cuda_dmabuf") + " 127.0.0.1", "Couldn't connect to 127.0.0.1"),
+    ],
+)
+def test_a_site_is_as_unkind_as_real_ones(kit, site: str, line: str, complaint: str | None) -> None:
+    """In the words of the tool; with the site's setting it is as elsewhere."""
+    (done,) = kit.played(roce_world(roce_platform(), site=(site,)), [(0.0, "gpu001", line)])
+    assert done is not None
+    assert (done.exit_status == 0) is (complaint is None)
+    assert (complaint or "") in done.stderr
+
+
+def test_a_container_runs_the_same_program(kit) -> None:
+    """As a wrapper that the launcher starts."""
+    line = RING.replace("/opt/nccl-tests", "apptainer exec --nv /opt/nccl.sif /opt/nccl-tests")
     (done,) = kit.played(roce_world(roce_platform()), [(0.0, "gpu001", line)])
     assert done is not None
     assert kit.busbw_gbps(done.stdout)[0] == pytest.approx(4 * RAIL_GBPS, rel=0.01)

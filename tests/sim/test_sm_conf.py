@@ -84,7 +84,7 @@ def test_engines_mean_what_they_mean_to_opensm():
         ("ar_ftree,updn", ("ftree", True)),
         ("updn", ("updn", False)),
         ("(null)", ("minhop", False)),
-        ("ar_torus", ("minhop", True)),
+        ("ar_torus", ("minhop", False)),
     ):
         found = forwarding_of({"routing_engine": value}, None)
         assert (found.engine, found.adaptive) == meant

@@ -40,7 +40,7 @@ def test_noise_has_the_asked_spread_and_repeats_with_the_seed(kit):
         ("srun -N2 -n2 -w gpu[002-003] -l hostname", 0, "0: gpu002\n1: gpu003\n", ""),
         ("srun -w gpu004 hostname", 0, "gpu004\n", ""),
         ("mlxburn -x", 127, "", "bash: line 1: mlxburn: command not found\n"),
-        ("ib_write_bw --version", 1, "Version: 6.06\n", ""),
+        ("ib_write_bw --version", 1, "Version: 6.29\n", ""),
     ],
 )
 def test_small_programs(kit, line, status, stdout, stderr):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.hosts.timeline import Exited, Listening
+from fabric.sim.world import World
 from tests.places import CAPTURES
 
 
@@ -16,6 +19,18 @@ from tests.places import CAPTURES
 def test_each_path_class_has_its_own_bandwidth(kit, endpoint, expected_gbps):
     """Same switch and local memory give the RNIC's rate; the CPU and the other socket cost what capacity.py says."""
     assert kit.loopback_gbps("mlx5_0", endpoint) == (expected_gbps or kit.alone_gbps)
+
+
+@pytest.mark.parametrize(
+    ("bound", "node"),
+    [("", 0), ("numactl -m 1 ", 0), ("numactl -N 1 -m 1 ", 1), ("numactl --cpunodebind=1 --membind=1 ", 1)],
+)
+def test_perftest_goes_to_the_rnics_own_node_unless_its_cpus_are_bound(kit, bound: str, node: int) -> None:
+    """Since 26.04.17, whatever memory was asked for; it says where it is."""
+    lines = [(at, name, bound + text) for at, name, text in kit.pair(0.0, "gpu001", "mlx5_0", port=18600)]
+    _, client = kit.played(kit.world(), lines)
+    assert f" NUMA node       : {node}\n" in client.stdout
+    assert kit.bandwidth_gbps(client.stdout) == (372.0 if node else kit.alone_gbps)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +81,18 @@ def test_rnic_to_rnic_goes_over_the_leaves(kit):
     lines[1] = (1.0, "gpu001", lines[1][2].replace("mlx5_3", "mlx5_1"))
     _, client = kit.played(sick, lines)
     assert kit.bandwidth_gbps(client.stdout) == pytest.approx(kit.alone_gbps / 2)
+
+
+def test_rnics_that_nothing_joins_do_not_hear_each_other(kit):
+    """Rails by themselves: a packet for another rail has no way; on its own rail all is well."""
+    made = kit.topology_of(2, kit.platform_like())
+    rails = replace(made, switches={name: one for name, one in made.switches.items() if one.tier == "leaf"})
+    for device, peer, said in (("mlx5_1", "localhost", "Completion"), ("mlx5_3", "gpu002", "")):
+        lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9, peer=peer)
+        client = (1.0, "gpu001", lines[1][2].replace("mlx5_3", device))
+        server = (0.0, "gpu002" if peer == "gpu002" else "gpu001", lines[0][2])
+        _, client = kit.played(World(rails, MockSettings(noise_cv=0.0), seed=1), [server, client])
+        assert (client.exit_status, said in client.stderr) == (1 if said else 0, True)
 
 
 def test_between_hosts_by_name_or_address(kit):
@@ -212,10 +239,15 @@ def test_ethernet_prints_gids(kit):
 
 
 def test_the_frame_is_that_of_the_real_tool(kit):
-    """Every line of a recorded table without numbers of its own is also in ours, in the same order."""
+    """
+    Every line of a recorded table without numbers of its own is also in ours, in the same order.
+
+    Since then some have a second column.
+    """
     recorded = (CAPTURES / "perftest" / "24-issue132-all-sizes-gbits-small-values-partial.txt").read_text()
     _, client = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
-    ours = client.stdout.splitlines()
+    added = ("\t\tLock-free      : OFF", "\t\tUsing Enhanced Reorder      : OFF")
+    ours = [line.removesuffix(added[0]).removesuffix(added[1]) for line in client.stdout.splitlines()]
     frame = [
         line for line in recorded.splitlines()[1:]
         if "address" not in line and "Moderation" not in line and not line[:8].strip().isdigit()

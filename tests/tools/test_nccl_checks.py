@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fabric.tools import nccl
 from fabric.tools.nccl.failures import NcclFailure, blames_fabric
-from tests.places import GOLDEN
+from tests.places import CAPTURES, GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
 TWO_TESTS = (FOLDER / "unified-two-tests.txt").read_text()
@@ -80,3 +82,29 @@ def test_the_tools_own_limit_is_said() -> None:
 def test_times_of_two_digits_are_not_checked(time: str) -> None:
     """From 10 s on the time column is too coarse."""
     assert problems(TWO_TESTS.replace(" 279.32", time, 1)) == ()
+
+
+def test_a_lost_digit_is_noticed() -> None:
+    """Of any time or bandwidth: a decimal that is gone, a size that is not time x algbw, a ratio, the mean."""
+    first = TWO_TESTS[: TWO_TESTS.index("Avg bus bandwidth") + 40]
+    unseen, tried = [], 0
+    for row in re.finditer(r"^ +[0-9]{7,} .*$", first, re.MULTILINE):
+        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])][3:]
+        for start, end in (span for number, span in enumerate(cells) if number % 4 in (0, 1, 2)):
+            for place in range(row.start() + start, row.start() + end):
+                tried += first[place] != "."
+                if first[place] != "." and not problems(first[:place] + first[place + 1 :]):
+                    unseen.append(row[0][start:end])
+    assert tried > 100
+    assert [text for text in unseen if len(text.partition(".")[2]) != 2] == []  # a time of one decimal may be meant so
+    assert len(unseen) <= tried // 50
+
+
+def test_rccl_prints_three_columns_more() -> None:
+    """Algorithm, protocol and channels behind both places; rccl-tests calls itself otherwise."""
+    more = CAPTURES / "more"
+    (test,) = nccl.parse((more / "rccl-2.27-algo-proto-nchannels-columns.txt").read_text()).tests
+    assert [(row.size_bytes, row.in_place.busbw_gbps) for row in test.rows][-1] == (268435456, 365.76 * 8)
+    assert test.problems == ("mean of 3 rows is 145.5367, printed average is 249.115: rows were lost or altered",)
+    (test,) = nccl.parse((more / "rccl-2.17.9-mi350-2node-alltoall-NAwrong-excerpt.txt").read_text()).tests
+    assert (test.op, test.told["version"].split("-")[0], test.rows[-1].in_place.wrong) == ("alltoall", "2.17.9", None)

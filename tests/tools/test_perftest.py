@@ -267,6 +267,16 @@ def test_a_table_without_its_last_line_is_not_closed() -> None:
     assert not test.closed
 
 
+@pytest.mark.parametrize(
+    ("said", "reasons"), [({}, []), ({"NUMA node": "1"}, []), ({"NUMA node": "0"}, ["asked NUMA node 1, saw 0"])]
+)
+def test_where_it_ran_is_read_back(said: dict[str, str], reasons: list[str]) -> None:
+    """From 6.29 on it says its node, and might have left the one it was bound to: then it measured another memory."""
+    asked = command.asked(write_bw(numa_node=1), "IB")
+    test = perftest.PerftestTest("RDMA_Write BW", "mlx5_0", (), (), {**asked.told, **said}, "Gb/sec")
+    assert list(command.otherwise(test, asked)) == reasons
+
+
 @pytest.mark.parametrize(("duration_s", "counted_s"), [(1, 1), (3, 3), (4, 2), (8, 4), (10, 6), (60, 30)])
 def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) -> None:
     """A quarter at each end, in whole seconds, is not counted; a run of another length has another count."""

@@ -107,9 +107,12 @@ class _SshStream:
         begun = False
         try:
             self._channel.exec_command(line)
-            self._channel.sendall(stdin)
             begun = True
+            self._channel.sendall(stdin)
         except _GONE as exc:
+            begun = begun and self._connection.alive
+            if begun:  # it ended before it was sent all: what it said and how it ended is there to be read
+                return
             cause = self._connection.epitaph() or f"the server refuses to execute ({exc})"
             raise HostUnreachable(self._connection.host, "starting a program", cause) from exc
         finally:

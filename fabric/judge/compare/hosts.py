@@ -12,7 +12,10 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Platform, Topology
 
 _ELSEWHERE = ("address", "rack", "leaves")
-_CALLED = ("baseline", "gid_index", "tools", "env", "mpirun_options")
+_CALLED = (
+    *("baseline", "gid_index", "tools", "env", "mpirun_options", "srun_options"),
+    *("nccl_tests_options", "wrapper", "use_cuda", "traffic_class", "perftest_options"),
+)
 
 
 def other_hardware(then: Host, now: Host) -> tuple[str, ...]:

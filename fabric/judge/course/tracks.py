@@ -19,7 +19,7 @@ from fabric.judge.normal.samples import gave_up, name_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
@@ -90,6 +90,8 @@ def tracks(
     for probe in probes:
         result = results.get(probe.probe_id)
         if probe.phase not in repeated or result is None or result.attempt == 0 or (AGAIN in probe.params) is not again:
+            continue
+        if SHARE in probe.params:  # what others leave it is luck
             continue
         measured = measured_gbps(result)
         if measured is None and not gave_up(result):

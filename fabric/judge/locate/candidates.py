@@ -10,7 +10,7 @@ from fabric.judge.locate.gpus import GPUS
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe
 from fabric.model.text import fold
-from fabric.model.topology import Platform, Topology
+from fabric.model.topology import NVLINK, Platform, Topology
 
 
 def crosses_leaves(probe: Probe) -> bool:
@@ -48,7 +48,7 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _rnic_to_rnic(probe, topology)
     elif probe.kind == "all_to_all":
         yield from _all_to_all(probe, topology)
-    elif probe.kind in ("tor_all_reduce", "group_all_reduce", "concurrent_rings"):
+    elif probe.kind in ("tor_all_reduce", "group_all_reduce", "group_all_to_all", "concurrent_rings"):
         yield from _collective(probe, topology)
     elif "peer_rnic" in probe.params:
         yield from _pairwise(probe, topology)
@@ -197,6 +197,11 @@ def _collective(probe: Probe, topology: Topology) -> Iterator[Component]:
     Two hosts that are slow with each other alone, or some of more, are a component of their own.
     """
     leaves: dict[str, None] = {}
+    if probe.params.get("link_class") == NVLINK:
+        for name in probe.hosts:
+            yield Component(f"{name}/nvlink", "nvlink", f"NVLink of the host to the others of {fold(probe.hosts)}")
+            yield Component(name, "host", "the whole host")
+        return
     for name in probe.hosts:
         host = topology.hosts[name]
         for rnic in host.platform.rnics:

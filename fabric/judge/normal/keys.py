@@ -8,7 +8,7 @@ from fabric.model.topology import Host, Topology
 
 SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
 
-COLLECTIVES = frozenset({"all_to_all", "tor_all_reduce", "group_all_reduce", "concurrent_rings"})
+COLLECTIVES = frozenset({"all_to_all", "tor_all_reduce", "group_all_reduce", "group_all_to_all", "concurrent_rings"})
 """Kinds that nccl-tests measures; the others are perftest's."""
 
 FLOOR = 0.03

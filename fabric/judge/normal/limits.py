@@ -6,11 +6,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.normal.keys import line_rate_gbps
-from fabric.model.probe import Probe
+from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
-from fabric.model.topology import Topology
+from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, LimitChange, bound_by_lines, least_gbps, out_of_reach
+from fabric.probes.perftest_pair import int_param
 
 _LimitKey = tuple[str, str, object, object, object, object]
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
@@ -43,6 +44,7 @@ class LimitTable:
             get("peer_rnic"),
             get("ranks"),
             get("algorithm"),
+            get(SHARE),
         )
         known = self._required.get(key)
         if known is None:
@@ -77,6 +79,8 @@ def most_specific(
         asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
         if size_bytes < limit.min_size_bytes:
             continue
+        if link_class == NVLINK and limit.link_class != NVLINK:
+            continue  # what is said of the network says nothing of NVLink
         if limit.kind != kind or any(a is not None and a != w for a, w in zip(asked, wanted, strict=True)):
             continue
         weight = sum(a is not None for a in asked)
@@ -87,14 +91,15 @@ def most_specific(
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
     """What a limit asks of a probe, Gb/s; None, and why, where its lines cannot carry that, so that it cannot judge."""
-    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform)
+    share = int_param(probe, SHARE) / 100 if SHARE in probe.params else 1.0
+    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform) * share
     beyond = out_of_reach(least, _lines_gbps(probe, topology))
     return (None, beyond) if beyond else (least, "")
 
 
 def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
     """The lines that all bytes of a probe pass through, by the inventory; none where it is not bound by them."""
-    if not bound_by_lines(probe.kind, probe.params.get("algorithm")):
+    if probe.params.get("link_class") == NVLINK or not bound_by_lines(probe.kind, probe.params.get("algorithm")):
         return ()
     if probe.kind in ONE_LINE:
         line = line_rate_gbps(probe, topology)

@@ -149,8 +149,14 @@ def ports_of_run(
     hosts: Sequence[str],
     changes: Sequence[ChangeResult],
     zero_growth: ZeroGrowth | None = None,
+    *,
+    shared: Windows = (),
 ) -> list[PortHealth]:
-    """Every port of *hosts* that could be read, or had to be."""
+    """
+    Every port of *hosts* that could be read, or had to be.
+
+    *shared*: times in which flows shared links by plan, so that pauses are to be expected.
+    """
     courses: dict[tuple[str, str], dict[str, CounterCourse]] = {}
     for reading, course in samples.courses.items():
         courses.setdefault((reading.host, reading.part), {})[reading.name] = course
@@ -166,6 +172,7 @@ def ports_of_run(
             ethernet=topology.hosts[host].platform.link_layer == "ethernet",
             zero_growth=zero_growth,
             ports=len(ports),
+            shared=shared,
         )
         for host, rnic in ports
     )
@@ -183,6 +190,7 @@ def port_health(
     ethernet: bool,
     zero_growth: ZeroGrowth | None = None,
     ports: int = 1,
+    shared: Windows = (),
 ) -> PortHealth | None:
     """
     A port by the courses of its counters (by name); None when none of them could be read and none had to be.
@@ -202,7 +210,7 @@ def port_health(
         of_time_s = watched_s(name, read[name], own, every_s)
         ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
         found += [([name], Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
-    found += _congested(wanted, courses, windows_of(changes), every_s, ethernet=ethernet)
+    found += _congested(wanted, courses, (*windows_of(changes), *shared), every_s, ethernet=ethernet)
     bad = {name: outcome for names, outcome, _ in found for name in names}
     unread = tuple(_not_shown(wanted, courses, ber, every_s=every_s, ethernet=ethernet))
     return PortHealth(

@@ -14,7 +14,7 @@ from math import inf
 
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import SHARE, Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
@@ -66,7 +66,9 @@ def with_samples(
     """
     if not samples.courses and zero_growth is None:
         return verdict
-    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth)
+    contended = [results[probe.probe_id] for probe in probes if SHARE in probe.params and probe.probe_id in results]
+    shared = sorted({(result.started_s, result.ended_s) for result in contended})
+    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
     sick = [port for port in ports if port.outcome is not Outcome.PASS]
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = {}

@@ -15,6 +15,7 @@ from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.course.partners import not_cleared_by_older
 from fabric.judge.course.unseen import unseen_uplinks
+from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.verdict.confirm import confirmed
@@ -23,7 +24,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import fold, three_digits
+from fabric.model.text import NOTE, fold, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
@@ -126,15 +127,18 @@ def conclude(
     components = _components(probes, of_parts, named)
     verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
-    outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
-    outcomes += [Outcome.SKIPPED for _ in notes] + [outcome for outcome, _ in (pairs.open if pairs else ())]
+    curve = {probe.probe_id for probe in probes if is_told(probe, verdicts[probe.probe_id])}
+    outcomes = [verdict.outcome for name, verdict in verdicts.items() if name not in curve]
+    outcomes += [found.outcome for found in expectations]
+    outcomes += [Outcome.SKIPPED for note in notes if not note.startswith(NOTE)]
+    outcomes += [outcome for outcome, _ in (pairs.open if pairs else ())]
     outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
     reasons = [
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
-        *_reasons(probes, verdicts, untold),
+        *_reasons([probe for probe in probes if probe.probe_id not in curve], verdicts, untold),
         *(pairs.lines if pairs else ()),
-        *(f"SKIPPED: {note}" for note in notes),
+        *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *unseen_uplinks(probes, results, phases, topology),
     ]
     return Verdict(
@@ -146,6 +150,7 @@ def conclude(
         expectations=expectations,
         changes=tuple(changes),
         effects=windows_report(phases, probes, results, changes),
+        hall=hall_of(probes, verdicts, topology),
     )
 
 

@@ -29,8 +29,7 @@ def localising(scenario: Scenario, inventory: Inventory) -> tuple[FurtherRounds,
         return ()
     from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
 
-    settings = inventory.changes
-    return (FurtherRounds(inventory.topology, settings.via, settings.sudo),)
+    return (FurtherRounds(inventory.topology, inventory.changes),)
 
 
 MOST_TIMES = 4.0

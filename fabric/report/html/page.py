@@ -13,15 +13,16 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.text import duration_text, fold
+from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_lines, number
 from fabric.report.decision import ShownDecision, run_exit_code
+from fabric.report.hall import HEAD, hall_notes, hall_rows
 from fabric.report.html import configurations, fabric_map, heat, link_load, pairs, pcie_tree, strip, timeline
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.html.timeline import levels
-from fabric.report.meaning import NOTE, headline, impact_line, is_known, meaning
+from fabric.report.meaning import headline, impact_line, is_known, meaning
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
@@ -118,6 +119,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "exit_code": run_exit_code(run),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
+        "hall": None if verdict.hall is None else (HEAD, list(hall_rows(verdict.hall)), hall_notes(verdict.hall)),
         "judged": judged,
         "run": run,
         "outcomes": list(Outcome),

@@ -28,14 +28,25 @@ CLASS_RATIO = {"mem_remote": 0.93, "node": 0.92, "sys": 0.62}
 MESSAGES_PER_QP_MPPS = 2.64
 """Small messages: what one queue pair posts, millions a second (perftest issue 132, 2 to 8 bytes, 1 QP)."""
 
-GENERATIONS = {"a100": 2400.0, "h100": 3600.0, "b200": 7200.0}
-"""NVLink per GPU and direction, Gb/s: 12 x 25, 18 x 25 and 18 x 50 GB/s (NVIDIA's data sheets)."""
+GENERATIONS = {"a100": 2400.0, "h100": 3600.0, "b200": 7200.0, "mi300x": 3584.0}
+"""
+NVLink per GPU and direction, Gb/s: 12 x 25, 18 x 25 and 18 x 50 GB/s (NVIDIA's data sheets); MI300X: Infinity Fabric to
+seven other GPUs, 64 GB/s each (AMD's data sheet).
+"""
 
 
 def generation(platform: Platform) -> str:
     """Which NVLink generation a platform has: by its names where they say so, else by how fast its RNICs are."""
     named = f"{platform.baseline} {platform.name}".lower()
-    for text, found in (("b200", "b200"), ("b300", "b200"), ("h200", "h100"), ("h100", "h100"), ("a100", "a100")):
+    for text, found in (
+        ("mi300x", "mi300x"),
+        ("gb200", "b200"),
+        ("b200", "b200"),
+        ("b300", "b200"),
+        ("h200", "h100"),
+        ("h100", "h100"),
+        ("a100", "a100"),
+    ):
         if text in named:
             return found
     line_gbps = max((rnic.line_rate_gbps for rnic in platform.rnics), default=400.0)

@@ -90,6 +90,7 @@ class Hosts:
 PCI_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df", *(f"{number:02x}" for number in range(0x63, 0x9B)))
 
 _MODELS = {"a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "b200": "NVIDIA B200"}
+_MODELS |= {"mi300x": "AMD Instinct MI300X"}
 
 
 # An HGX H100's RNICs (DGX H100 user guide); more than eight: choice, the next PCI domain.

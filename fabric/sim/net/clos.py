@@ -1,4 +1,4 @@
-"""A Clos network of two or three levels as numbered links: every id is arithmetic, nothing is looked up."""
+"""A Clos network of one to three levels as numbered links: ids are arithmetic, but for the leaf of each RNIC."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ class ClosSpec:
     hosts: int
     rails: int  # RNICs of a host
     down: int  # RNICs of a leaf
-    up: int  # uplinks of a leaf, which is the spines of a pod
+    up: int  # uplinks of a leaf, which is the spines of a pod; 0 with two levels: leaves are joined to nothing
     levels: int  # 2 or 3
     leaves_per_pod: int  # 0 with two levels: one pod holds every leaf
     core_up: int  # uplinks of a spine; 0 with two levels
     rail_optimised: bool  # rail r of a group of hosts on a leaf of its own
     line_rate_gbps: float  # of a port of an RNIC
     uplink_gbps: float  # of a link between switches
+    core_gbps: float = 0.0  # of a link between spine and core; 0: as the others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clos:
-    """A built network; link ids run NICs, leaves, spines, each kind up, then down."""
+    """
+    A built network; link ids run NICs, leaves, spines, each kind up, then down.
+
+    RNICs are counted host by host, rail by rail. *first*: how many are on the leaves before each, and at the end all.
+    """
 
     spec: ClosSpec
     nics: int
@@ -41,6 +46,10 @@ class Clos:
     pods: int
     links: int  # directed; also the id of the dummy link that pads a short path
     capacity_gbps: Floats  # of each link when healthy; read-only
+    nic_at: Ints  # [host, rail]; -1 where the host has none on that rail
+    leaf_at: Ints  # of each RNIC
+    place_at: Ints  # of each RNIC, leaf by leaf, port by port
+    first: Ints
 
     @property
     def cores_up(self) -> int:
@@ -53,34 +62,29 @@ class Clos:
         return self.spec.leaves_per_pod if self.spec.levels == 3 else self.leaves
 
     def nic(self, host: Ints | int, rail: Ints | int) -> Ints:
-        """The RNIC of a rail of a host."""
-        return np.asarray(host, dtype=np.int64) * self.spec.rails + rail
+        """The RNIC of a rail of a host; -1 where there is none."""
+        found: Ints = self.nic_at[host, rail]
+        return found
 
     def leaf_of(self, nics: Ints) -> Ints:
         """The leaf an RNIC is cabled to."""
-        spec = self.spec
-        if spec.rail_optimised:
-            return nics // spec.rails // spec.down * spec.rails + nics % spec.rails
-        return nics // spec.down
+        found: Ints = self.leaf_at[nics]
+        return found
 
     def port_of(self, nics: Ints) -> Ints:
         """The port of its leaf an RNIC is cabled to."""
-        spec = self.spec
-        return (nics // spec.rails if spec.rail_optimised else nics) % spec.down
+        found: Ints = self.place_at[nics] - self.first[self.leaf_at[nics]]
+        return found
 
     def first_place(self, leaf: Ints | int) -> Ints:
-        """How many RNICs are on the leaves before *leaf* (which may be one past the last)."""
-        spec = self.spec
-        if not spec.rail_optimised:
-            return np.minimum(np.asarray(leaf, dtype=np.int64) * spec.down, self.nics)
-        group, rail = np.divmod(np.asarray(leaf, dtype=np.int64), spec.rails)
-        of_group = np.clip(spec.hosts - group * spec.down, 0, spec.down)
-        place: Ints = np.minimum(group * spec.down, spec.hosts) * spec.rails + rail * of_group
-        return place
+        """How many RNICs are on the leaves before *leaf* (which may be past the last)."""
+        found: Ints = self.first[np.minimum(leaf, self.leaves)]
+        return found
 
     def place(self, nics: Ints) -> Ints:
         """The order in which a subnet manager that walks leaves, then ports, meets an RNIC."""
-        return self.first_place(self.leaf_of(nics)) + self.port_of(nics)
+        found: Ints = self.place_at[nics]
+        return found
 
     def pod_of(self, leaves: Ints) -> Ints:
         """The pod of a leaf."""
@@ -114,14 +118,32 @@ class Clos:
 
 
 def build(spec: ClosSpec) -> Clos:
-    """The network a spec describes; ValueError says what cannot be built."""
+    """The network a spec describes, with every place taken; ValueError says what cannot be built."""
     _check(spec)
-    nics = spec.hosts * spec.rails
-    leaves = -(-spec.hosts // spec.down) * spec.rails if spec.rail_optimised else -(-nics // spec.down)
+    nics = np.arange(spec.hosts * spec.rails)
+    host, rail = np.divmod(nics, spec.rails)
+    leaf = host // spec.down * spec.rails + rail if spec.rail_optimised else nics // spec.down
+    return wired(spec, leaf.reshape(spec.hosts, spec.rails), np.full(len(nics), spec.line_rate_gbps))
+
+
+def wired(spec: ClosSpec, leaf_of: Ints, line_gbps: Floats) -> Clos:
+    """
+    The network of RNICs wherever they are: *leaf_of* is the leaf of each [host, rail], -1 where the host has no RNIC.
+
+    *line_gbps*: of each RNIC, host by host. A leaf's ports are taken in the order of its RNICs.
+    """
+    _check(spec)
+    there = leaf_of >= 0
+    nic_at = np.where(there, np.cumsum(there).reshape(there.shape) - 1, -1)
+    leaf_at = leaf_of[there]
+    nics, leaves = len(leaf_at), int(leaf_at.max(initial=-1)) + 1
+    place_at = np.empty(nics, dtype=np.int64)
+    place_at[np.argsort(leaf_at, kind="stable")] = np.arange(nics)
     pods = -(-leaves // spec.leaves_per_pod) if spec.levels == 3 else 1
-    trunk_links = 2 * leaves * spec.up + (2 * pods * spec.up * spec.core_up if spec.levels == 3 else 0)
-    rates = (spec.line_rate_gbps, spec.uplink_gbps)
-    capacity = np.repeat(np.array(rates, dtype=np.float64), (2 * nics, trunk_links))
+    cores = pods * spec.up * spec.core_up if spec.levels == 3 else 0
+    counts = (2 * leaves * spec.up, 2 * cores)
+    trunks = np.repeat([spec.uplink_gbps, spec.core_gbps or spec.uplink_gbps], counts)
+    capacity = np.concatenate([line_gbps, line_gbps, trunks]).astype(np.float64)
     capacity.flags.writeable = False
     return Clos(
         spec=spec,
@@ -130,15 +152,19 @@ def build(spec: ClosSpec) -> Clos:
         pods=pods,
         links=len(capacity),
         capacity_gbps=capacity,
+        nic_at=nic_at,
+        leaf_at=leaf_at,
+        place_at=place_at,
+        first=np.concatenate([[0], np.cumsum(np.bincount(leaf_at, minlength=leaves))]),
     )
 
 
 def _check(spec: ClosSpec) -> None:
-    counts = {"hosts": spec.hosts, "rails": spec.rails, "down": spec.down, "up": spec.up}
+    counts = {"hosts": spec.hosts, "rails": spec.rails, "down": spec.down}
     if spec.levels not in (2, 3):
         raise ValueError(f"a Clos network has 2 or 3 levels here, not {spec.levels}")
     if spec.levels == 3:
-        counts |= {"leaves_per_pod": spec.leaves_per_pod, "core_up": spec.core_up}
+        counts |= {"up": spec.up, "leaves_per_pod": spec.leaves_per_pod, "core_up": spec.core_up}
     for what, count in counts.items():
         if count < 1:
             raise ValueError(f"{what} is {count}; a network needs at least 1")

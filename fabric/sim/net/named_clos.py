@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fabric.model.text import fold
-from fabric.model.topology import Topology
-from fabric.sim.net.clos import Clos, ClosSpec, build
+from fabric.model.topology import Platform, Rnic, Topology
+from fabric.sim.net.clos import Clos, ClosSpec, wired
 
 Cable = tuple[int, int]
 """The ids of a cable's two directed links: from its first end to its second, and back."""
@@ -24,23 +25,25 @@ class NamedClos:
     """
     A Clos and what its parts are called.
 
-    *hosts*: by host id, None where a unit is not full. *devices*: each host's RNIC by rail. *leaves*: by leaf id.
-    *block*: for each leaf the block of spines above it (those of some rails, or of a pod). *spines*: by block, one name
-    for each uplink of a leaf; parallel cables repeat the name. *cores*: by spine position, one name for each uplink.
+    *hosts*: by host id. *devices*: each host's RNIC by rail. *leaves*: by leaf id. *part*: of each leaf; only those of
+    one part are joined. *block*: for each leaf the block of spines above it (of a pod, or of some rails). *spines*: by
+    block, one name for each uplink of a leaf; parallel cables repeat the name. *cores*: by block and spine, one name
+    for each uplink.
     """
 
     clos: Clos
-    hosts: tuple[str | None, ...]
-    devices: Mapping[str, tuple[str, ...]]
+    hosts: tuple[str, ...]
+    devices: Mapping[str, Mapping[int, str]]
     leaves: tuple[str, ...]
+    part: _Ids
     block: tuple[int, ...]
     spines: tuple[tuple[str, ...], ...]
-    cores: tuple[tuple[str, ...], ...] = ()
+    cores: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     @cached_property
     def host_ids(self) -> dict[str, int]:
         """Host ids by name."""
-        return {name: number for number, name in enumerate(self.hosts) if name is not None}
+        return {name: number for number, name in enumerate(self.hosts)}
 
     @cached_property
     def leaf_ids(self) -> dict[str, int]:
@@ -50,13 +53,19 @@ class NamedClos:
     @cached_property
     def switches(self) -> tuple[str, ...]:
         """Every switch of the network, once."""
-        names = (*self.leaves, *(s for block in self.spines for s in block), *(c for row in self.cores for c in row))
-        return tuple(dict.fromkeys(names))
+        spines = (spine for block in self.spines for spine in block)
+        cores = (core for block in self.cores for row in block for core in row)
+        return tuple(dict.fromkeys((*self.leaves, *spines, *cores)))
 
     def access(self, host: str, device: str) -> Cable:
         """The cable of one RNIC; KeyError or ValueError when there is none."""
-        nic = self.clos.nic(self.host_ids[host], self.devices[host].index(device))
+        nic = self.nic(host, device)
         return int(self.clos.nic_up(nic)), int(self.clos.nic_dn(nic))
+
+    def nic(self, host: str, device: str) -> int:
+        """The number of an RNIC; KeyError or ValueError when there is none."""
+        rail = list(self.devices[host].values()).index(device)
+        return int(self.clos.nic(self.host_ids[host], rail))
 
     def cables(self, one: str, other: str) -> tuple[Cable, ...]:
         """The parallel cables between two switches, as seen from *one*; none when they are not joined."""
@@ -73,7 +82,7 @@ class NamedClos:
             return
         for pod, spines in enumerate(self.spines if self.cores else ()):
             for position, name in enumerate(spines):
-                for number, core in enumerate(self.cores[position]) if name == lower else ():
+                for number, core in enumerate(self.cores[pod][position]) if name == lower else ():
                     if core == upper:
                         yield _cable(clos.spine_up, clos.spine_dn, pod, position, number)
 
@@ -91,7 +100,7 @@ class NamedClos:
     def link_name(self, link: int) -> str:
         """What a directed link is called: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
         for tier, ids in self._tier_ids.items():
-            number = link - int(ids[0])  # a tier's ids follow one another: fabric.sim.net.clos says so
+            number = link - int(ids[0]) if len(ids) else -1  # ids of a tier follow one another (fabric.sim.net.clos)
             if 0 <= number < len(ids):
                 lower, upper = self._ends(tier.partition("_")[0], number)
                 return f"{lower}->{upper}" if tier.endswith("_up") else f"{upper}->{lower}"
@@ -110,10 +119,13 @@ class NamedClos:
         return f"cores->pod {pod}" if down else f"pod {pod}->cores"
 
     def nic_name(self, nic: int) -> str:
-        """``gpu003/mlx5_2``; a place without a host is said by its number."""
-        host, rail = divmod(nic, self.clos.spec.rails)
-        name = self.hosts[host]
-        return f"host {host} (none)/rail {rail}" if name is None else f"{name}/{self.devices[name][rail]}"
+        """``gpu003/mlx5_2``."""
+        return "/".join(self.ends[nic])
+
+    @cached_property
+    def ends(self) -> tuple[tuple[str, str], ...]:
+        """Host and device of each RNIC, by its number."""
+        return tuple((host, device) for host in self.hosts for device in self.devices[host].values())
 
     @cached_property
     def _tier_ids(self) -> dict[str, _Ids]:
@@ -143,7 +155,7 @@ class NamedClos:
             return self.leaves[leaf], _numbered(self.spines[self.block[leaf]], position)
         flat, core = divmod(number, spec.core_up)
         pod, position = divmod(flat, spec.up)
-        return self.spines[pod][position], _numbered(self.cores[position], core)
+        return self.spines[pod][position], _numbered(self.cores[pod][position], core)
 
 
 def _numbered(names: tuple[str, ...], position: int) -> str:
@@ -175,106 +187,85 @@ class _Above:
         return self.names * self.count
 
 
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """Hosts under the same leaves, in order; *width* leaves each: one for every rail, or one for all."""
-
-    hosts: tuple[tuple[str, ...], ...]
-    leaves: tuple[tuple[str, ...], ...]
-    width: int
+_NOTHING = _Above((), 0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Spines:
-    """Blocks of spines, the block above each leaf, and what is above each spine position."""
-
-    blocks: tuple[tuple[str, ...], ...]
-    block_of_leaf: tuple[int, ...]
-    cores: tuple[tuple[str, ...], ...] = ()
-
-
-def net_from_topology(topology: Topology) -> NamedClos:
+def net_from_topology(topology: Topology, *, above_leaves: bool = True) -> NamedClos:
     """
-    The network of a topology.
+    The network of a topology, or only what is not *above_leaves*; ValueError says what is not regular.
 
-    Two levels: every leaf joins the same spines, or each rail has spines of its own (a plane). Three levels: every leaf
-    of a pod joins the pod's spines. Units that are not full are filled with places that stay silent. ValueError says
-    what is not regular.
+    RNICs may be on any leaf. Two levels: leaves that join the same spines are one block; with no uplinks at all each
+    leaf is by itself. Three levels: a block is a pod, or of some rails a part of one with spines of its own.
     """
-    rails, line_rate_gbps = _rails(topology)
-    units = _units(topology, rails)
-    above = _above(topology)
-    leaf_above = _alike("leaf", (leaf for unit in units.leaves for leaf in unit), above)
-    spine_names = list(dict.fromkeys(name for one in leaf_above.values() for name in one.names))
-    levels = 3 if any(name in above for name in spine_names) else 2
-    if levels == 3:
-        units, spines = _pods(units, leaf_above, above)
-    else:
-        spines = _planes(units, leaf_above)
-    full = max(len(hosts) for hosts in units.hosts)
+    line_gbps = _rails(topology)
+    leaves = list(dict.fromkeys(leaf for group in topology.tor_groups for leaf in topology.hosts[group[0]].leaves))
+    above = _above(topology) if above_leaves else {}
+    if above_leaves and not above and not topology.apart:
+        raise ValueError(f"leaf {leaves[0]} has no uplinks, and hosts of one rail are on several: what joins them?")
+    leaf_above = _alike("leaf", leaves, above)
+    blocks, of_leaf = _blocks(leaf_above)
+    cores: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    core_gbps = 0.0
+    if any(name in above for block in blocks for name in block):
+        blocks, cores, core_gbps = _pods(blocks, of_leaf, above)
+        leaves.sort(key=lambda leaf: of_leaf[leaf])
+    leaf_ids = {leaf: number for number, leaf in enumerate(leaves)}
+    listed = [topology.hosts[name] for group in topology.tor_groups for name in group]
+    listed.sort(key=lambda host: of_leaf[host.leaves[0]] if cores else 0)
+    rails = 1 + max(rnic.rail for host in listed for rnic in host.platform.rnics)
+    leaf_of = np.full((len(listed), rails), -1, dtype=np.int64)
+    for number, host in enumerate(listed):
+        for rnic in host.platform.rnics:
+            leaf_of[number, rnic.rail] = leaf_ids[host.leaves[rnic.rail]]
+    first = leaf_above[leaves[0]]
     spec = ClosSpec(
-        hosts=full * len(units.hosts),
+        hosts=len(listed),
         rails=rails,
-        down=full if units.width == rails else full * rails,
-        up=len(spines.blocks[0]),
-        levels=levels,
-        leaves_per_pod=len(spines.block_of_leaf) // len(spines.blocks) if levels == 3 else 0,
-        core_up=len(spines.cores[0]) if levels == 3 else 0,
-        rail_optimised=units.width == rails,
-        line_rate_gbps=line_rate_gbps,
-        uplink_gbps=next(iter(leaf_above.values())).rate_gbps,
+        down=int(np.bincount(leaf_of[leaf_of >= 0]).max()),
+        up=len(blocks[0]),
+        levels=3 if cores else 2,
+        leaves_per_pod=len(leaves) // len(blocks) if cores else 0,
+        core_up=len(cores[0][0]) if cores else 0,
+        rail_optimised=_by_rail(leaf_of),
+        line_rate_gbps=max(line_gbps.values()),
+        uplink_gbps=first.rate_gbps,
+        core_gbps=core_gbps,
     )
+    rates = [line_gbps[host.platform.name, rnic.rail] for host in listed for rnic in _by(host.platform)]
     return NamedClos(
-        clos=build(spec),
-        hosts=tuple(name for hosts in units.hosts for name in (*hosts, *[None] * (full - len(hosts)))),
-        devices={
-            host.name: tuple(rnic.device for rnic in sorted(host.platform.rnics, key=lambda rnic: rnic.rail))
-            for host in topology.hosts.values()
-        },
-        leaves=tuple(leaf for unit in units.leaves for leaf in unit),
-        block=spines.block_of_leaf,
-        spines=spines.blocks,
-        cores=spines.cores,
+        clos=wired(spec, leaf_of, np.array(rates)),
+        hosts=tuple(host.name for host in listed),
+        devices={host.name: {rnic.rail: rnic.device for rnic in _by(host.platform)} for host in listed},
+        leaves=tuple(leaves),
+        part=np.array([topology.parts[leaf] if above else leaf_ids[leaf] for leaf in leaves]),
+        block=tuple(of_leaf[leaf] for leaf in leaves),
+        spines=tuple(blocks),
+        cores=cores,
     )
 
 
-def _rails(topology: Topology) -> tuple[int, float]:
-    """How many rails every host has, and the line rate of every RNIC."""
+def _by(platform: Platform) -> list[Rnic]:
+    return sorted(platform.rnics, key=lambda rnic: rnic.rail)
+
+
+def _by_rail(leaf_of: _Ids) -> bool:
+    """Whether leaf after leaf is of rail after rail, and no leaf of two."""
+    rails = leaf_of.shape[1]
+    on = (leaf_of == -1) | (leaf_of % rails == np.arange(rails))
+    return bool(on.all())
+
+
+def _rails(topology: Topology) -> dict[tuple[str, int], float]:
+    """The line rate of the RNIC on each rail of each platform; ValueError where a rail has two, or hosts no leaves."""
     platforms = {host.platform.name: host.platform for host in topology.hosts.values()}
-    shapes = {name: tuple(sorted(rnic.rail for rnic in platform.rnics)) for name, platform in platforms.items()}
-    for name, shape in shapes.items():
-        if shape != tuple(range(len(shape))):
+    for name, platform in platforms.items():
+        shape = [rnic.rail for rnic in _by(platform)]
+        if shape != list(range(len(shape))):
             raise ValueError(f"platform {name}: expected one RNIC on each rail from 0, got rails {_listed(shape)}")
-    if len({len(shape) for shape in shapes.values()}) > 1:
-        counts = ", ".join(f"{name} {len(shape)}" for name, shape in shapes.items())
-        raise ValueError(f"hosts have different numbers of RNICs: {counts}")
-    rates = sorted({rnic.line_rate_gbps for platform in platforms.values() for rnic in platform.rnics})
-    if len(rates) != 1:
-        raise ValueError(f"RNICs have different line rates: {_listed(rates)} Gb/s")
-    return len(next(iter(shapes.values()))), rates[0]
-
-
-def _units(topology: Topology, rails: int) -> _Units:
-    """Hosts by the leaves they share; a leaf belongs to one unit only."""
-    bare = [host.name for host in topology.hosts.values() if len(host.leaves) != rails]
+    bare = [host.name for host in topology.hosts.values() if len(host.leaves) < len(host.platform.rnics)]
     if bare:
         raise ValueError(f"{fold(bare[:16])} without a leaf for each RNIC: give 'leaves' under hosts:")
-    hosts, leaves = [], []
-    for group in topology.tor_groups:
-        hosts.append(group)
-        leaves.append(tuple(dict.fromkeys(topology.hosts[group[0]].leaves)))
-    widths = {len(unit) for unit in leaves}
-    if widths not in ({1}, {rails}):
-        raise ValueError(
-            f"expected one leaf for each rail, or one for all {rails}, got {_listed(sorted(widths))} of a host"
-        )
-    seen: set[str] = set()
-    for unit in leaves:
-        for leaf in unit:
-            if leaf in seen:
-                raise ValueError(f"leaf {leaf} serves hosts whose other rails are on different leaves")
-            seen.add(leaf)
-    return _Units(tuple(hosts), tuple(leaves), widths.pop())
+    return {(name, rnic.rail): rnic.line_rate_gbps for name, one in platforms.items() for rnic in one.rnics}
 
 
 def _above(topology: Topology) -> dict[str, _Above]:
@@ -301,9 +292,9 @@ def _alike(tier: str, names: Iterable[str], above: Mapping[str, _Above]) -> dict
     """What is above each switch of a tier; as many cables of the same rate above all of them."""
     found: dict[str, _Above] = {}
     for name in names:
-        if name not in above:
+        if above and name not in above:
             raise ValueError(f"{tier} {name} has no uplinks: there is no network above it to simulate")
-        found[name] = above[name]
+        found[name] = above.get(name, _NOTHING)
     shapes = {(len(one.names), one.count, one.rate_gbps): name for name, one in found.items()}
     if len(shapes) > 1:
         (first, second) = [f"{name} {n} x {c} at {r:g} Gb/s" for (n, c, r), name in list(shapes.items())[:2]]
@@ -311,14 +302,14 @@ def _alike(tier: str, names: Iterable[str], above: Mapping[str, _Above]) -> dict
     return found
 
 
-def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], list[int]]:
+def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     """The distinct sets of spines, and which of them is above each leaf; sets that overlap in part are an error."""
-    numbers: dict[frozenset[str], int] = {}
+    numbers: dict[frozenset[str] | str, int] = {}
     blocks: list[tuple[str, ...]] = []
-    of_leaf: list[int] = []
+    of_leaf: dict[str, int] = {}
     owner: dict[str, str] = {}
     for leaf, one in leaf_above.items():
-        key = frozenset(one.names)
+        key = frozenset(one.names) or leaf  # without spines each is by itself
         if key not in numbers:
             for spine in one.names:
                 if spine in owner:
@@ -326,42 +317,27 @@ def _blocks(leaf_above: Mapping[str, _Above]) -> tuple[list[tuple[str, ...]], li
                 owner[spine] = leaf
             numbers[key] = len(blocks)
             blocks.append(one.cables)
-        of_leaf.append(numbers[key])
+        of_leaf[leaf] = numbers[key]
     return blocks, of_leaf
 
 
-def _planes(units: _Units, leaf_above: Mapping[str, _Above]) -> _Spines:
-    """Two levels: one block for all leaves, or a block for some rails, the same in every unit."""
-    blocks, of_leaf = _blocks(leaf_above)
-    for position, block in enumerate(of_leaf):
-        if block != of_leaf[position % units.width]:
-            leaves = list(leaf_above)
-            raise ValueError(
-                f"no path from {leaves[position % units.width]} to {leaves[position]}: no spine joins them"
-            )
-    return _Spines(tuple(blocks), tuple(of_leaf))
-
-
-def _pods(units: _Units, leaf_above: Mapping[str, _Above], above: Mapping[str, _Above]) -> tuple[_Units, _Spines]:
-    """Three levels: each block is a pod of whole units, the same number of them in each; units come in pod order."""
-    blocks, of_leaf = _blocks(leaf_above)
-    rows = [of_leaf[start : start + units.width] for start in range(0, len(of_leaf), units.width)]
-    if any(len(set(row)) > 1 for row in rows):
-        raise ValueError("three levels with spines of their own for each rail cannot be simulated yet")
+def _pods(
+    blocks: list[tuple[str, ...]], of_leaf: Mapping[str, int], above: Mapping[str, _Above]
+) -> tuple[list[tuple[str, ...]], tuple[tuple[tuple[str, ...], ...], ...], float]:
+    """Three levels: as many leaves under each block; spines of joined blocks in one order; the cores above each."""
     if any(len(set(block)) != len(block) for block in blocks):
         raise ValueError("three levels with parallel cables between leaf and spine cannot be simulated yet")
-    sizes = sorted({[row[0] for row in rows].count(pod) for pod in range(len(blocks))})
+    sizes = sorted(set(Counter(of_leaf.values()).values()))
     if len(sizes) > 1:
-        raise ValueError(f"pods have different numbers of units: {_listed(sizes)}")
-    order = sorted(range(len(rows)), key=lambda unit: rows[unit][0])
+        raise ValueError(f"pods have different numbers of leaves: {_listed(sizes)}")
     spine_above = _alike("spine", (spine for block in blocks for spine in block), above)
-    rates = {one.rate_gbps for one in (*spine_above.values(), *leaf_above.values())}
-    if len(rates) > 1:
-        raise ValueError(f"uplinks of leaves and spines differ in rate: {_listed(sorted(rates))} Gb/s")
-    ordered = _Units(tuple(units.hosts[u] for u in order), tuple(units.leaves[u] for u in order), units.width)
-    aligned = tuple(_aligned(blocks[0], block, spine_above) for block in blocks)
-    cores = tuple(spine_above[spine].cables for spine in blocks[0])
-    return ordered, _Spines(aligned, tuple(rows[unit][0] for unit in order for _ in rows[unit]), cores)
+    made: list[tuple[str, ...]] = []
+    firsts: dict[frozenset[str], tuple[str, ...]] = {}  # by the cores that a block reaches
+    for block in blocks:
+        reached = frozenset(core for spine in block for core in spine_above[spine].names)
+        made.append(_aligned(firsts.setdefault(reached, block), block, spine_above))
+    cores = tuple(tuple(spine_above[spine].cables for spine in block) for block in made)
+    return made, cores, next(iter(spine_above.values())).rate_gbps
 
 
 def _aligned(first: Sequence[str], block: Sequence[str], above: Mapping[str, _Above]) -> tuple[str, ...]:

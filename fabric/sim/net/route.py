@@ -203,7 +203,8 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
     access, leaf_up, leaf_dn, spine_up, spine_dn = np.split(
         capacity_gbps, np.cumsum([2 * clos.nics, uplinks, uplinks, cores])
     )
-    parts = [access, eta * leaf_up.reshape(-1, width).sum(axis=1), eta * _down(leaf_dn.reshape(-1, width), alpha)]
+    up, down = (links.reshape(clos.leaves, width) for links in (leaf_up, leaf_dn))
+    parts = [access, eta * up.sum(axis=1), eta * _down(down, alpha)]
     if cores:
         parts.append(eta * spine_up.reshape(-1, core_width).sum(axis=1))
         parts.append(eta * _down(spine_dn.reshape(-1, core_width), alpha))
@@ -215,7 +216,7 @@ def _down(links: Floats, alpha: float) -> Floats:
     if alpha == 1:
         return total
     live = links > 0
-    slowest = np.where(live, links, np.inf).min(axis=1)
+    slowest = np.where(live, links, np.inf).min(axis=1, initial=np.inf)
     slowest[~live.any(axis=1)] = 0.0
     mixed: Floats = alpha * total + (1 - alpha) * live.sum(axis=1) * slowest
     return mixed
@@ -301,7 +302,7 @@ def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str
 
 def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str) -> tuple[Ints, Ints]:
     keys = spine_keys(clos, trip, engine=engine, salt=salt)
-    spine = choice(keys, clos.spec.up)
+    spine = choice(keys, max(1, clos.spec.up))  # without uplinks nobody leaves a leaf
     rows = np.flatnonzero(touched(trip, cables)) if cables is not None else np.zeros(0, dtype=np.int64)
     if cables is not None and len(rows):
         anew = keys

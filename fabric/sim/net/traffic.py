@@ -28,8 +28,9 @@ def all_to_all(clos: Clos, hosts: Ints) -> Traffic:
 
 def _every_rail(clos: Clos, src: Ints, dst: Ints, job: Ints) -> Traffic:
     rails = np.arange(clos.spec.rails, dtype=np.int64)
-    first = clos.nic(src[:, np.newaxis], rails).ravel()
-    return first, clos.nic(dst[:, np.newaxis], rails).ravel(), np.repeat(job, clos.spec.rails)
+    ends = clos.nic(np.stack([src, dst])[:, :, np.newaxis], rails).reshape(2, -1)
+    there = (ends >= 0).all(axis=0)  # a rail that one of them has no RNIC on carries nothing between them
+    return ends[0, there], ends[1, there], np.repeat(job, clos.spec.rails)[there]
 
 
 PATTERNS = ("permutation", "pairs", "ring", "all_to_all")
@@ -52,8 +53,15 @@ def traffic(pattern: str, net: NamedClos, *, hosts: Ints, order: str, seed: int)
     ``permutation``: every RNIC sends to one and receives from one; sorted, to the same rail of the host half the list
     further; drawn, to any RNIC that the switches join it with. ``pairs``: two-host rings of each host of the first
     half with its counterpart in the second; an odd one is left out. ``ring``: one ring through all. ``all_to_all``:
-    every host to every other. All but a drawn permutation stays on its rail.
+    every host to every other. All but a drawn permutation stays on its rail. What nothing joins does not meet.
     """
+    src, dst, job = _flows(pattern, net, hosts, order, seed)
+    here, there = (net.part[net.clos.leaf_of(ends)] for ends in (src, dst))
+    joined = here == there
+    return src[joined], dst[joined], np.unique(job[joined], return_inverse=True)[1]
+
+
+def _flows(pattern: str, net: NamedClos, hosts: Ints, order: str, seed: int) -> Traffic:
     if order == "random":
         if pattern == "permutation":
             return _drawn_permutation(net, hosts, seed)
@@ -80,11 +88,12 @@ def _shifted(net: NamedClos, hosts: Ints) -> Traffic:
 
 
 def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:
-    """One cycle, drawn evenly, through the RNICs of each block of spines."""
+    """One cycle, drawn evenly, through the RNICs that the switches join."""
     rng = np.random.default_rng(seed)
     nics = net.clos.nic(hosts[:, np.newaxis], np.arange(net.clos.spec.rails)).ravel()
-    block = np.zeros(len(nics), dtype=np.int64) if net.cores else np.array(net.block)[net.clos.leaf_of(nics)]
-    cycles = [rng.permutation(nics[block == number]) for number in np.unique(block)]
+    nics = nics[nics >= 0]
+    part = net.part[net.clos.leaf_of(nics)]
+    cycles = [rng.permutation(nics[part == number]) for number in np.unique(part)]
     src = np.concatenate(cycles)
     dst = np.concatenate([np.roll(cycle, -1) for cycle in cycles])
     return src, dst, np.arange(len(src), dtype=np.int64)

@@ -50,10 +50,15 @@ LANES = tuple(kind.lane for _, kind in _INFINIBAND)
 """Every extended lane speed, slowest first."""
 
 
-def line_kind(line_rate_gbps: float, *, ethernet: bool) -> LineKind:
+_COPPER = ("ll50", "Ethernet_Consortium_LL_50G_RS_FEC_PLR -(272,257+1)")
+"""The code of NDR over copper (a recorded port): its cliff lies at two thirds of the raw BER of KP4's."""
+
+
+def line_kind(line_rate_gbps: float, *, ethernet: bool, copper: bool = False) -> LineKind:
     """The generation whose rate this is, the next faster one for rates between."""
     table = _ETHERNET if ethernet else _INFINIBAND
-    return next((kind for rate_gbps, kind in table if line_rate_gbps <= rate_gbps), table[-1][1])
+    found = next((kind for rate_gbps, kind in table if line_rate_gbps <= rate_gbps), table[-1][1])
+    return replace(found, fec=_COPPER[0], fec_text=_COPPER[1]) if copper and found.speed == "IB-NDR" else found
 
 
 RAW, EFFECTIVE = 1, 2

@@ -204,11 +204,13 @@ class Port:
         "rate_gbps", "registers", "site", "tally", "turn", "wear",
     )  # fmt: skip
 
-    def __init__(self, node: Node, end: End, *, rate_gbps: float, site: Site | None, broken: bool) -> None:
+    def __init__(
+        self, node: Node, end: End, *, rate_gbps: float, site: Site | None, broken: bool, copper: bool = False
+    ) -> None:
         self.node = node
         self.end = end
         self.rate_gbps = rate_gbps
-        self.line = line_kind(rate_gbps, ethernet=node.ethernet)
+        self.line = line_kind(rate_gbps, ethernet=node.ethernet, copper=copper)
         self.site = site
         self.broken = broken
         self.admin_up = self.interface_up = True

@@ -50,11 +50,12 @@ class Ports:
     """
     Every port, made when first asked for: a world in which nobody asks pays nothing.
 
-    *uplinks* and *watch*, which is told of a port that sends other errors than before, come when the rack is built.
+    *copper*: the cables of hosts are of copper. *uplinks* and *watch*, which is told of a port that sends other errors
+    than before, come when the rack is built.
     """
 
-    def __init__(self, hosts: Hosts, timeline: Timeline) -> None:
-        self._hosts, self._timeline = hosts, timeline
+    def __init__(self, hosts: Hosts, timeline: Timeline, *, copper: bool = False) -> None:
+        self._hosts, self._timeline, self._copper = hosts, timeline, copper
         self._ports: dict[End, Port] = {}
         self.uplinks: BetweenSwitches | None = None
         self.watch: Callable[[Port, float], None] | None = None
@@ -77,7 +78,9 @@ class Ports:
             site = None if node.host is None else self._hosts.site(node.host)
             broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
             rate_gbps = self.cabling.rates_gbps[end]
-            port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken)
+            far = self.cabling.peers.get(end)
+            copper = self._copper and any(one and self.cabling.nodes[one[0]].host is not None for one in (end, far))
+            port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken, copper=copper)
             port.tally.rates = self._rates(port)
         return port
 

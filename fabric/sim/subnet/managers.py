@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from fabric.model.change import SubnetManager
 from fabric.sim.hosts.timeline import Timeline
@@ -119,22 +119,28 @@ def _joined(lines: list[str], before: str) -> str:
     return "\n".join(lines) + ends
 
 
-def forwarding_of(loaded: dict[str, str], routing: str | None) -> Forwarding:
+def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
     """
-    What a manager that loaded these settings programs.
+    What a manager routes by that loaded these settings: the first engine of its list that it knows, else minhop.
 
-    An engine ``ar_X`` is adaptive routing over X. *routing* stays the static engine where the inventory names one.
+    ``ar_X`` is adaptive routing over X, of NVIDIA's OpenSM only (setup_routing_engine in osm_opensm.c knows none).
     """
-    engine = loaded.get("routing_engine", "").split(",")[0].strip()
-    base = engine.removeprefix("ar_")
-    static = base if base in _DEALT else _BY_DEFAULT
+    known = {*_DEALT, *(() if public else (f"ar_{engine}" for engine in _DEALT))}
+    asked = (one.strip() for one in loaded.get("routing_engine", "").split(","))
+    return next((one for one in asked if one in known), _BY_DEFAULT)
+
+
+def forwarding_of(loaded: Mapping[str, str], routing: str | None, *, public: bool = False) -> Forwarding:
+    """What a manager that loaded these settings programs; *routing* stays the static engine where one is named."""
+    engine = active_engine(loaded, public=public)
+    static = engine.removeprefix("ar_")
     if routing not in (None, "ar"):
         static = str(routing)
     shield = loaded.get("shield_mode", "1") != "0"
     return Forwarding(static, engine.startswith("ar_"), number_of(loaded, "ar_sl_mask", EVERY_SL), shield)
 
 
-def number_of(loaded: dict[str, str], key: str, default: int) -> int:
+def number_of(loaded: Mapping[str, str], key: str, default: int) -> int:
     """A number in decimal or hex; *default* when it is missing or no number, which OpenSM logs and ignores."""
     try:
         return int(loaded.get(key, ""), 0)
@@ -142,6 +148,8 @@ def number_of(loaded: dict[str, str], key: str, default: int) -> int:
         return default
 
 
+_INFO, _ERROR, _SYS = 2, 1, 128
+LOG = "/var/log/opensm.log"
 RESTART_S = 1.0
 """From the end of a manager to its start when it is restarted. Choice: a process start and a discovery."""
 
@@ -157,6 +165,24 @@ class _Manager:
     loaded: dict[str, str]
     alive: bool = True
     turn: int = 0
+    log: list[tuple[float, str, bool]] = field(default_factory=list)  # when, what, whether all so far is written then
+
+    def says(self, at_s: float, text: str, level: int) -> None:
+        """
+        One line, which stays in a buffer until one of an error or of a change of state follows.
+
+        Unless ``force_log_flush`` is set (osm_log.c: fflush); INFO is level 2, SYS 128, ERROR 1.
+        """
+        whole = level != _INFO or self.loaded.get("force_log_flush", "").upper() == "TRUE"
+        stamp = f"Nov 22 {int(at_s // 3600) % 24:02d}:{int(at_s // 60) % 60:02d}:{int(at_s) % 60:02d} 000000 [5A1D6C0]"
+        self.log.append((at_s, f"{stamp} 0x{level:02x} -> {text}\n", whole))
+        self.log.sort(key=lambda line: line[0])
+
+    def written(self, at_s: float) -> str:
+        """What is in its log by then."""
+        there = [line for line in self.log if line[0] <= at_s]
+        last = max((number for number, line in enumerate(there) if line[2]), default=-1)
+        return "".join(text for _, text, _ in there[: last + 1])
 
     @property
     def priority(self) -> int:
@@ -181,20 +207,26 @@ class SubnetManagers:
         shield: bool,
         timeline: Timeline,
         program: OnSweep,
+        reroute_s: float = 0.0,
+        public: bool = False,
     ) -> None:
-        self._routing = routing
+        self._routing, self._reroute_s, self._public = routing, reroute_s, public
         self._timeline = timeline
         self._program = program
         text = conf_text(routing, shield=shield)
         self.files = {(one.host, one.config): text for one in managers}
         self._managers = [_Manager(one, settings_of(text)) for one in managers]
-        self._unreached = forwarding_of(settings_of(text), routing)
+        self._unreached = forwarding_of(settings_of(text), routing, public=public)
         self._master = self._managers[0] if self._managers else None
+        for one in self._managers:
+            self._begun(one, 0.0, swept_s=0.0)
 
     @property
     def forwarding(self) -> Forwarding:
         """What the master has loaded, programmed or about to be."""
-        return self._unreached if self._master is None else forwarding_of(self._master.loaded, self._routing)
+        if self._master is None:
+            return self._unreached
+        return forwarding_of(self._master.loaded, self._routing, public=self._public)
 
     @property
     def sweeps(self) -> bool:
@@ -242,6 +274,8 @@ class SubnetManagers:
             return
         one.alive = False
         one.turn += 1
+        one.log = [line for line in one.log if line[0] <= at_s]  # what it would have done
+        one.says(at_s, "Exiting SM", _SYS)
         if one is self._master:
             self._crown(self._best(), at_s)
 
@@ -257,6 +291,7 @@ class SubnetManagers:
             if one.turn == turn:
                 one.alive = True
                 one.loaded = settings_of(self._file(one))
+                self._begun(one, now_s)
                 self._arrived(one, now_s)
 
         self._timeline.at(at_s + RESTART_S, up)
@@ -282,6 +317,39 @@ class SubnetManagers:
             self._crown(one, at_s)
 
     def _crown(self, one: _Manager | None, at_s: float) -> None:
-        self._master = one
+        before, self._master = self._master, one
+        if before is not None and before is not one and before.alive:
+            before.says(at_s, "Entering STANDBY state", _SYS)
         if one is not None:
+            if before is not one:
+                one.says(at_s, "Entering MASTER state", _SYS)
+            self._configured(one, at_s + self._reroute_s)
             self._program(self.forwarding, at_s)
+
+    def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
+        """What a manager logs at its start; *swept_s*: it runs for long, so that all of its buffer is written."""
+        one.says(at_s, "OpenSM 5.17.2", _SYS)
+        known = active_engine({"routing_engine": one.loaded.get("routing_engine", "")}, public=self._public)
+        asked = one.loaded.get("routing_engine", "").split(",")[0].strip()
+        if asked != known:
+            one.says(at_s, f"setup_routing_engine: cannot find or setup routing engine '{asked}'", _ERROR)
+        if swept_s is not None:
+            one.says(at_s, f"Entering {'MASTER' if one is self._master else 'STANDBY'} state", _SYS)
+            if one is self._master:
+                self._configured(one, swept_s)
+                one.says(swept_s, "SUBNET UP", _SYS)
+
+    def _configured(self, one: _Manager, at_s: float) -> None:
+        engine = active_engine(one.loaded, public=self._public)
+        one.says(at_s, f"osm_ucast_mgr_process: {engine} tables configured on all switches", _INFO)
+
+    def engine(self, at_s: float) -> str | None:
+        """What routes, as the master told last; None when the inventory names no manager, or none runs."""
+        done = [] if self._master is None else [line for line in self._master.log if line[0] <= at_s]
+        told = [text for _, text, _ in done if " tables configured" in text]
+        return told[-1].partition(": ")[2].partition(" ")[0] if told else None
+
+    def log(self, host: str, path: str, at_s: float) -> str | None:
+        """The log of the manager on a host, None when that is another file."""
+        one = self._of(host)
+        return one.written(at_s) if one is not None and path == one.loaded.get("log_file", LOG) else None

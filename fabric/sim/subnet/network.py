@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,13 +37,25 @@ class Known:
 
 
 def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
-    """Source and destination RNICs of every edge, rail by rail within each host."""
+    """Source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
     ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
-    rails = np.array(ring.rails, dtype=np.int64)
-    src = net.clos.nic(ids[:, np.newaxis], rails).ravel()
-    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], rails).ravel()
-    edges = len(rails) if ring.one_way else len(src)
+    turns = [np.roll(ids, -step) for step in _steps(ring)]
+    src = net.clos.nic(np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)).ravel()
+    dst = net.clos.nic(np.concatenate(turns)[:, np.newaxis], np.array(ring.to_rails or ring.rails)).ravel()
+    edges = len(ring.rails) if ring.one_way else len(src)
     return src[:edges], dst[:edges]
+
+
+_MOST_EDGES = 200_000  # of an all-to-all that are looked at; more hosts send to some of the others, evenly far apart
+
+
+def _steps(ring: Ring) -> list[int]:
+    """How far on the hosts are that each host sends to."""
+    if not ring.every:
+        return [1]
+    others = len(ring.hosts) - 1
+    count = min(others, max(1, _MOST_EDGES // (len(ring.hosts) * len(ring.rails))))
+    return [1 + turn * others // count for turn in range(count)]
 
 
 def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
@@ -82,6 +95,9 @@ def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool]
+
+
 @dataclass(slots=True)
 class _Running:
     """A flow over a ring, and how much of what it carried is counted on its links already."""
@@ -109,8 +125,9 @@ class Network:
         forwarding: Forwarding | None = None,
     ) -> None:
         self.net, self._link_layer = net, link_layer
+        self._is_one = len(np.unique(net.part)) == 1
         self._ports = PortEffects()
-        self._paths: dict[tuple[tuple[str, ...], tuple[int, ...], bool, bool], Paths] = {}
+        self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic = LinkTraffic(net.clos)
         self._faults, self._routing = tuple(faults), routing
@@ -168,6 +185,8 @@ class Network:
 
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
+        if self._apart(ring) is not None:
+            return True
         if self._is_adaptive(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
         best = Known(self._known.engine, self._health.down)
@@ -177,14 +196,21 @@ class Network:
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
         shut = self._shut_links(adaptive=self._is_adaptive(ring))
-        if shut is None:  # nearly always, and quickly seen
+        edge = self._apart(ring)
+        if edge is None and shut is not None:  # nearly always it is, which is quickly seen
+            found = self._found(ring)
+            edge = next(iter(found.flow[shut[found.links].any(axis=1)].tolist()), None)
+        if edge is None:
             return None
-        found = self._found(ring)
-        dead = np.flatnonzero(shut[found.links].any(axis=1))
-        if not len(dead):
+        host, receiver = (self.net.ends[int(ends[edge])][0] for ends in ends_of(self.net, ring))
+        return host, receiver, ring.rails[edge % len(ring.rails)]
+
+    def _apart(self, ring: Ring) -> int | None:
+        """The first edge of a ring between leaves that nothing joins."""
+        if self._is_one:
             return None
-        host, rail = divmod(int(found.flow[dead[0]]), len(ring.rails))
-        return ring.hosts[host], ring.hosts[(host + 1) % len(ring.hosts)], ring.rails[rail]
+        src, dst = (self.net.part[self.net.clos.leaf_of(ends)] for ends in ends_of(self.net, ring))
+        return next(iter(np.flatnonzero(src != dst).tolist()), None)
 
     def begin(self, flow: Flow, ring: Ring) -> None:
         """A flow now runs over this ring."""
@@ -280,8 +306,8 @@ class Network:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
     @staticmethod
-    def _key(ring: Ring, *, adaptive: bool) -> tuple[tuple[str, ...], tuple[int, ...], bool, bool]:
-        return ring.hosts, ring.rails, ring.one_way, adaptive
+    def _key(ring: Ring, *, adaptive: bool) -> _PathKey:
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
@@ -292,6 +318,8 @@ class Network:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
                 found = static_paths(self.net, src, dst, self._routing, self._known)
+            if ring.every:
+                found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found
         return found
 
@@ -354,11 +382,9 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     column = 1 if switch.name in net.leaf_ids else 2
     links = {link: end[1] for end in cabling.ends(switch) if (link := sending_link(cabling, net, end)) is not None}
     nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
-    if not nodes or not clos.links or (column == 2 and not clos.cores_up):
+    if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
         return {}
-    nics = np.array(
-        [int(clos.nic(net.host_ids[str(node.host)], net.devices[str(node.host)].index(node.device))) for node in nodes]
-    )
+    nics = np.array([net.nic(str(node.host), node.device) for node in nodes])
     leaves = clos.leaf_of(nics)
     sources = _sources(net, switch, nics, leaves)
     table = {}

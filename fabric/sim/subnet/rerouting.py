@@ -134,6 +134,10 @@ class Rerouting:
 
         self._timeline.at(at_s + self._reroute_s, done)
 
+    def adapts(self, ring: Ring) -> bool:
+        """Whether the packets of a ring are routed adaptively now."""
+        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
+
     def turn(self, adaptive: bool, at_s: float) -> None:
         """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
         engine = "ecmp" if self.is_adaptive_by_inventory else self.forwarding.engine

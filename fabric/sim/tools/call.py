@@ -29,10 +29,11 @@ class Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What surrounds a program: its environment, the memory node it is bound to, the text it was given."""
+    """What surrounds a program: its environment, the node its memory is bound to, and whether its CPUs are too."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     numa: int | None = None
+    cpus_bound: bool = False
     hosts: tuple[str, ...] = ()  # one name per rank when a launcher starts it, in rank order
     tag: str | None = None  # "mpirun" or "srun" when the launcher marks every line with its rank
 

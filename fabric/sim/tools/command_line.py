@@ -11,7 +11,7 @@ from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, 
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, small_program
-from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibroute, perfquery, sminfo
+from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
@@ -19,7 +19,7 @@ from fabric.sim.tools.mlxreg import mlxreg
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
 from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
-from fabric.sim.tools.nvidia_smi import nvidia_smi
+from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest.program import WriteBothWays, WriteBw, WriteLat
 from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
@@ -29,7 +29,8 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
     dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
     | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibroute=ibroute)
     | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
-    | {"nvidia-smi": nvidia_smi}
+    | dict(smpquery=smpquery)
+    | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
 """By the name they are called."""
 
@@ -81,6 +82,14 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
 def _launched(launch: launchers.Launch, setting: Surroundings) -> Program:
     if not launch.words:
         raise BadOption("no executable was specified")
+    inner = _started(launch, setting)
+    if launch.as_root and launch.shows_gpus:
+        return inner
+    blind = replace(launch, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"})
+    return launchers.AtSite(launch, inner, inner if launch.shows_gpus else _started(blind, setting))
+
+
+def _started(launch: launchers.Launch, setting: Surroundings) -> Program:
     names = launchers.placed(launch) if launch.hosts else ()
     if names is None:
         return launchers.refused(launch, setting)
@@ -111,7 +120,7 @@ def _numactl(words: list[str], setting: Surroundings) -> Program:
     first = node.partition(",")[0].partition("-")[0]
     if not first.isdigit():
         raise BadOption(f"<{node}> is invalid")
-    return job_of(rest, replace(setting, numa=int(first)))
+    return job_of(rest, replace(setting, numa=int(first), cpus_bound="cpu" in fields))
 
 
 def _sudo(words: list[str], setting: Surroundings) -> Program:
@@ -119,7 +128,17 @@ def _sudo(words: list[str], setting: Surroundings) -> Program:
     return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
 
 
-_PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl}
+def _container(words: list[str], setting: Surroundings) -> Program:
+    """``apptainer exec [OPTION]... IMAGE PROGRAM``: the same programs, whatever the image."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        del rest[0]
+    if words[:1] != ["exec"] or len(rest) < 2:
+        raise BadOption("simulated rack: only `exec [OPTION]... IMAGE PROGRAM` is simulated")
+    return job_of(rest[1:], setting)
+
+
+_PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
 
 
 def _refused(name: str, reason: str, setting: Surroundings) -> Program:

@@ -15,7 +15,7 @@ from fabric.sim.tools.sysfs import ROOT, content
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
 
-_GPUS = "--query-gpu=index,name,mig.mode.current"
+_GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
 _JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
 _BUILD = "BUILD VERSION: 44.0\n"
 _SAYS: Mapping[tuple[str, ...], str] = {
@@ -32,6 +32,7 @@ _SAYS: Mapping[tuple[str, ...], str] = {
     ("iblinkinfo", "-V"): f"iblinkinfo {_BUILD}",
     ("perfquery", "-V"): f"perfquery {_BUILD}",
     ("sminfo", "-V"): f"sminfo {_BUILD}",
+    ("smpquery", "-V"): f"smpquery {_BUILD}",
 }
 _USAGE = (
     "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"
@@ -70,6 +71,8 @@ def _date(asked: ToolCall) -> Said:
 def _queried(asked: ToolCall) -> Said | None:
     """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
     gpus = asked.site.layout.platform.gpus
+    if asked.site.layout.platform.amd:
+        return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
     troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in gpus}
     if "hanging" in troubles.values():
         return None
@@ -85,7 +88,8 @@ def _queried(asked: ToolCall) -> Said | None:
         pids = busy.stdout.split() if busy else []
         return Said("".join(f"GPU-00000000-0000-0000-0000-000000000000, {pid}, all_reduce_perf\n" for pid in pids))
     model = gpu_model(asked.site.layout.generation)
-    return Said("".join(f"{number}, {model}, Disabled\n" for number in range(there)))
+    kept = "Disabled" if "no_persistence" in asked.rack.site else "Enabled"
+    return Said("".join(f"{number}, {model}, Disabled, {kept}\n" for number in range(there)))
 
 
 def _ssh(asked: ToolCall) -> Said | None:

@@ -32,6 +32,19 @@ _COMMON = options("""
 """)
 
 
+M_KEY = 0xFAB
+"""What ports ask for at a site with ``m_key`` (protection level 2: without it a GET is not answered either)."""
+
+STORAGE = (
+    '0xb83fd20300a1b2c0 "         MF0;storage-sw1:MQM8700/U1"      1    1[  ] '
+    '==( 4X            53.125 Gbps Active/  LinkUp)==>  0xb83fd20300c0ffe0      2    1[  ] "storage01 HCA-1" ( )\n'
+    '0xb83fd20300c0ffe0 "               storage01 HCA-1"      2    1[  ] '
+    "==( 4X            53.125 Gbps Active/  LinkUp)==>  0xb83fd20300a1b2c0      1    1[  ] "
+    '"MF0;storage-sw1:MQM8700/U1" ( )\n'
+)
+"""What is there through the first active adapter of a host (umad.c resolve_ca_name) at a site with ``storage``."""
+
+
 class IbError(Exception):
     """A tool ends with ``iberror: failed`` and this; *warned* was printed before."""
 
@@ -45,17 +58,26 @@ Run = Callable[[ToolCall, Fields, list[str]], Said | str]
 """What a tool does with its options and its other words."""
 
 
-def tool(name: str, text: str = "", *, bad_status: int = 255) -> Callable[[Run], Tool]:
-    """Make a tool of what it does: it reads the options that all have and those of *text*, and fails as they do."""
+def tool(name: str, text: str = "", *, bad_status: int = 255, smp: bool = True) -> Callable[[Run], Tool]:
+    """
+    Make a tool of what it does: it reads the options that all have and those of *text*, and fails as they do.
+
+    *smp*: it sends subnet management packets, which an M_Key guards; counters are no secret.
+    """
     table: Table = {**_COMMON, **options(text)}
 
     def made(run: Run) -> Tool:
         def call(asked: ToolCall) -> Said:
             try:
-                said = run(asked, *taken_apart(asked.words, table))
+                fields, rest = taken_apart(asked.words, table)
+                if smp and not _has_key(asked, fields):
+                    raise IbError("smp query nodeinfo failed", no_answer(asked, 0))
+                said = run(asked, fields, rest)
             except BadOption as bad:
                 return Said(stderr=f"{name}: {bad}\n", status=bad_status)
             except IbError as error:
+                if bad_status == 1:
+                    return Said(stderr=f"{error.warned}discover failed\n", status=1)
                 return Said(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
             return Said(said) if isinstance(said, str) else said
 
@@ -63,6 +85,18 @@ def tool(name: str, text: str = "", *, bad_status: int = 255) -> Callable[[Run],
         return call
 
     return made
+
+
+def _has_key(asked: ToolCall, fields: Fields) -> bool:
+    try:
+        return "m_key" not in asked.rack.site or int(fields.get("key", "0"), 0) == M_KEY
+    except ValueError:
+        return False
+
+
+def elsewhere(asked: ToolCall, fields: Fields) -> bool:
+    """Whether packets go out through an adapter of another fabric, because no other was asked for."""
+    return "storage" in asked.rack.site and "ca" not in fields
 
 
 def own_port(asked: ToolCall, fields: Fields) -> Port:
@@ -78,13 +112,14 @@ def own_port(asked: ToolCall, fields: Fields) -> Port:
     raise IbError(f"Failed to open '{name}' port '{number}'", warned)
 
 
-def found_by_lid(asked: ToolCall, own: Port, text: str, what: str) -> Node:
+def found_by_lid(asked: ToolCall, fields: Fields, text: str, what: str) -> Node:
     """The node with a LID as it was typed; IbError when packets do not get there."""
+    own = own_port(asked, fields)
     try:
         lid = int(text, 0)
     except ValueError:
         raise IbError(f"can't resolve destination port {text}") from None
-    node = asked.by_lid(own, lid)
+    node = None if elsewhere(asked, fields) else asked.by_lid(own, lid)
     if node is None:
         raise IbError(what, no_answer(asked, lid))
     return node
@@ -126,6 +161,8 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         own = own_port(asked, fields)
     except IbError as error:
         return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=1)
+    if elsewhere(asked, fields):
+        return Said(STORAGE)
     # As the tool walks them: the farthest first, the own one last.
     nodes = reversed(asked.reached(own))
     return Said("".join(_link(asked, node, end) for node in nodes for end in asked.ports.cabling.ends(node)))
@@ -147,6 +184,8 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """The subnet manager that the own port listens to."""
     del rest
     manager = subnet_manager(asked, own_port(asked, fields))
+    if elsewhere(asked, fields):
+        return "sminfo: sm lid 1 sm guid 0xb83fd20300a1b2c0, activity count 7 priority 15 state 3 SMINFO_MASTER\n"
     if manager is None:
         raise IbError("query")
     count = int(asked.at_s / 10)  # it sweeps every ten seconds (opensm's default)
@@ -160,19 +199,33 @@ _OPERATIONS = ("query", "enable", "disable", "on", "reset")
 _BASE = "2.5 Gbps or 5.0 Gbps or 10.0 Gbps"
 
 
+@tool("smpquery")
+def smpquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """``smpquery portinfo LID PORT``: a port's state through the fabric."""
+    if rest[:1] != ["portinfo"] or len(rest) < 3:
+        raise IbError("simulated rack: only `smpquery portinfo LID PORT` is simulated")
+    node = found_by_lid(asked, fields, rest[1], "operation portinfo: port info query failed")
+    port = _port_of(asked, node, rest[2], "operation portinfo: port info query failed")
+    head, _, rows = _info(asked, port).partition("\n")
+    return f"{head}\n{_dotted({'Mkey': '<not displayed>', 'GidPrefix': '0xfe80000000000000'})}{rows}"
+
+
 @tool("ibportstate")
-def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> Said | str:
     """``ibportstate LID PORT [OPERATION]``: a port's state through the fabric, and the switch to change it."""
     if len(rest) < 2:
         raise IbError("can't resolve destination port" if not rest else "need port number")
     operation = rest[2] if len(rest) > 2 else "query"
     if operation not in _OPERATIONS:
         raise IbError(f"invalid operation: {operation}")
-    node = found_by_lid(asked, own_port(asked, fields), rest[0], "smp query nodeinfo failed")
+    node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
     what = "Switch" if node.host is None else "CA/RT"
     said = f"{what} PortInfo:\n" + _info(asked, port) + _extra(port)
     if operation == "query":
+        if node.host is None and port.logical == ACTIVE and "silent_peers" in asked.rack.site:
+            lost = no_answer(asked, 65535)  # the peer is asked, too (ibportstate.c:685)
+            return Said(said, f"{lost}ibportstate: iberror: failed: smp query nodeinfo on peer port failed\n", 255)
         return said
     said = f"Initial {said}"
     if operation == "on" and port.physical != DISABLED:
@@ -234,7 +287,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     own = own_port(asked, fields)
     if not rest or "bare" not in fields:
         raise IbError("simulated rack: only `ibroute -n LID` is simulated")
-    switch = found_by_lid(asked, own, rest[0], "node info failed: invalid addr?")
+    switch = found_by_lid(asked, fields, rest[0], "node info failed: invalid addr?")
     if switch.host is not None:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
     from fabric.sim.subnet.network import forwarding_table  # numpy: only for those who ask
@@ -256,12 +309,12 @@ _ERRORS = (
 _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
-@tool("perfquery", "extended -x --extended")
+@tool("perfquery", "extended -x --extended", smp=False)
 def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """``perfquery [-x] [LID PORT]``: the performance counters of a port, without a LID of the own one."""
     port = own_port(asked, fields)
     if rest:
-        node = found_by_lid(asked, port, rest[0], "classportinfo query failed")
+        node = found_by_lid(asked, fields, rest[0], "classportinfo query failed")
         port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
     return (_extended if "extended" in fields else _plain)(port, asked.ports.counts(port, asked.at_s))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.model.text import unfold
 from fabric.sim.hashing import text_hash
@@ -21,7 +21,8 @@ _MPIRUN = options("""
     export= -x
     tag     --tag-output
     plain=  -N --map-by --bind-to --rank-by --npernode --prefix --timeout --wdir --output-filename --ppr --launch-agent
-    flag    -q --quiet -v --verbose --allow-run-as-root --oversubscribe --report-bindings --display-map --nolocal
+    as_root --allow-run-as-root
+    flag    -q --quiet -v --verbose --oversubscribe --report-bindings --display-map --nolocal
     flag    --merge-stderr-to-stdout --bind-to-none --use-hwthread-cpus --get-stack-traces
 """)
 _SRUN = options("""
@@ -32,7 +33,8 @@ _SRUN = options("""
     export=    --export
     tag        -l --label
     plain=     -t --time -p --partition -J --job-name -A --account -c --cpus-per-task --mpi --cpu-bind --chdir -D
-    plain=     --gres --gpus-per-node --gpus-per-task --gpu-bind --mem --mem-bind --distribution -m --qos
+    gpus=      --gres -G --gpus --gpus-per-node --gpus-per-task
+    plain=     --gpu-bind --mem --mem-bind --distribution -m --qos
     plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit
     plain      -K -I --immediate
     flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
@@ -57,9 +59,31 @@ ORTE was unable to reliably start one or more daemons.
 """
 
 
+_AS_ROOT = """\
+--------------------------------------------------------------------------
+mpirun has detected an attempt to run as root.
+
+Running as root is *strongly* discouraged as any mistake (e.g., in
+defining TMPDIR) or bug can result in catastrophic damage to the OS
+file system, leaving your system in an unusable state.
+
+You can override this protection by adding the --allow-run-as-root option
+to the cmd line or by setting two environment variables in the following way:
+the variable OMPI_ALLOW_RUN_AS_ROOT=1 to indicate the desire to override this
+protection, and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 to confirm the choice and
+add one more layer of certainty that you want to do so.
+We reiterate our advice against doing so - please proceed at your own risk.
+--------------------------------------------------------------------------
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launcher's command line, read: *ranks* None means one a slot."""
+    """
+    A launcher's command line, read: *ranks* None means one a slot.
+
+    *as_root*: root may use it; *shows_gpus*: it asked Slurm for GPUs.
+    """
 
     launcher: str
     hosts: tuple[tuple[str, int], ...]  # name and how many ranks fit; none: where the launcher runs
@@ -67,6 +91,8 @@ class Launch:
     env: Mapping[str, str]
     tag: bool
     words: tuple[str, ...]
+    as_root: bool = True
+    shows_gpus: bool = True
 
 
 def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
@@ -78,7 +104,9 @@ def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
         name, _, slots = entry.partition(":")
         hosts.append((name, int(slots) if slots.isdigit() else 1))
     merged = {**env, **exported}
-    return Launch("mpirun", tuple(hosts), _count(fields, "ranks"), merged, "tag" in fields, tuple(rest))
+    allowed = "as_root" in fields or {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} <= env.keys()
+    launch = Launch("mpirun", tuple(hosts), _count(fields, "ranks"), merged, "tag" in fields, tuple(rest))
+    return replace(launch, as_root=allowed)
 
 
 def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -116,7 +144,8 @@ def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
         ranks = max(1, len(names)) * (per_host or 1)
     slots = per_host or -(-ranks // max(1, len(names)))
     hosts = tuple((name, slots) for name in names)
-    return Launch("srun", hosts, ranks, {**env, **exported}, "tag" in fields, tuple(rest))
+    launch = Launch("srun", hosts, ranks, {**env, **exported}, "tag" in fields, tuple(rest))
+    return replace(launch, shows_gpus="gpus" in fields)
 
 
 def _count(fields: Mapping[str, str], field: str) -> int | None:
@@ -134,6 +163,21 @@ def refused(launch: Launch, setting: Surroundings) -> Program:
     """What a launcher says when the hosts have too few slots."""
     program = launch.words[0] if launch.words else ""
     return Say(setting, stderr=_NO_SLOTS % (launch.ranks or 0, program), status=1, after_s=LAUNCH_S)
+
+
+class AtSite:
+    """What a launcher starts, as far as the site lets it: not as root, and without GPUs that nobody asked for."""
+
+    def __init__(self, launch: Launch, inner: Program, blind: Program) -> None:
+        self._launch, self._inner, self._blind = launch, inner, blind
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Refuse, or start it; *blind* sees no GPU, as in a step whose device cgroup has none."""
+        if not self._launch.as_root and "root" in rack.site:
+            rack.timeline.exit_later(process, at_s + LAUNCH_S, status=1, stderr=_AS_ROOT)
+            return
+        blind = not self._launch.shows_gpus and "gres" in rack.site
+        (self._blind if blind else self._inner).begin(rack, process, at_s)
 
 
 class Launched:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
+import json
+
+from fabric.sim.subnet.managers import LOG, SubnetManagers, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
+from fabric.sim.tools.roce import NAME as ROCE_NAME
+from fabric.sim.tools.roce import roce_settings
 
 CONF_NAME = "fabric-conf"
 """The name ($0) under which a shell text that edits a configuration file is started."""
 
+SM_PATH = "/ufmRest/app/smconf"
+LOG_NAME = "fabric-sm-log"
 UNITS = ("opensm", "opensmd")
 _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
 
 
 def shell_tool(asked: ToolCall) -> Said:
-    """``sh -c TEXT NAME VERB ...`` of fabric-conf or fabric-nvue; a text under another name is not known here."""
+    """``sh -c TEXT NAME WORDS`` of fabric-conf, -nvue, -roce or -sm-log; others are not known here."""
     words = asked.words
     if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
         return nvue_shell(asked, words[3:])
+    if len(words) > 3 and words[0] == "-c" and words[2] == LOG_NAME:
+        log = asked.rack.managers.log(asked.site.host.name, words[3], asked.at_s)
+        return Said(log) if log is not None else Said(stderr=f"{words[3]}: cannot be read\n", status=1)
+    if len(words) > 2 and words[0] == "-c" and words[2] == ROCE_NAME:
+        return roce_settings(asked, words[3:])
     if len(words) < 3 or words[0] != "-c" or words[2] != CONF_NAME:
         return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
     return fabric_conf(asked, words[3:])
@@ -122,11 +133,13 @@ _CURL = options("""
     fail     -f --fail
     flag     -n --netrc -s --silent -S --show-error
     plain=   -H --header -m --max-time
+    trust    -k --insecure
+    trust=   --cacert
 """)
 
 
 def curl(asked: ToolCall) -> Said:
-    """``curl`` to UFM's list of unhealthy ports: GET it, or PUT ports back on it or off it; nothing else listens."""
+    """``curl`` to UFM: its list of unhealthy ports, GET it or PUT ports on it or off it, and what its manager runs."""
     try:
         fields, rest = taken_apart(asked.words, _CURL)
     except BadOption as bad:
@@ -134,11 +147,16 @@ def curl(asked: ToolCall) -> Said:
     if not rest:
         return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
     host, _, path = rest[-1].partition("://")[2].partition("/")
-    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith(PATH):
+    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith((PATH, SM_PATH)):
         name, _, port = host.partition(":")
         port = port or ("443" if rest[-1].startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
         return Said(stderr=reason, status=7)
+    if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a certificate that only itself has signed
+        return Said(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
+    if f"/{path}".endswith(SM_PATH):
+        running = {"sm_priority": 15, "routing_engine_active": asked.rack.managers.engine(asked.at_s) or "minhop"}
+        return Said(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
     code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
     if code >= 400 and "fail" in fields:
         return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
@@ -83,7 +84,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     sections = {
         "Operational Info": {
             "State": "Active" if up else "Disable" if port.physical == DISABLED else "Polling",
-            "Physical state": "LinkUp" if up else "Disabled" if port.physical == DISABLED else "Polling",
+            "Physical state": _physical(port, ethernet=ethernet),
             "Speed": port.line.speed if up else "N/A",
             "Width": "4x" if up else "N/A",
             "FEC": port.line.fec_text if up else "N/A",
@@ -110,6 +111,16 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
+
+
+def _physical(port: Port, *, ethernet: bool) -> str:
+    """
+    Of Ethernet the state of auto-negotiation (mstflint mlxlink_commander.cpp:2345): LinkUp where it was used (a
+    recorded 100G port), else ENABLE whether the port is up, polling or closed: only ``State`` tells.
+    """
+    if ethernet and not (port.line.generation == "EDR" and port.physical == LINK_UP):
+        return "ETH_AN_FSM_ENABLE"
+    return "LinkUp" if port.physical == LINK_UP else "Disabled" if port.physical == DISABLED else "Polling"
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
@@ -141,7 +152,7 @@ def _text(sections: Sections) -> str:
 
 
 def _json(sections: Sections, done: list[str], *, code: int, message: str) -> str:
-    """The same as one document; masks come apart into number and values."""
+    """The same as one document; masks come apart into number and values, lanes into a list."""
     output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
     result: dict[str, object] = {"output": output}
     if done:
@@ -151,6 +162,8 @@ def _json(sections: Sections, done: list[str], *, code: int, message: str) -> st
 
 
 def _apart(value: str) -> object:
+    if re.fullmatch(r"[^\s,]+(,[^\s,]+)+", value):  # one value a lane (mlxlink_cmd_print.cpp:80-108)
+        return {"values": value.split(",")}
     mask, _, rest = value.partition(" (")
     if not mask.startswith("0x") or not rest:
         return value

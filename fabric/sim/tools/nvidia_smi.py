@@ -17,10 +17,31 @@ from fabric.sim.tools.nccl_tests.program import RunningCollective
 def nvidia_smi(asked: ToolCall) -> Said:
     """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
     gpus = asked.site.present_gpus()
+    if asked.site.layout.platform.amd:
+        return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
     if not gpus:
         return Said("No devices were found\n", status=6)
     refused = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
     return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
+
+
+def rocm_smi(asked: ToolCall) -> Said:
+    """``rocm-smi --showid --csv``, ``rocm-smi --showpids --csv``: AMD's GPUs, and who uses them."""
+    if not asked.site.layout.platform.amd:
+        return Said(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
+    if asked.words == ("--showpids", "--csv"):
+        busy = [flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)]
+        rows = "".join(f"PID{pid},all_reduce_perf,1,0,0,0\n" for pid in sorted(set(busy)))
+        return Said(f"process,PROCESS NAME,GPU(s),VRAM USED,SDMA USED,CU OCCUPANCY\n{rows}")
+    if asked.words != ("--showid", "--csv"):
+        return Said(
+            stderr="rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n", status=2
+        )
+    model = gpu_model(asked.site.layout.generation)
+    rows = "".join(
+        f"card{at},{model},0x74a1,0x00,0x74a1,{28851 + at}\n" for at in range(len(asked.site.present_gpus()))
+    )
+    return Said(f"device,Device Name,Device ID,Device Rev,Subsystem ID,GUID\n{rows}")
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
@@ -29,7 +50,12 @@ def _uuid(asked: ToolCall, gpu: Gpu) -> str:
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-_CLOCKS_MHZ = {"a100": (210, 1410), "h100": (345, 1980), "b200": (120, 1965)}  # idle: choice; most: data sheets
+_CLOCKS_MHZ = {
+    "a100": (210, 1410),
+    "h100": (345, 1980),
+    "b200": (120, 1965),
+    "mi300x": (132, 2100),
+}  # idle: choice; most: data sheets
 _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 

@@ -63,7 +63,9 @@ def content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> s
     """What is in a file, None where there is none; each of the *folders* is filled when somebody looks into it."""
     text = _KERNEL.get(path) or asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
-        return text.removesuffix("\n")
+        lines = text.removesuffix("\n").split("\n")
+        peermem = path != "/proc/modules" or "dmabuf" not in asked.rack.site
+        return "\n".join(line for line in lines if peermem or not line.startswith("nvidia_peermem"))
     folder, _, name = path.rpartition("/")
     device, _, below = folder.removeprefix(ROOT).partition("/")
     rnic = next((one for one in asked.rnics if one.device == device), None)

@@ -215,7 +215,7 @@ class _Stream:
             now.out_of_bounds |= cells[6:] != ["0", "OK"]
         elif what == "Avg":
             self._footer(number, cells)
-        elif what == "nccl-tests":
+        elif what in ("nccl-tests", "rccl-tests"):
             self._at(number, _VERSION).told["version"] = " ".join(cells[3:4])
         elif what == "Collective" and cells[2:3] == ["test"] and len(cells) > 4:
             self._collective(number, cells[3], cells[4].partition("_perf")[0].rpartition("/")[2][:64])

@@ -31,7 +31,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "There are not enough slots available", "mpirun was unable to", "prterun was unable to", "ORTE was unable to",
         "PRTE has lost communication", "ORTE has lost communication", "ORTE daemon has unexpectedly failed",
         "PRTE daemon has unexpectedly failed", "mpirun noticed that process", "prterun noticed that process",
-        "MPI_ABORT was invoked", "srun: error:", "slurmstepd: error:", "ssh: connect to host",
+        "attempt to run as root", "MPI_ABORT was invoked", "srun: error:", "slurmstepd: error:", "ssh: connect to host",
         "Host key verification failed", "Permission denied (publickey", "Could not resolve hostname",
     ),
 }  # fmt: skip

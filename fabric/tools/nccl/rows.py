@@ -55,7 +55,7 @@ class Columns:
     width: int
     wrong_at: int
     counts_wrong: bool
-    trailing: int  # cells after the places: a timestamp is two
+    trailing: int  # cells after the places: a timestamp is two, RCCL's algorithm, protocol and channels are three
     timed: bool  # the time column is the one that the bandwidth comes from, not CPU time
 
     @property
@@ -72,9 +72,10 @@ def columns(heading: Sequence[str]) -> Columns | None:
     """The layout that a heading (its words after ``#``) announces, None when it is none that we know."""
     names = list(heading)
     trailing = 0
-    if names and names[-1] == "timestamp":
-        names.pop()
-        trailing = 2
+    for last, cells in ((("timestamp",), 2), (("algo", "proto", "nchannels"), 3)):
+        if tuple(names[-len(last) :]) == last:
+            del names[-len(last) :]
+            trailing += cells
     times = [position for position, name in enumerate(names) if name in ("time", "cputime")]
     if len(times) != 2:
         return None
@@ -100,6 +101,10 @@ def full_row(cells: list[str], at: Columns) -> NcclRow | None:
         else:
             count_1 = count_2 = 0
     except ValueError:
+        return None
+    if not (_whole(cells[first + 1]) and _whole(cells[first + 2])):
+        return None
+    if not (_whole(cells[second + 1]) and _whole(cells[second + 2])):
         return None
     if not (
         0 <= time_1 < LARGEST
@@ -131,6 +136,11 @@ def row(line: str, cells: list[str], at: Columns) -> NcclRow | None:
         whole = full_row([*doubled, *["-"] * at.trailing], at)
         return None if whole is None else NcclRow(whole.size_bytes, None, whole.in_place)
     return None
+
+
+def _whole(bandwidth: str) -> bool:
+    """Whether a bandwidth kept its last digit: two decimals, below 1000 in every release (``%6.2f``)."""
+    return bandwidth[-3:-2] == "." or len(bandwidth) > 5
 
 
 def looks_like_row(cells: list[str]) -> bool:

@@ -25,7 +25,7 @@ _ROW_WITH_SL = re.compile(
 )
 _HEADER = re.compile(r"\s*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
 _TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20} [ \w+]{0,60}?) ?Test\s*")
-_PICKED = re.compile(r"Picking device No\. (\d{1,5})$", re.ASCII)
+_PICKED = re.compile(r"(?:Picking device No\. |Using ROCm Device with ID: )(\d{1,5})(?:$|, Name:)", re.ASCII)
 _OTHERS = frozenset(["", *"0123456789-#lr"])
 """What a row, a rule, a heading or an address begins with, or a line without anything."""
 
@@ -296,7 +296,7 @@ def _block(text: str) -> Mapping[str, str] | None:
 def _lead(text: str) -> tuple[bool, str | None]:
     """Whether what comes before the title tells of no other test and no trouble, and the GPU that it picks."""
     found, doubtful = by_lines(text.splitlines())
-    picked = [line.strip() for line in text.splitlines() if line.strip().startswith("Picking")]
+    picked = [line.strip() for line in text.splitlines() if line.strip().startswith(("Picking", "Using ROCm"))]
     gpus = [known[1] for known in map(_PICKED.match, picked) if known]
     return not found and not doubtful, gpus[-1] if gpus else None
 

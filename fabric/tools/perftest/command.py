@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NotRequired, TypedDict, Unpack
 
-from fabric.tools.driver import address, program, whole, word
+from fabric.tools.driver import address, option_word, program, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
 
 _TITLE = "RDMA_Write BW"
@@ -18,7 +18,8 @@ class SidePlace(TypedDict):
     Where one side runs; without *peer* it is the server.
 
     With *gid_index* packets carry that entry of the port's GID table: RoCE needs it where the tool's own choice is not
-    routed.
+    routed. With *traffic_class* they are in that class: by the address of each queue pair (``--tclass``), or where
+    *options*, the site's own words, have them made by rdma_cm, by the type of service (``--tos``).
     """
 
     device: str
@@ -28,6 +29,8 @@ class SidePlace(TypedDict):
     ib_port: NotRequired[int]
     gid_index: NotRequired[int | None]
     numactl_path: NotRequired[str]
+    traffic_class: NotRequired[int | None]
+    options: NotRequired[tuple[str, ...]]
 
 
 def write_bw(
@@ -36,19 +39,27 @@ def write_bw(
     duration_s: int,
     queue_pairs: int,
     cuda_gpu: int | None,
+    dmabuf: bool = False,
+    gpus: str = "cuda",
     program_path: str = "ib_write_bw",
     **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node.
+    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node; *dmabuf*: GPU
+    memory is registered by DMA-BUF, not by nvidia_peermem (an option that perftest takes after ``--use_cuda`` only).
+    *gpus*: what perftest is built with for them, ``cuda`` or ``rocm``.
     """
     measured = (
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
-    gpu = () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+    gpu: tuple[str, ...] = (
+        () if cuda_gpu is None else (f"--use_{gpus}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+    )
+    if gpu and dmabuf:
+        gpu = (*gpu, f"--use_{gpus}_dmabuf")
     return _argv(program_path, size_bytes, measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
 
 
@@ -68,6 +79,7 @@ def _argv(
     program_path: str, size_bytes: int, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]
 ) -> tuple[str, ...]:
     numa_node, gid_index, peer = side.get("numa_node"), side.get("gid_index"), side["peer"]
+    options = side.get("options", ())
     memory: tuple[str, ...] = ()
     if numa_node is not None:
         whole(numa_node, "NUMA node", at_least=0, at_most=1023)
@@ -82,9 +94,22 @@ def _argv(
         f"--size={whole(size_bytes, 'size', at_least=1, at_most=1 << 31)}",
         *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
+        *_class(side.get("traffic_class"), options),
         *last,
+        *(option_word(one) for one in options),
         *(() if peer is None else (address(peer, "peer"),)),
     )
+
+
+_BY_RDMA_CM = frozenset({"-R", "--rdma_cm"})
+
+
+def _class(traffic_class: int | None, options: tuple[str, ...]) -> tuple[str, ...]:
+    """perftest refuses a type of service without rdma_cm, and ignores a class with it (perftest_parameters.c:1908)."""
+    if traffic_class is None:
+        return ()
+    name = "tclass" if _BY_RDMA_CM.isdisjoint(options) else "tos"
+    return (f"--{name}={whole(traffic_class, 'traffic class', at_least=0, at_most=255)}",)
 
 
 def given_options(argv: tuple[str, ...]) -> dict[str, str]:
@@ -112,6 +137,9 @@ class PerftestAsked:
 _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdma_cm QPs": "OFF"}
 
 
+_ANSWERED = (("GID index", "gid-index"), ("GPU", "use_cuda"), ("GPU", "use_rocm"))
+
+
 @lru_cache(maxsize=4096)
 def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
@@ -121,11 +149,13 @@ def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
         "Number of qps": given["qp"],
         "Connection type": "RC",
         "Link type": link_type,
-        **{
-            name: given[option] for name, option in (("GID index", "gid-index"), ("GPU", "use_cuda")) if option in given
-        },
+        **{name: given[option] for name, option in _ANSWERED if option in given},
     }
     unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
+    if not _BY_RDMA_CM.isdisjoint(argv):
+        unasked = {**unasked, "rdma_cm QPs": "ON"}
+    if "cpunodebind" in given:  # since 6.29, which goes to the RNIC's own node where nothing keeps it from that
+        unasked = {**unasked, "NUMA node": given["cpunodebind"]}
     return PerftestAsked(told, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 

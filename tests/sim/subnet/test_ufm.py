@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 URL = "https://ufm.example/ufmRest/app/unhealthy_ports"
-GET = ("curl", "-n", "-sS", "-f", URL)
+GET = ("curl", "-n", "-k", "-sS", "-f", URL)
 
 
 def inject(one, at_s, *, exponent=6, time=60000, port=3, kind=2):
@@ -23,7 +23,7 @@ def listed(one, at_s):
 def healthy(one, names, at_s):
     """Tell UFM that ports are healthy."""
     body = json.dumps({"ports": names, "ports_policy": "HEALTHY"})
-    argv = ("curl", "-n", "-f", "-X", "PUT", "-H", "Content-Type: application/json", "-d", body, URL)
+    argv = ("curl", "-k", "-n", "-f", "-X", "PUT", "-H", "Content-Type: application/json", "-d", body, URL)
     return one.say("gpu002", *argv, at_s=at_s)
 
 
@@ -102,7 +102,7 @@ def test_what_ufm_does_not_understand_it_refuses(pod):
     """22 with ``-f``; its reason without."""
     one = pod(ufm_isolates=True)
     for number, body in enumerate(("nonsense", "{}", '{"ports": ["feed_1"], "ports_policy": "HEALTHY"}', "[1]")):
-        said = one.say("gpu002", "curl", "-f", "-X", "PUT", "-d", body, URL, at_s=1.0 + number)
+        said = one.say("gpu002", "curl", "-k", "-f", "-X", "PUT", "-d", body, URL, at_s=1.0 + number)
         assert said.exit_status == 22
-        assert one.say("gpu002", "curl", "-X", "PUT", "-d", body, URL, at_s=1.5 + number).stdout
-    assert one.say("gpu002", "curl", "-f", "-X", "POST", "-d", "x", URL, at_s=20.0).exit_status == 22
+        assert one.say("gpu002", "curl", "-k", "-X", "PUT", "-d", body, URL, at_s=1.5 + number).stdout
+    assert one.say("gpu002", "curl", "-k", "-f", "-X", "POST", "-d", "x", URL, at_s=20.0).exit_status == 22

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fabric.judge.locate.pairs.schedule import (
     FIRST_ROUNDS,
@@ -15,6 +15,7 @@ from fabric.judge.locate.pairs.schedule import (
     run_planes,
 )
 from fabric.judge.locate.pairs.targeted import verifying
+from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
@@ -32,21 +33,21 @@ ROUTE_ROUNDS = 2 * ASKERS_MOST
 """Before the first further round: who is where, then the tables of the leaves."""
 
 
-def route_probes(phase: str, measured: Measured, topology: Topology, *, first: str | None, sudo: bool) -> list[Probe]:
+def route_probes(phase: str, measured: Measured, topology: Topology, settings: ChangeSettings) -> list[Probe]:
     """
     Who is where, for each plane; once that is known, the table of each leaf of which the LID is known.
 
-    What could not be read is asked for on another host: *first* before all others, then one of each leaf. None: all is
+    What could not be read is asked for on another host: ``via`` before all others, then one of each leaf. None: all is
     read, or nobody is left to ask.
     """
     asked: list[Probe] = []
     for plane in _planes(measured, topology):
-        askers = _askers(plane, first, topology)
+        askers = _askers(plane, settings.via, topology)
         links = [(probe.hosts[0], good) for probe, good in _asked(measured, plane, 0)]
         if not any(good for _, good in links):
             asker = _next(askers, [host for host, _ in links])
             if asker is not None:
-                asked.append(routes.links_probe(plane, phase=phase, asker=asker, topology=topology, sudo=sudo))
+                asked.append(routes.links_probe(plane, phase=phase, asker=asker, topology=topology, settings=settings))
             continue
         lids = lids_of(measured, plane.name)
         ends = [lid for name, lid in lids.items() if "/" in name]
@@ -59,7 +60,7 @@ def route_probes(phase: str, measured: Measured, topology: Topology, *, first: s
             if asker is not None and not any(good for _, good in tables):
                 asked.append(
                     routes.table_probe(
-                        plane, leaf, lids[leaf], ends, phase=phase, asker=asker, topology=topology, sudo=sudo
+                        plane, leaf, lids[leaf], ends, phase=phase, asker=asker, topology=topology, settings=settings
                     )
                 )
     return asked
@@ -116,12 +117,11 @@ class FurtherRounds:
     """
     Asks the scheduler of pair tests for the next round of every plane.
 
-    Tables of switches are read on *asker* if it was measured, else on others that were; as root with *sudo*.
+    Tables of switches are read on ``via`` of *changes* if it was measured, else on others that were.
     """
 
     topology: Topology
-    asker: str | None = None
-    sudo: bool = False
+    changes: ChangeSettings = field(default_factory=ChangeSettings)
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class FurtherRounds:
         planned = [slot.probe for component in phase_plan.schedule.components for slot in component]
         measured = measured_in(phase.name, [*planned, *added], {result.probe_id: result for result in results})
         if settings.paths == "static":
-            asked = route_probes(phase.name, measured, self.topology, first=self.asker, sudo=self.sudo)
+            asked = route_probes(phase.name, measured, self.topology, self.changes)
             if asked:
                 return asked
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-from fabric.model.topology import Gpu, Platform, Rnic
+from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
@@ -17,10 +17,14 @@ from fabric.sim.rack import Rack
 from fabric.sim.routing import Ring
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
+from fabric.sim.tools.nccl_tests.chosen import may_adapt, rails, service_level
 from fabric.sim.tools.nccl_tests.model import (
+    PLATFORMS,
+    AllReduce,
     Ranks,
     Tuning,
     abort_window_s,
+    all_reduce_us,
     bus_factor,
     is_tree,
     latency_us,
@@ -41,6 +45,17 @@ class Member:
     site: Site
     gpu: Gpu
     ordinal: int
+
+
+def _rccl(site: Site) -> bool:
+    """Whether AMD's programs run there."""
+    return site.layout.platform.amd
+
+
+def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
+    """HIP reads a variable of its own."""
+    hip = env.get("HIP_VISIBLE_DEVICES") if _rccl(site) else None
+    return env if hip is None else {**env, "CUDA_VISIBLE_DEVICES": hip}
 
 
 class TooFewGpus(Exception):
@@ -67,49 +82,6 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int
     return tuple(found)
 
 
-def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rnic, Gpu]]:
-    """The RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are not seen."""
-    platform = site.layout.platform
-    usable = [rnic for rnic in _allowed(platform, env) if site.trouble_of(rnic.device) != "absent"]
-    used = {gpu.index: gpu for gpu in gpus}
-    near: list[tuple[Rnic, Gpu]] = []
-    for rnic in usable:
-        served = [used[index] for index in rnic.nearest_gpus if index in used]
-        if served:
-            near.append((rnic, served[len(near) % len(served)]))
-    return near or _by_numa(usable, gpus)
-
-
-def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
-    """Each RNIC with a GPU on its memory node, in turn; with any where that node has none."""
-    found = []
-    turns: dict[int, int] = {}
-    for rnic in rnics:
-        turn = turns[rnic.numa] = turns.get(rnic.numa, -1) + 1
-        alike = [gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus
-        found.append((rnic, alike[turn % len(alike)]))
-    return found
-
-
-def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
-    """NCCL_IB_HCA: names by prefix, exact with "=", all but these with "^" (NCCL's documentation)."""
-    text = env.get("NCCL_IB_HCA", "")
-    if not text:
-        return list(platform.rnics)
-    exclude = text.startswith("^")
-    exact = text.lstrip("^").startswith("=")
-    entries = [entry.strip() for entry in text.lstrip("^=").split(",") if entry.strip()]
-    return [
-        rnic for rnic in platform.rnics if any(_matches(rnic, entry, exact=exact) for entry in entries) is not exclude
-    ]
-
-
-def _matches(rnic: Rnic, entry: str, *, exact: bool) -> bool:
-    name, _, port = entry.partition(":")
-    named = rnic.device == name if exact else rnic.device.startswith(name)
-    return named and (not port or port == str(rnic.port))
-
-
 def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
     """Whether anything that takes part never answers."""
     gpus = any(
@@ -117,36 +89,6 @@ def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
         for member in group
     )
     return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)
-
-
-FORCED = "adaptive_routing_forced_en"
-"""The field of an RNIC's register ROCE_ACCL that lets the packets of queue pairs made from then on be reordered."""
-
-
-def service_level(env: Mapping[str, str]) -> int:
-    """NCCL_IB_SL, 0 when it is not set (or no service level)."""
-    text = env.get("NCCL_IB_SL", "")
-    return int(text) if text.isascii() and text.isdigit() and int(text[:3]) < 16 else 0
-
-
-def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> bool:
-    """
-    Whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
-
-    InfiniBand: unless NCCL_IB_ADAPTIVE_ROUTING is 0; the job is then taken to use a service level without adaptive
-    routing. RoCE: when every RNIC of every host of the job is told to force it.
-    """
-    platforms = [rack.topology.hosts[name].platform for name in hosts]
-    if platforms[0].link_layer != "ethernet":
-        return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
-    if not rack.nvue and not rack.above.is_adaptive_by_inventory:
-        return False
-    ports = rack.ports
-    return all(
-        ports.of_adapter(name, rnic.device).registers.get(FORCED, 0)
-        for name, platform in zip(hosts, platforms, strict=True)
-        for rnic in platform.rnics
-    )
 
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
@@ -164,6 +106,7 @@ class CollectiveWay:
     What a collective runs over, and how fast it is alone.
 
     *ring*: between which hosts it crosses leaves. *tuning*: how NCCL picks its algorithm where that is modelled.
+    *quick*: GPU generation and algorithm by which NCCL's low-latency protocols are modelled for small messages.
     """
 
     ranks: Ranks
@@ -172,6 +115,7 @@ class CollectiveWay:
     latency_us: float
     ring: Ring | None = None
     tuning: Tuning | None = None
+    quick: tuple[str, str] | None = None
 
 
 class CollectiveJob:
@@ -182,7 +126,8 @@ class CollectiveJob:
         self.options = options
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
-        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
+        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
+        told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
         self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -192,10 +137,10 @@ class CollectiveJob:
         bits = rack.hosts.chance(process.site, self.hash)
         ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
-            group = members(sites, self.setting.env, per_process=self.options.gpus)
+            group = members(sites, _seen_by_hip(sites[0], self.setting.env), per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
-            stdout = self.setting.marked(text.head(self.operation, self.options), 0)
+            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=_rccl(sites[0])), 0)
             rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
             return
         used = self._rails(group)
@@ -216,7 +161,9 @@ class CollectiveJob:
             rack.timeline.at(ready_s, running.start)
 
     def _rails(self, group: tuple[Member, ...]) -> list[tuple[Site, Rnic, Gpu]]:
-        """The RNICs in use; none when all GPUs are in one host."""
+        """The RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off."""
+        if self._over_nvlink(group):
+            return []
         by_site: dict[Site, list[Gpu]] = {}
         for member in group:
             by_site.setdefault(member.site, []).append(member.gpu)
@@ -224,6 +171,10 @@ class CollectiveJob:
             return []
         env = self.setting.env
         return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in rails(site, gpus, env)]
+
+    def _over_nvlink(self, group: tuple[Member, ...]) -> bool:
+        hosts = tuple({member.site: member.site.host for member in group}.values())
+        return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
 
     def _listing(self, group: tuple[Member, ...], pids: tuple[int, ...]) -> str:
         lines = (
@@ -237,7 +188,9 @@ class CollectiveJob:
             )
             for rank, member in enumerate(group)
         )
-        return text.head(self.operation, self.options) + "".join(lines)
+        site = group[0].site
+        said = text.head(self.operation, self.options, rccl=_rccl(site)) + "".join(lines)
+        return said + (text.RCCL % site.host.name if _rccl(site) else text.version(self.setting.env))
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -250,13 +203,15 @@ class CollectiveJob:
             if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
                 return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
         sites = {member.site for member in group}
-        if len(sites) > 1 and {site for site, _, _ in used} != sites:
+        if len(sites) > 1 and not self._over_nvlink(group) and {site for site, _, _ in used} != sites:
             return 3, text.nccl_failure(group[0].site.host.name, pids[:1], "unhandled system error")
         for site, rnic, _ in used:
             if site.trouble_of(rnic.device) == "broken":
                 mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
                 peer = next(member.site for member in group if member.site is not site)
-                said = text.completion_error(site.host.name, mine[0], peer=peer.host.address, device=rnic.device)
+                said = text.completion_error(
+                    self.setting.env, site.host.name, mine[0], peer=peer.host.address, device=rnic.device
+                )
                 return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
         return None
 
@@ -279,7 +234,7 @@ class CollectiveJob:
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
         adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
-        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level))
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -290,14 +245,14 @@ class CollectiveJob:
             return None
         (site, rnic, _), peer = used[0], ring.hosts[1]
         address = rack.topology.hosts[peer].address
-        said = text.completion_error(site.host.name, pids[0], peer=address, device=rnic.device)
+        said = text.completion_error(self.setting.env, site.host.name, pids[0], peer=address, device=rnic.device)
         return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
 
     def _plan(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
     ) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
-        ranks = Ranks(len(group), len({member.site for member in group}))
+        ranks = Ranks(len(group), len({site for site, _, _ in used}) or 1)
         algorithm = self.setting.env.get("NCCL_ALGO", "")
         tree = is_tree(self.operation, ranks, algorithm=algorithm)
         rings = ranks.hosts == 1 and "RING" in algorithm.upper()
@@ -316,14 +271,20 @@ class CollectiveJob:
         layout = group[0].site.layout
         tuning = tuning_of(self.operation, ranks.gpus, ranks.hosts, generation=layout.generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)
-        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning)
+        quick = (layout.generation, "tree" if tree else "ring") if self.operation == "all_reduce" else None
+        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning, quick)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """One call with this size at a bus bandwidth, without noise."""
         if plan.tuning is not None:
             return plan.tuning.time_us(size_bytes, bus_gbps)
         share = bus_factor(self.operation, plan.ranks.gpus) or 1.0
-        return plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        if plan.quick is None:
+            return simple_us
+        (generation, algorithm), ranks = plan.quick, plan.ranks
+        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[generation])
+        return min(simple_us, all_reduce_us(size_bytes, job, (algorithm,), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
@@ -428,11 +389,16 @@ class RunningCollective(Flow):
             self.rack.timeline.sharing.dirty[self.shares[0][0]] = None
 
     def _fail(self, at_s: float) -> None:
-        site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
-        here, pid = site.host.name, self._pid_on(site)
         self.gone = True
         self.rack.timeline.sharing.end(self, at_s)
-        said = text.completion_error(here, pid, peer=peer, device=device) + text.nccl_failure(here, (pid,), NETWORK)
+        self._give_up(at_s)
+
+    def _give_up(self, at_s: float) -> None:
+        site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
+        here, pid = site.host.name, self._pid_on(site)
+        said = text.completion_error(self.job.setting.env, here, pid, peer=peer, device=device) + text.nccl_failure(
+            here, (pid,), NETWORK
+        )
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
@@ -475,23 +441,31 @@ class RunningCollective(Flow):
             self.rack.timeline.sharing.end(self, at_s)
 
     def finish(self, at_s: float) -> None:
-        """Print the table and end."""
+        """Print the table and end, unless packets were lost for good."""
         job, plan = self.job, self.plan
+        asked = job.setting.env.get("NCCL_IB_TC", "0")
+        share, platform = self.average_gbps() / plan.bus_gbps, self.process.site.layout.platform
+        if plan.ranks.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+            self._give_up(at_s)
+            return
         gpus = plan.ranks.gpus
         average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
-        rows = []
+        rows, rccl = [], _rccl(self.process.site)
+        adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):
             cells = []
             for place in (0, 1):
                 noise = self.rack.noise.factor(self.bits, 2 * number + place, hosts)
+                noise *= self.rack.noise.reordered(self.bits, 2 * number + place) if adaptive else 1.0
                 time_us = job.time_us(plan, size, average_gbps) / noise
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells))
+            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells, rccl=rccl))
         average = total / (2 * len(rows))
-        stdout = self.listing + text.COLUMNS + "".join(rows) + text.footer(job.operation, average)
+        columns = text.RCCL_COLUMNS if rccl else text.COLUMNS
+        stdout = self.listing + columns + "".join(rows) + text.footer(job.operation, average)
         self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))

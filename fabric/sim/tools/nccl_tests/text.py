@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.sim.tools.call import BadOption, number, options, taken_apart
@@ -14,6 +14,8 @@ _TABLE = options("""
     factor=   -f --stepfactor
     iters=    -n --iters
     warmup=   -w --warmup_iters
+    plain=    -R --local_register -z --blocking -y --stream_null -a --average -C --report_cputime -T --timeout
+    plain=    -N --run_cycles -u --cta_policy -D --device_implementation
 """)
 
 _TYPE_BYTES = 4
@@ -81,14 +83,24 @@ COLUMNS = """\
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
 """  # noqa: W291
 
+RCCL_COLUMNS = COLUMNS.replace("#wrong \n", "#wrong     algo     proto   nchannels\n")
+"""RCCL's, since 2.27: three columns more (a recorded run)."""
+
 _REDOP = {"all_reduce": ("sum", "-1"), "reduce_scatter": ("sum", "-1"), "sendrecv": ("sum", "-1")}
 _REDOP |= {"alltoall": ("none", "-1"), "all_gather": ("none", "-1"), "broadcast": ("none", "0")}
 
 
-def head(operation: str, options: CollectiveOptions) -> str:
+RCCL = (
+    "RCCL version : 2.27.7-develop:29e1567\nHIP version  : 7.0.51831-a3e329ad8\nROCm version : 7.0.1.0-42-9428210\n"
+    "Hostname     : %s\nLibrccl path : /opt/rocm/lib/librccl.so.1\n"
+)
+
+
+def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
     """Down to the list of devices."""
+    what = "rccl" if rccl else "nccl"
     return (
-        "# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902\n"
+        f"# {what}-tests version 2.17.8 {what}-headers=22902 {what}-library=22902\n"
         f"# Collective test starting: {operation}_perf\n"
         f"# nThread 1 nGpus {options.gpus} minBytes {options.least_bytes} maxBytes {options.most_bytes} "
         f"step: {options.factor}(factor) warmup iters: {options.warmup} iters: {options.iterations} "
@@ -103,8 +115,8 @@ def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: s
     return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {name:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
 
 
-def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> str:
-    """One size: out of place and in place."""
+def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str], rccl: bool = False) -> str:
+    """One size: out of place and in place; *rccl*: with algorithm, protocol and channels."""
     count = size_bytes // _TYPE_BYTES
     if operation in ("alltoall", "all_gather", "reduce_scatter"):
         count //= gpus
@@ -113,7 +125,7 @@ def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> 
     wrong_in_place = "  N/A" if operation in ("alltoall", "sendrecv") else "     0"
     return (
         f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {root:>6s}"
-        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}\n"
+        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}{'    RING    SIMPLE          32' if rccl else ''}\n"
     )
 
 
@@ -142,6 +154,19 @@ def cuda_failure(host: str, pid: int, reason: str) -> str:
     return f"{host}: Test CUDA failure common.cu:1030 '{reason}'\n .. {host} pid {pid}: Test failure common.cu:891\n"
 
 
+_WARNING = ("WARN", "INFO", "ABORT", "TRACE")
+
+
+def warns(env: Mapping[str, str]) -> bool:
+    """Whether NCCL prints its warnings: its level is NONE where NCCL_DEBUG is not set, or no level (src/debug.cc)."""
+    return env.get("NCCL_DEBUG", "").upper() in _WARNING
+
+
+def version(env: Mapping[str, str]) -> str:
+    """What the first rank prints below the list of devices at level VERSION and above (recorded: oci, H100)."""
+    return "NCCL version 2.29.2+cuda12.9\n" if warns(env) or env.get("NCCL_DEBUG", "").upper() == "VERSION" else ""
+
+
 def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     """NCCL gave up; every rank of the host says so."""
     return "".join(
@@ -150,8 +175,10 @@ def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     )
 
 
-def completion_error(host: str, pid: int, *, peer: str, device: str) -> str:
-    """The network did not answer: transport retries exceeded (status 12)."""
+def completion_error(env: Mapping[str, str], host: str, pid: int, *, peer: str, device: str) -> str:
+    """The network did not answer: transport retries exceeded (status 12); a warning, so "" where NCCL gives none."""
+    if not warns(env):
+        return ""
     return (
         f"{host}:{pid}:{pid + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
         f"{peer}<53908> with status=12 opcode=129 len=1048576 vendor err 129 (Recv) hca {device}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fabric.model.topology import Gpu
+from fabric.model.topology import Gpu, Rnic
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
 from fabric.sim.hosts.hosts import visible_gpus
@@ -97,20 +97,20 @@ class Transfer(Flow):
         client, server = self.client, self.server
         here, there = client.process.site, server.process.site
         source, sink = client.side, server.side
+        ring = self._beyond_leaf(here, there)
+        lost = self.rack.above.dead_edge(ring) is not None
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
             self.ceiling_gbps = here.ceiling_gbps(path)
-            return here.trouble(path)
+            return here.trouble(path) or ("broken" if lost else None)
+        self.ring = ring
         out = here.layout.sending(source.device, source.endpoint, leaving=True)
         into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
         shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
         self.shares = shares
         self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
-        self.ring = self._beyond_leaf(here, there)
-        troubles = {here.trouble(out), there.trouble(into)}
-        if self.rack.above.dead_edge(self.ring) is not None:
-            troubles.add("broken")
+        troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
         return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
 
     def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
@@ -118,10 +118,11 @@ class Transfer(Flow):
         ends = ((here, self.client.side), (there, self.server.side))
         rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
         leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
-        if rails[0] != rails[1] or leaves[0] == leaves[1] or not all(leaves):
+        if leaves[0] == leaves[1] or not all(leaves):
             return None
         hosts = (here.host.name, there.host.name)
-        return self.rack.above.ring(Ring(hosts, (rails[0],), RNIC_EFFICIENCY, one_way=True))
+        one, other = rails
+        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
@@ -169,9 +170,16 @@ class Transfer(Flow):
         return text.row(self.client.options, self.average_gbps() * noise)
 
     def finish(self, at_s: float) -> None:
-        """The last byte is there: both sides print the same row and end."""
+        """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
         self.gone = True
         client, server, timeline = self.client, self.server, self.rack.timeline
+        platform, leaves = client.process.site.layout.platform, client.side.device != server.side.device
+        leaves = leaves or client.process.site is not server.process.site
+        share = self.average_gbps() / self.ceiling_gbps
+        if leaves and self.rack.drops(platform, client.options.traffic_class, share):
+            self._fail(client, at_s, text.RETRY_EXCEEDED)
+            self._fail(server, at_s, text.PEER_GONE)
+            return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
         queue_pairs = client.options.queue_pairs
@@ -192,6 +200,9 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    if options.rocm:
+        opened = text.rocm_lines(end.process.site, options, end.bits)
+        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
     made, freed = text.cuda_buffer(options, end.bits)
     return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
@@ -224,7 +235,7 @@ class WriteBw:
     def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
         self.options = options
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
-        self.numa = setting.numa
+        self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
@@ -246,7 +257,7 @@ class WriteBw:
         device = first if options.device is None else options.device
         rnic = platform.rnic_by_device.get(device)
         gpus = visible_gpus(self.visible, len(there))
-        refusal, endpoint = "", ""
+        refusal, endpoint, node = "", "", self._node(rnic)
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
         elif rnic is None:
@@ -254,24 +265,40 @@ class WriteBw:
         elif options.ib_port != rnic.port:
             refusal = text.PORT_DOWN % options.ib_port
         elif options.cuda is None:
-            endpoint = f"numa{rnic.numa if self.numa is None else self.numa}"
+            endpoint = f"numa{node}"
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
-        head = text.head(self.title, options, device, ethernet=ethernet)
+        head = text.head(self.title, options, device, ethernet=ethernet, numa=node)
         waiting = text.WAITING if options.peer is None else ""
         listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
         return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
 
+    def _node(self, rnic: Rnic | None) -> int | None:
+        """
+        The node it runs on, and has its buffers on: since 26.04.17 it goes to the RNIC's own, whatever its memory was
+        bound to, unless it may not run on all CPUs (perftest 26.04.17, perftest_parameters.c:4087, _resources.c:1205).
+        """
+        if self.numa is not None and self.cpus_bound:
+            return self.numa
+        return None if rnic is None else rnic.numa
+
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
+        options, amd = self.options, process.site.layout.platform.amd
+        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+            return
         if self.options.version:
-            # What 6.06 prints; it ends with 1 all the same (recorded).
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.06\n")
+            # It ends with 1 all the same (recorded of 6.06, and of 6.29).
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
             return
         site = process.site
         side = self.side(site)
         refusal = side.refusal or text.port_refusal(site, side.device, self.options)
+        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+            refusal = text.NO_MR
         if refusal:
             stdout = text.lead(self.options)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)

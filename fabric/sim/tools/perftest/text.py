@@ -1,4 +1,4 @@
-"""What ``ib_write_bw`` is told and what it prints: perftest 6.x on mlx5, GPU lines as a build with CUDA prints them."""
+"""What ``ib_write_bw`` is told and what it prints: perftest 6.29 on mlx5, GPU lines as with a CUDA build."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.call import number, options, taken_apart
+from fabric.sim.tools.call import BadOption, number, options, taken_apart
 
 _OPTIONS = options("""
     device=    -d --ib-dev
@@ -18,11 +18,17 @@ _OPTIONS = options("""
     iters=     -n --iters
     qps=       -q --qp
     cuda=      --use_cuda
+    rocm=      --use_rocm
+    dmabuf     --use_rocm_dmabuf
     version    -V --version
+    dmabuf     --use_cuda_dmabuf
     both_ways  -b --bidirectional
     ib_port=   -i --ib-port
-    flag       -F --CPU-freq --report_gbits
-    plain=     -x --gid-index
+    tclass=    --tclass
+    tos=       -T --tos
+    rdma_cm    -R --rdma_cm
+    flag       -F --CPU-freq --report_gbits --disable_numa -N --noPeak
+    plain=     -x --gid-index -u --qp-timeout -t --tx-depth -m --mtu -S --sl --numa_node --retry_count
 """)
 
 
@@ -41,6 +47,10 @@ class WriteBwOptions:
     cuda: int | None
     ib_port: int
     version: bool
+    traffic_class: int = 0
+    rdma_cm: bool = False
+    dmabuf: bool = False
+    rocm: bool = False
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
@@ -50,6 +60,8 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
     def asked(field: str, default: int, least: int, most: int) -> int:
         return number(fields.get(field, str(default)), least=least, most=most)
 
+    if "tos" in fields and "rdma_cm" not in fields:  # perftest_parameters.c:1908
+        raise BadOption("TOS only valid for rdma_cm based QP and RawEth QP")
     return WriteBwOptions(
         device=fields.get("device"),
         peer=peers[0] if peers else None,
@@ -59,9 +71,13 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         iterations=asked("iters", 5000, 5, 1 << 31),
         queue_pairs=asked("qps", 1, 1, 16384),
         both_ways="both_ways" in fields,
-        cuda=number(fields["cuda"], most=1023) if "cuda" in fields else None,
+        cuda=number(gpu, most=1023) if (gpu := fields.get("cuda", fields.get("rocm"))) is not None else None,
+        rocm="rocm" in fields,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,
+        traffic_class=asked("tos" if "rdma_cm" in fields else "tclass", 0, 0, 255),
+        rdma_cm="rdma_cm" in fields,
+        dmabuf="dmabuf" in fields,
     )
 
 
@@ -86,6 +102,7 @@ RETRY_EXCEEDED = (
 )
 NO_GPU = "No such device ID (%d) exists in system\n"
 NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
+NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
 REFUSED = (
     "ib_write_bw: %s\n Invalid Command or flag.\n Please check command line and run again.\n\n"
     "Usage:\n  ib_write_bw            start a server and wait for connection\n"
@@ -97,15 +114,15 @@ _HEAD = """\
  Dual-port       : OFF\t\tDevice         : %s
  Number of qps   : %d\t\tTransport type : IB
  Connection type : RC\t\tUsing SRQ      : OFF
- PCIe relax order: ON
- ibv_wr* API     : ON
+ PCIe relax order: ON\t\tLock-free      : OFF
+ ibv_wr* API     : ON\t\tUsing Enhanced Reorder      : OFF
 %s CQ Moderation   : 1
+ CQE Poll Batch  : Dynamic
  Mtu             : 4096[B]
  Link type       : %s
 %s Max inline data : 0[B]
- rdma_cm QPs\t : OFF
- Data ex. method : Ethernet
-"""
+ rdma_cm QPs\t : %s
+%s"""
 COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 
 
@@ -122,11 +139,15 @@ def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
     return PORT_DOWN % options.ib_port if trouble == "broken" else ""
 
 
-def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
-    """From the first rule to the one before the addresses."""
+def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
+    """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""
     link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
-    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid)}{RULE}"
+    node = "" if numa is None else f" NUMA node       : {numa}\n"
+    how = "OFF\n Data ex. method : Ethernet"
+    if options.rdma_cm:
+        how = f"ON\n Data ex. method : rdma_cm \tTOS    : {options.traffic_class}"
+    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid, how, node)}{RULE}"
 
 
 def address_end(site: Site, device: str) -> tuple[str, str]:
@@ -173,6 +194,17 @@ def row(options: WriteBwOptions, gbps: float) -> str:
     if gbps < 0.1:
         return f"{head}     {peak:<7.6f}            {gbps:<7.6f}            {mpps:<7.6f}\n"
     return f"{head}       {peak:<7.2f}            {gbps:<7.2f}\t\t     {mpps:<7.6f}\n"
+
+
+def rocm_lines(site: Site, options: WriteBwOptions, bits: int) -> str:
+    """What a build with ROCm says of its GPU (perftest src/rocm_memory.c)."""
+    assert options.cuda is not None
+    size_bytes, place = max(2 * options.size_bytes * options.queue_pairs, 1 << 21), 0x7F0000000000 + (bits & 0xFFFFF000)
+    return (
+        f"Using ROCm Device with ID: {options.cuda}, Name: {gpu_model(site.layout.generation)}, "
+        f"PCI Bus ID: 0x{pci_bus(options.cuda)}, GCN Arch: gfx942:sramecc+:xnack-\n"
+        f"allocated {size_bytes} bytes of GPU buffer at 0x{place:x}\n"
+    )
 
 
 def cuda_listing(gpus: tuple[int, ...]) -> str:

@@ -15,6 +15,7 @@ from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.judge.locate.pairs.targeted import verifying
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
+from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -129,7 +130,7 @@ def ran(
     specs = (LoopbackSpec(), PairwiseSpec()) if loopback else (PairwiseSpec(),)
     phase = Phase("p", specs, localise=localise)
     probes = expand_phase(phase, world.topology, tuple(world.topology.hosts))
-    plan, further = PhasePlan(phase, schedule(probes), ()), FurtherRounds(world.topology, asker)
+    plan, further = PhasePlan(phase, schedule(probes), ()), FurtherRounds(world.topology, ChangeSettings(via=asker))
     results = {probe.probe_id: world.result(probe, n) for n, probe in enumerate(probes)}
     found = Ran(list(probes), results, [], world.topology)
     for _ in range(40):

@@ -21,6 +21,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
 from fabric.model.text import fold
 from fabric.report.decision import acceptance_document
+from fabric.report.hall import hall_document
 from fabric.report.shown_run import ShownRun
 from fabric.runs.manifest import SourceFile, digest
 
@@ -80,6 +81,7 @@ def certificate_document(
         "complete": run.complete,
         "hosts": list(judged.scenario.hosts),
         "tested": _tested(run),
+        "hall": hall_document(verdict.hall),
         "limits": _limits(run),
         "coverage": _coverage(run),
         "reasons": list(verdict.reasons),

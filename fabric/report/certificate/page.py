@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import escape
 
 from fabric.model.text import duration_text, fold
-from fabric.report.certificate import FAILED, NOT_REAL, PASSED, encoded
+from fabric.report.certificate.document import FAILED, NOT_REAL, PASSED, encoded
 from fabric.report.output import visible
 
 _STYLE = (

@@ -1,0 +1,39 @@
+"""One all-to-all over many hosts: every link between leaves at once, which is what a bisection is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+from fabric.model.fields.entry import NotInFiles
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Host, Platform
+from fabric.probes import multi_host
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.keys import Name
+
+
+class GroupAllToAllSpec(GroupAllReduceSpec):
+    """
+    One all-to-all over many hosts (alltoall_perf), with the keys of ``group_all_reduce`` but the algorithm.
+
+    Each GPU sends to every other; with rails, NCCL hands bytes to the GPU on the receiver's rail first (PXN), so that
+    they stay on it.
+    """
+
+    kind: ClassVar[str] = "group_all_to_all"
+    op: ClassVar[str] = "alltoall"
+
+    name: Name = kind
+    algorithm: Annotated[str, NotInFiles()] = ""
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """That of the largest size and all ranks; none of a curve."""
+        ranks = self.ranks(len(platform.gpus), hosts=hosts)
+        return iter(() if self.scaling else [LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks)])
+
+    def planned_gbps(self, hosts: Sequence[Host]) -> float:
+        """Algorithm bandwidth that the plan expects: what a GPU's part of the RNICs carries to other hosts."""
+        ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
+        each = max(1, ranks // len(hosts))
+        return multi_host.payload_gbps(hosts) / each * ranks / max(1, ranks - each)

@@ -1,0 +1,1 @@
+"""Certificates of runs: the document, its page and its signature."""

@@ -1,0 +1,75 @@
+"""The scaling curve of a hall as rows of words, for people and for documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from fabric.model.verdict import Hall, HallPoint
+
+BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
+"""Where the bound comes from."""
+
+NO_LIMIT = "told, not judged: the baseline has no limit, and nobody publishes one"
+
+HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
+"""Of the table."""
+
+
+def hall_rows(hall: Hall) -> Iterator[tuple[str, ...]]:
+    """One row a point, then RNIC to RNIC."""
+    for point in hall.points:
+        limit = _number(point.limit_gbps)
+        word = point.reason or (point.outcome.name if point.limit_gbps is not None else "")
+        counts = (f"{point.hosts:,}", f"{point.gpus:,}")
+        yield (point.kind, *counts, *_shares(point.gbps, point.bound_gbps), limit, word)
+    for pairs in hall.pairs:
+        words = f"least of {pairs.count:,}, median {pairs.median_gbps:,.1f}"
+        yield (pairs.kind, "", "", _number(pairs.least_gbps), "", "", _number(pairs.limit_gbps), words)
+
+
+def hall_notes(hall: Hall) -> tuple[str, ...]:
+    """What the numbers are, and which of them judge nothing."""
+    told = any(point.limit_gbps is None and point.gbps is not None for point in hall.points)
+    bus = f"Gb/s of bus bandwidth (nccl-tests). At most: {BOUND}"
+    return (bus, f"No limit: {NO_LIMIT}") if told else (bus,)
+
+
+def hall_lines(hall: Hall) -> Iterator[str]:
+    """The table in columns."""
+    rows = [HEAD, *hall_rows(hall)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    for row in rows:
+        first, *numbers, last = row
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)),
+        ]
+        yield "  ".join((*cells, last)).rstrip()
+    yield from hall_notes(hall)
+
+
+def hall_document(hall: Hall | None) -> dict[str, Any] | None:
+    """JSON-able; null where there is no curve."""
+    if hall is None:
+        return None
+    return {
+        "points": [_point(point) for point in hall.points],
+        "pairs": [asdict(pairs) for pairs in hall.pairs],
+        "bound": BOUND,
+        "without_limit": NO_LIMIT,
+    }
+
+
+def _point(point: HallPoint) -> dict[str, Any]:
+    return {**asdict(point), "outcome": point.outcome.value}
+
+
+def _shares(gbps: float | None, most: float | None) -> tuple[str, str, str]:
+    share = "" if gbps is None or not most else f"{gbps / most:.0%}"
+    return _number(gbps), _number(most), share
+
+
+def _number(gbps: float | None) -> str:
+    return "" if gbps is None else f"{gbps:,.1f}"

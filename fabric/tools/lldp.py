@@ -1,0 +1,77 @@
+"""``lldpctl -f json``: which port of which switch an interface hears."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import need_success, program
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """
+    What one interface hears; *switch* and *port_text* are what it calls itself and its port, None where it does not.
+
+    *chassis* tells switches apart, whose names may be alike (a MAC address mostly); *port* is ``swp1``, say.
+    """
+
+    interface: str
+    switch: str | None
+    chassis: str
+    port: str
+    port_text: str | None
+
+
+def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:
+    """Ask lldpd for all neighbours."""
+    return (program(tool), "-f", "json")
+
+
+def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
+    """
+    Every neighbour, in the order told; none is a good answer.
+
+    Raises ToolError with the tool's own words (no daemon), UnreadableOutput with what it saw instead of a list.
+    """
+    need_success("lldpctl", stdout, stderr, exit_status)
+    try:
+        heard = json.loads(stdout)["lldp"].get("interface", [])
+        # One neighbour is told as a dictionary, several as a list of such.
+        return tuple(_neighbour(name, told) for name, told in _each(heard))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+        raise UnreadableOutput(f"lldpctl: not its list of neighbours ({exc!r}): {stdout[:120]!r}") from exc
+
+
+def _each(heard: object) -> Iterator[tuple[str, dict[str, object]]]:
+    for one in heard if isinstance(heard, list) else [heard]:
+        for name, told in _dict(one).items():
+            for each in told if isinstance(told, list) else [told]:
+                yield name, _dict(each)
+
+
+def _neighbour(interface: str, told: dict[str, object]) -> Neighbour:
+    chassis, port = _dict(told["chassis"]), _dict(told["port"])
+    name = None
+    if "id" not in chassis:  # named: the one key is the name
+        ((name, inner),) = chassis.items()
+        chassis = _dict(inner)
+    text = port.get("descr")
+    number = _text(_dict(port["id"])["value"])
+    return Neighbour(
+        interface, name, _text(_dict(chassis["id"])["value"]), number, None if text is None else _text(text)
+    )
+
+
+def _dict(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.60} where a dictionary is told")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{value!r:.60} where a text is told")
+    return value

@@ -1,0 +1,67 @@
+"""What the ports of a host tell of RoCE is read as the kernel and mlnx_qos print it, and never guessed."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from fabric.tools import roce
+
+# mlnx-tools 2026-08 prints tabs, wraps its map, and warns on stdout.
+SAID = """\
+port mlx5_0 eth2
+/sys/class/net/eth2/mtu:9000
+/sys/class/infiniband/mlx5_0/tc/1/traffic_class:Global tclass=106
+/sys/class/net/eth2/ecn/roce_np/enable/0:0
+/sys/class/net/eth2/ecn/roce_np/enable/3:1
+/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0:IB/RoCE v1
+/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/3:RoCE v2
+****** WARNING: lldpad service is running and may overwrite your settings ******
+DCBX mode: OS controlled
+Priority trust state: dscp
+dscp2prio mapping:
+\tprio:0 dscp:07,06,05,04,03,02,01,00,
+\tprio:3 dscp:31,30,29,28,27,26,25,24,
+Receive buffer size (bytes): 20016,156096,0,0,0,0,0,0,max_buffer_size=262016
+PFC configuration:
+\tpriority    0   1   2   3   4   5   6   7
+\tenabled     0   0   0   1   0   0   0   0   
+\tbuffer      0   0   0   1   0   0   0   0   
+tc: 0 ratelimit: unlimited, tsa: vendor
+\t priority:  1
+port mlx5_1 eth3
+sh: 1: mlnx_qos: not found
+whole
+"""  # noqa: W291
+
+
+def test_everything_that_is_told_is_read() -> None:
+    told = roce.read(SAID)
+    assert told is not None
+    one = told["mlx5_0"]
+    assert (one.mtu, one.trust, one.pfc, one.host_class) == (9000, "dscp", frozenset({3}), 106)
+    assert (one.priority_of[26], one.priority_of[0]) == (3, 0)
+    assert one.ecn == {"roce_np": frozenset({3})}
+    assert one.gid_types == {0: "IB/RoCE v1", 3: "RoCE v2"}
+
+
+def test_what_is_not_told_is_none() -> None:
+    told = roce.read(SAID)
+    assert told is not None
+    assert told["mlx5_1"] == roce.RocePort("mlx5_1")
+
+
+@pytest.mark.parametrize("text", ["", SAID.removesuffix("whole\n"), SAID[:400], "sh: syntax error\n"])
+def test_an_answer_that_is_cut_says_nothing(text: str) -> None:
+    assert roce.read(text) is None
+
+
+def test_the_text_is_one_that_sh_runs() -> None:
+    """On a machine without such a device: nothing is told of it, and no quoting lets a name act."""
+    done = subprocess.run(roce.ask([("mlx5_0", 1)]), capture_output=True, text=True, timeout=20, check=False)
+    told = roce.read(done.stdout)
+    assert told is not None
+    assert told["mlx5_0"].gid_types == {}
+    with pytest.raises(ValueError, match="device"):
+        roce.ask([("$(id)", 1)])

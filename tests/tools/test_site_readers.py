@@ -1,0 +1,157 @@
+"""Readers of what a site's tools say of its cabling: recorded answers, and any text at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools import ethtool, gpu_topology, ibstat, infiniband, lldp
+from tests.places import CAPTURES
+
+LLDP = {name: (CAPTURES / "lldp" / f"{name}.txt").read_text() for name in ("two-neighbours", "no-name", "none")}
+TOPO = {path.stem: path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")}
+LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").read_text()
+IBSTAT = (CAPTURES / "ibstat" / "03-cx4-active.txt").read_text()
+COUNTERS = (
+    "NIC statistics:\n     rx_corrected_bits_phy: 17750739\n     rx_err_lane_0_phy: 28116\n"
+    "     rx_err_lane_1_phy: 17722623\n     rx_prio0_buf_discard: 0\n"
+)
+
+
+def test_lldp_of_a_recorded_rack() -> None:
+    """Two neighbours are a list, one is none; a switch without a name is told by its chassis."""
+    first, second = lldp.read_neighbours(LLDP["two-neighbours"])
+    assert first == lldp.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1", "gpu-node-01 rail0")
+    assert (second.interface, second.switch) == ("eth3", "tor-2")
+    document = json.loads(LLDP["two-neighbours"])
+    document["lldp"]["interface"] = document["lldp"]["interface"][1]
+    assert lldp.read_neighbours(json.dumps(document)) == (second,)
+    assert lldp.read_neighbours(LLDP["no-name"])[0].switch is None
+    assert lldp.read_neighbours(LLDP["none"]) == ()
+    with pytest.raises(ToolError, match="unable to connect to socket"):
+        lldp.read_neighbours("", "[WARN/control] unable to connect to socket /run/lldpd.socket\n", 1)
+
+
+def test_recorded_distances() -> None:
+    """Tabs or blanks, a wrapped heading, devices by a legend or by name, with and without memory nodes."""
+    found = {name: gpu_topology.read_topology(text) for name, text in TOPO.items()}
+    dgx = found["01-h100-dgx-mlx5-columns-tabs"]
+    assert (dgx.distance["GPU0", "mlx5_0"], dgx.distance["mlx5_1", "GPU1"], dgx.numa["GPU7"]) == ("PIX", "PIX", 1)
+    assert len(dgx.parts) == 18
+    oci = found["07-wrapped-header-8gpu-oci"]
+    assert (oci.distance["GPU0", "mlx5_0"], oci.distance["GPU1", "mlx5_1"], oci.numa["GPU4"]) == ("PXB", "PXB", 1)
+    power = found["06-power9-v100-mlx5-no-numa-col"]
+    assert (power.distance["mlx5_0", "mlx5_1"], power.numa) == ("PIX", {})
+    assert all(len(one.distance) % 2 == 0 for one in found.values())
+
+
+def test_a_matrix_that_contradicts_itself_is_unreadable() -> None:
+    """Each pair is told twice."""
+    text = TOPO["06-power9-v100-mlx5-no-numa-col"]
+    with pytest.raises(UnreadableOutput, match=r"are NV3 and SYS|are SYS and NV3"):
+        gpu_topology.read_topology(text.replace("NV3", "SYS", 1))
+
+
+def test_recorded_links() -> None:
+    """Real switches: names without quotes, blanks in names, ports without a speed."""
+    lines = infiniband.read_links(LINKS)
+    kinds = Counter((line.active, line.peer is not None) for line in lines)
+    assert kinds.keys() == {(True, True), (False, False)}
+    first = lines[0]
+    assert (first.end.description, first.end.lid, first.speed) == ("o0001 HCA-1", 134, "4x EDR")
+    assert first.peer is not None
+    assert (first.peer.description, first.peer.port) == ("ib-i1l1s01", 10)
+    assert {line.speed for line in lines if line.peer is None} == {"4x ???", "4x SDR"}
+
+
+def test_recorded_ports() -> None:
+    """An InfiniBand port; a host without devices prints nothing and exits 0."""
+    (port,) = ibstat.read_adapters(IBSTAT)
+    assert (port.device, port.number, port.rate_gbps, port.lid, port.link_layer) == ("ibp4s0", 1, 56.0, 1, "InfiniBand")
+    assert (port.state.active, port.guid) == (True, 0xEC0D9A030044C34C)
+    (down,) = ibstat.read_adapters((CAPTURES / "ibstat" / "01-cx4-polling.txt").read_text())
+    assert (str(down.state), down.lid) == ("Down/Polling", 65535)
+    assert ibstat.read_adapters("") == ()
+
+
+def test_counters_by_the_drivers_names() -> None:
+    """Corrected bits are those of all lanes (a recorded 100G port)."""
+    found = ethtool.read_statistics(COUNTERS)
+    assert found["rx_corrected_bits_phy"] == found["rx_err_lane_0_phy"] + found["rx_err_lane_1_phy"]
+    with pytest.raises(ToolError, match="no stats available"):
+        ethtool.read_statistics("", "no stats available\n", 94)
+
+
+READERS = (
+    (lldp.read_neighbours, [*LLDP.values()]),
+    (gpu_topology.read_topology, [*TOPO.values()]),
+    (infiniband.read_links, [LINKS]),
+    (ethtool.read_statistics, [COUNTERS]),
+    (ibstat.read_adapters, [IBSTAT]),
+)
+PIECES = [
+    "\n",
+    "\t",
+    "0x",
+    '"',
+    "{",
+    "]",
+    "'",
+    "' - '",
+    "N/A",
+    "X",
+    "NV",
+    "9" * 5000,
+    "٣",
+    "\x00",
+    "\x1b[31m",
+    "\r",
+    "GPU9",
+]
+
+
+@st.composite
+def altered(draw: st.DrawFn) -> tuple[int, str]:
+    """A reader's own text with stretches removed, doubled or replaced, and cut."""
+    which = draw(st.integers(0, len(READERS) - 1))
+    text = draw(st.sampled_from(READERS[which][1]))
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 60)))
+        piece = draw(st.sampled_from(["", text[start:end] * 2, *PIECES]) | st.text(max_size=12))
+        text = text[:start] + piece + text[end:]
+    return which, text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
+
+
+@settings(max_examples=150, deadline=None)
+@given(what=altered(), status=st.sampled_from([0, 0, 0, 1, 127, 255]))
+def test_a_reader_gives_what_stands_there_or_says_what_it_saw(what: tuple[int, str], status: int) -> None:
+    """Nothing else comes out: no other error, and no number that is not in the text."""
+    which, text = what
+    try:
+        found = READERS[which][0](text, "", status)
+    except (ToolError, UnreadableOutput):
+        return
+    assert status == 0
+    numbers = {int(one) for one in re.findall(r"[0-9]+", text) if len(one) < 4000}
+    if isinstance(found, dict):
+        assert set(found.values()) <= numbers
+    if isinstance(found, gpu_topology.GpuTopology):
+        assert set(found.numa.values()) <= numbers
+
+
+def test_the_commands() -> None:
+    """Nothing else than these words."""
+    assert lldp.neighbours() == ("lldpctl", "-f", "json")
+    assert gpu_topology.topology() == ("nvidia-smi", "topo", "-m")
+    assert infiniband.all_links(through=infiniband.through("mlx5_0", 1))[1:3] == ("-C", "mlx5_0")
+    assert ethtool.statistics("eth1") == ("ethtool", "-S", "eth1")
+    assert ibstat.adapters() == ("ibstat",)
+    with pytest.raises(ValueError, match="interface"):
+        ethtool.statistics("eth1; reboot")
