@@ -21,8 +21,8 @@ VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
 
 VERDICT_MINOR = 4
-"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where and
-what it is; a reader can tell by it."""
+"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where
+and what it is; a reader can tell by it."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
