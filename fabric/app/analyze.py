@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.measured import tables_of
+from fabric.app.measured import tables_of, with_particulars
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -110,7 +110,9 @@ def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bo
         history_bytes=history_bytes(path),
         go_on="" if complete else go_on_command(path, document),
     )
-    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete, _frames_of)
+    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, _frames_of)
+    verdict = replace(verdict, suspects=with_particulars(shown))
+    return replace(shown, judged=replace(judged, verdict=verdict))
 
 
 def _frames_of(run: ShownRun) -> Frames:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from fabric.model.probe import Measurement, Probe
 from fabric.model.repair import HostIdentity
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ONE_LINE
+from fabric.model.verdict import ONE_LINE, Suspect
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
@@ -61,7 +62,7 @@ def tables_of(run: ShownRun) -> dict[str, Iterable[pa.Table]]:
         "counters": counters(path, clock),
         "links": [links(run)],
         "changes": [changes(path, [one.change for one in run.judged.verdict.changes], clock)],
-        "suspects": [suspects(run, measured)],
+        "suspects": [suspects(run.judged.verdict.suspects)],
     }
 
 
@@ -269,33 +270,40 @@ def _passed(probe: Probe, topology: Topology, layouts: dict[Hashable, _Passed]) 
     return [part.replace(_OWN, name) for part in found[0]], found[1]
 
 
-def suspects(run: ShownRun, measured: Sequence[pa.Table]) -> pa.Table:
-    """A row each suspect, with what its samples say: those through the part, and those that accuse it."""
-    found, topology = run.judged.verdict.suspects, run.inventory.topology
+def suspects(found: Sequence[Suspect]) -> pa.Table:
+    """A row each suspect."""
+    columns = {
+        "part": [one.component for one in found],
+        "outcome": [one.outcome.value for one in found],
+        "rivals": [", ".join(one.ambiguous_with) or None for one in found],
+        "next_step": [one.next_step or None for one in found],
+        "leaf_port": [one.leaf for one in found],
+    }
+    others = (name for name in TABLES["suspects"].names if name not in columns)
+    return table_of("suspects", {**columns, **{name: [getattr(one, name) for one in found] for name in others}})
+
+
+def with_particulars(run: ShownRun) -> tuple[Suspect, ...]:
+    """The suspects of a run with what the samples through each say, where it is, and what it calls itself."""
+    found, topology, path = run.judged.verdict.suspects, run.inventory.topology, Path(run.judged.path)
     probes = {one.component: set(one.probes) for one in found}
     layouts: dict[Hashable, _Passed] = {}
     for row in run.rows if found else ():
         for part in probes.keys() & _passed(row.probe, topology, layouts)[0]:
             probes[part].add(row.probe.probe_id)
+    measured = list(samples(run, WallClock(path, run.judged.run_id))) if found else []
     frame = _only(measured, set().union(*probes.values()))
     known: Mapping[str, HostIdentity] = {}
     with suppress(StoreError):  # without it no serial is known, and the rest stands
-        known = (read_identity(Path(run.judged.path)) if found else None) or {}
-    told: list[dict[str, Any]] = []
-    for one in found:
-        told.append(
-            {
-                "part": one.component,
-                "kind": one.kind,
-                "outcome": one.outcome.value,
-                "confidence": one.confidence,
-                "rivals": ", ".join(one.ambiguous_with) or None,
-                "next_step": one.next_step or None,
-                **_loss(frame[frame["probe"].isin(probes[one.component])]),
-                **_place(Part.of(one.component), topology, known),
-            }
+        known = (read_identity(path) if found else None) or {}
+    return tuple(
+        replace(
+            one,
+            **_loss(frame[frame["probe"].isin(probes[one.component])]),
+            **_place(Part.of(one.component), topology, known),
         )
-    return table_of("suspects", {name: [one.get(name) for one in told] for name in TABLES["suspects"].names})
+        for one in found
+    )
 
 
 def _only(measured: Sequence[pa.Table], probes: AbstractSet[str]) -> pd.DataFrame:
@@ -309,27 +317,34 @@ def _only(measured: Sequence[pa.Table], probes: AbstractSet[str]) -> pd.DataFram
     return frame[frame["outcome"] != Outcome.SKIPPED.value]
 
 
-def _loss(mine: pd.DataFrame) -> dict[str, float]:
+def _loss(mine: pd.DataFrame) -> dict[str, Any]:
     """How much the samples of a part lose that did not pass, how often that is, and since when."""
     bad = mine[mine["outcome"] != Outcome.PASS.value].sort_values(["share", "gbps"])
     if bad.empty:
         return {}
     worst = bad.iloc[0]
-    return {
+    found = {
         "loss": 1 - bad["share"].median(),
         "worst_gbps": worst["gbps"],
         "normal_gbps": worst["normal_gbps"],
         "rate": len(bad) / len(mine),
         "since_s": bad["began_s"].min(),
     }
+    return {name: float(value) for name, value in found.items() if value == value}  # not NaN
 
 
-def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) -> dict[str, str | None]:
-    """The rack of its host, the leaf at the other end of its RNIC's cable, its serial number where that is known."""
+def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) -> dict[str, Any]:
+    """The rack of its host, the leaf at the other end of its RNIC's cable, and what it calls itself."""
     host = topology.hosts.get(part.host)
     if host is None:
         return {}
     rnic = host.platform.rnic_by_device.get(part.device)
-    leaf = host.leaves[rnic.rail] if rnic is not None and rnic.rail < len(host.leaves) else None
-    own = known[host.name].by_part.get(part.inside) if host.name in known else None
-    return {"rack": host.rack, "leaf_port": leaf, "serial": None if own is None else own.serial}
+    parts = known[host.name].by_part if host.name in known else {}
+    own = parts.get(part.inside) or parts.get(part.device)
+    names = ("serial", "part_number", "firmware")
+    return {
+        "direction": part.aspect if part.both_ways != part else None,
+        "rack": host.rack,
+        "leaf": host.leaves[rnic.rail] if rnic is not None and rnic.rail < len(host.leaves) else None,
+        **({} if own is None else {name: getattr(own, name) for name in names}),
+    }

@@ -29,7 +29,7 @@ from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
 from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, all_events, read_events
-from fabric.runs.manifest import JUDGED, leftovers
+from fabric.runs.manifest import JUDGED, leftovers, tickets_of
 from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
 from fabric.runs.past_run import PastRun
 from fabric.runs.plain_file import storing
@@ -176,7 +176,7 @@ def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
     try:
-        remove_durably([*(path / name for name in JUDGED), *leftovers(path)])
+        remove_durably([*(path / name for name in JUDGED), *tickets_of(path), *leftovers(path)])
     except OSError as exc:
         directory.events.abandon()
         why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"

@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("run", "Run a scenario and judge it."),
     "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),
     "status": ("status", "How far a run is, or all runs at a glance."),
+    "watch": ("watch", "Watch a run that goes on: phases, hosts, bad parts, changes, time left."),
     "stop": ("status", "End a run that is going on, from anywhere; its changes are taken back."),
     "readmit": ("status", "Let a host that was repaired into a run again that goes on."),
     "plan": ("plan", "Show what a scenario would run, and for how long."),
@@ -50,7 +51,7 @@ reserved by Arrow and never touched (measured)."""
 _FRUGAL = frozenset({"restore", "stop", "readmit", "inventory"})
 """Commands that need no such library: what takes changes back is never refused."""
 
-_LIGHT = frozenset({"status", "report", "parse", "plan"})
+_LIGHT = frozenset({"status", "watch", "report", "parse", "plan"})
 """Commands that do with less (600 MB: measured), as long as OpenBLAS has one thread."""
 
 

@@ -22,14 +22,20 @@ from fabric.cli.options import (
 from fabric.cli.plan import budget_lines
 from fabric.cli.report import show
 from fabric.errors import ConfigError
+from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
 from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
+    from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
     from fabric.model.inventory import Inventory
+    from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan, Told
 
+
+_TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
+"""Of verdict.json, what ``--on-fail`` is told: who is to be repaired, not each probe."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -39,6 +45,12 @@ def _how_it_is_run(function: _F) -> _F:
         json_option,
         click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
         click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
+        click.option(
+            "--on-fail",
+            metavar="CMD|URL",
+            help="Told of the first failure at once, and of the verdict at the end if it is FAIL: JSON on standard "
+            "input, or POST.",
+        ),
     ):
         function = option(function)
     return function
@@ -65,6 +77,7 @@ def run_command(
     yes: bool,
     no_html: bool,
     as_json: bool,
+    on_fail: str | None,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
@@ -86,7 +99,9 @@ def run_command(
     if name != "mock" and _agree(asked.plan, yes=yes):
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory)) as progress:
+    hook = _hook(on_fail)
+    failed = _first_of(hook, asked.scenario.name, results)
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory), failed=failed) as progress:
         judged = run(
             asked,
             backend=name,
@@ -97,14 +112,14 @@ def run_command(
             reports=not no_html,
             say=_tell,
         )
-    return show(judged, as_json=as_json)
+    return _told_at_the_end(hook, judged, show(judged, as_json=as_json))
 
 
 @click.command("resume")
 @click.argument("run", type=PATH)
 @click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
 @_how_it_is_run
-def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) -> int:
+def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool, on_fail: str | None) -> int:
     """
     Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
 
@@ -132,9 +147,35 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
         say(f"note: {note}")
     if past.backend != "mock":
         _agree(past.plan, yes=yes)
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory)) as progress:
+    hook = _hook(on_fail)
+    failed = _first_of(hook, past.scenario.name, past.path.parent.parent)
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory), failed=failed) as progress:
         judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
-    return show(judged, as_json=as_json)
+    return _told_at_the_end(hook, judged, show(judged, as_json=as_json))
+
+
+def _hook(target: str | None) -> OnFail | None:
+    from fabric.app.on_fail import OnFail
+
+    return None if target is None else OnFail(target, _tell)
+
+
+def _first_of(hook: OnFail | None, scenario: str, results: Path) -> Callable[[str, str], None]:
+    """What is told of the first part that a tool calls bad while the run goes on."""
+
+    def failed(part: str, why: str) -> None:
+        if hook is not None:
+            hook.first({"scenario": scenario, "results": str(results), "part": part, "reason": why})
+
+    return failed
+
+
+def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int) -> int:
+    from fabric.report.verdict_json import verdict_document
+
+    if hook is not None and judged.verdict.outcome is Outcome.FAIL:
+        hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
+    return code
 
 
 def _asked(given: Given, because: Path | None, links: str | None, *, quick: bool, told: Told) -> Asked:

@@ -120,6 +120,11 @@ class Suspect:
     *confidence*, 0 to 1: its share of the likelihood among its rivals and nobody, at most 0.99. *outcome* FAIL: replace
     or repair; ERROR: could not be measured, and why. *probes*: the ids of the bad probes, the worst first, at most 20;
     *hosts*: whose parts are meant.
+
+    What its samples say, None where there are none: the median *loss* (0 to 1) of those that did not pass, the worst
+    and what is normal for that one (Gb/s), *rate* of those that did not pass, *since_s* the first of them began.
+    *direction*: ``tx`` or ``rx`` where one way alone is meant. Where it is and what it is, as far as that is known:
+    *rack*, *leaf* at the other end of its cable, *serial*, *part_number*, *firmware*.
     """
 
     component: str
@@ -131,6 +136,17 @@ class Suspect:
     next_step: str = ""
     hosts: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
+    loss: float | None = None
+    worst_gbps: float | None = None
+    normal_gbps: float | None = None
+    rate: float | None = None
+    since_s: float | None = None
+    direction: str | None = None
+    rack: str | None = None
+    leaf: str | None = None
+    serial: str | None = None
+    part_number: str | None = None
+    firmware: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

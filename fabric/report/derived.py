@@ -1,14 +1,18 @@
-"""The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time."""
+"""The reports beside a run: report.html, junit.xml, metrics.prom, summary.md, tickets/; all derived."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from fabric.report.decision import decision_of
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
-from fabric.runs.plain_file import writing
+from fabric.runs.manifest import TICKETS, tickets_of
+from fabric.runs.plain_file import make_folder, writing
+
+_T = TypeVar("_T")
 
 
 def html(run: ShownRun) -> str:
@@ -54,15 +58,30 @@ def write_reports(run: ShownRun, directory: Path) -> None:
 
     A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
     """
+    from fabric.report.ticket import tickets
+
     for name, make in MAKERS.items():
-        try:
-            text = make(run)
-        except Exception as exc:  # noqa: BLE001 - see above: the verdict is written, and must be told
-            warn(
-                visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)")
-            )
-            continue
-        write_text(directory / name, text)
+        text = _made(name, make, run)
+        if text is not None:
+            write_text(directory / name, text)
+    found = _made(TICKETS, tickets, run) or {}
+    old = tickets_of(directory)
+    if found:
+        make_folder(directory / TICKETS)
+    for name, text in found.items():
+        write_text(directory / TICKETS / name, text)
+    for file in old:
+        if file.name not in found:
+            file.unlink(missing_ok=True)
+
+
+def _made(name: str, make: Callable[[ShownRun], _T], run: ShownRun) -> _T | None:
+    """None where a defect was said of it."""
+    try:
+        return make(run)
+    except Exception as exc:  # noqa: BLE001 - the verdict is written, and must be told
+        warn(visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+        return None
 
 
 def write_text(path: Path, text: str) -> None:

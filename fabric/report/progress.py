@@ -159,9 +159,20 @@ _STATES = {
 
 
 class ConsoleProgress:
-    """Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name."""
+    """
+    Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name.
 
-    def __init__(self, *, quiet: bool = False, addresses: Mapping[str, str] = MappingProxyType({})) -> None:
+    *failed* is told of each part that a tool calls bad, and why.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        addresses: Mapping[str, str] = MappingProxyType({}),
+        failed: Callable[[str, str], None] = lambda _part, _why: None,
+    ) -> None:
+        self._failed = failed
         self._console = Console(file=stderr_that_may_go_away(), stderr=True, highlight=False, quiet=quiet)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -223,6 +234,8 @@ class ConsoleProgress:
         self._total += result.probe_id not in self._planned
         if result.outcome in (Outcome.FAIL, Outcome.ERROR):
             self._bad += 1
+        if result.outcome is Outcome.FAIL:
+            self._failed(result.named.component if result.named else result.probe_id, result.reason)
         if self._bar is not None and self._task is not None:
             bad = f"{self._bad} not measured" if self._bad else ""
             self._bar.update(self._task, completed=self._done, total=self._total, bad=bad)

@@ -20,8 +20,9 @@ from fabric.report.told_verdict import KEY
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
 
-VERDICT_MINOR = 3
-"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*; a reader can tell by it."""
+VERDICT_MINOR = 4
+"""One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where
+and what it is; a reader can tell by it."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -141,6 +142,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OUTCOME: Schema = {"enum": [outcome.value for outcome in Outcome]}
 _NUMBER_OR_NOT: Schema = {"type": ["number", "null"]}
 _COUNT_OR_NOT: Schema = {"type": ["integer", "null"], "minimum": 0}
+_TEXT_OR_NOT: Schema = {"type": ["string", "null"]}
 _WORDS: Schema = {"type": "array", "items": _TEXT}
 
 
@@ -188,6 +190,10 @@ def verdict_schema() -> Schema:
     }
 
 
+_PARTICULARS = ("loss", "worst_gbps", "normal_gbps", "rate", "since_s")
+_WORDS_OF_PART = ("direction", "rack", "leaf", "serial", "part_number", "firmware")
+
+
 def _hall() -> Schema:
     point = {"kind": _TEXT, "hosts": _COUNT, "gpus": _COUNT, "gbps": _NUMBER_OR_NOT, "bound_gbps": _NUMBER_OR_NOT}
     pairs = {"kind": _TEXT, "count": _COUNT, "least_gbps": {"type": "number"}, "median_gbps": {"type": "number"}}
@@ -213,7 +219,10 @@ def _suspect() -> Schema:
             "next_step": _TEXT,
             "hosts": _WORDS,
             "probes": {**_WORDS, "description": "ids of the bad probes, the worst first, at most 20"},
-        }
+            **dict.fromkeys(_PARTICULARS, _NUMBER_OR_NOT),
+            **dict.fromkeys(_WORDS_OF_PART, _TEXT_OR_NOT),
+        },
+        optional=(*_PARTICULARS, *_WORDS_OF_PART),  # since minor 4
     )
 
 

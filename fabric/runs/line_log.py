@@ -125,6 +125,28 @@ def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iter
             yield line
 
 
+def lines_since(path: Path, limits: Limits, at: int) -> tuple[list[Line], int]:
+    """
+    The whole lines behind byte *at*, and where they end: a file that grows is read on from there.
+
+    Raises StoreError for a line that is none of ours, and for a file that is shorter than before.
+    """
+    found: list[Line] = []
+    with storing(path, "cannot read"), plain_stream(path, limits.most_bytes) as file:
+        if os.fstat(file.fileno()).st_size < at:
+            raise StoreError(f"{path}: shorter than it was: this is another run now")
+        file.seek(at)
+        for data in whole_lines(file, path, limits.most_line):
+            if not data.endswith(b"\n"):
+                break
+            line = _decode(data.removesuffix(b"\n"))
+            if line is None:
+                raise StoreError(f"{path}: not a line of this tool at byte {at:,}")
+            at += len(data)
+            found.append(line)
+    return found, at
+
+
 def _whole(
     path: Path, file: BufferedReader[FileIO], limits: Limits, having: Sequence[bytes] = ()
 ) -> Iterator[tuple[Line, int]]:

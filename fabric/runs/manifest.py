@@ -36,10 +36,13 @@ DERIVED = frozenset(
 )
 """Files at the top of a run directory that are made from the others."""
 
+TICKETS = "tickets"
+"""The folder of what is derived of each suspect: Markdown alone."""
+
 MOST_DIFFERENCES = 100
 """So many files that are not as they were are named (a choice); then it is not looked further."""
 
-_MAY_BE_EMPTY = ("raw", "READMIT")
+_MAY_BE_EMPTY = ("raw", "READMIT", TICKETS)
 """Folders that a run makes before it writes into them, or takes the files out of."""
 
 _WRITTEN = ("run.json", "identity.json", "STOP")
@@ -109,7 +112,18 @@ def leftovers(run: Path) -> list[Path]:
     """The temporary files of writers of ours that were killed; whoever works on the run alone may remove them."""
     folder = run / "READMIT"
     asked = () if folder.is_symlink() else folder.glob(".*.tmp")
-    return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *asked]
+    return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *asked, *tickets_of(run, ".*.tmp")]
+
+
+def tickets_of(run: Path, pattern: str = "*.md") -> list[Path]:
+    """The tickets of a run; none behind a link, which leads somewhere else."""
+    folder = run / TICKETS
+    return [] if folder.is_symlink() else sorted(folder.glob(pattern))
+
+
+def _is_derived(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return name in DERIVED or (folder == TICKETS and file.endswith(".md"))
 
 
 def _entries(run: Path) -> Iterator[_Entry]:
@@ -128,7 +142,7 @@ def _entries(run: Path) -> Iterator[_Entry]:
                     waiting.append(name)
                 elif not one.is_file(follow_symlinks=False):
                     yield _entry(name, 0, "not a plain file")
-                elif name not in DERIVED:
+                elif not _is_derived(name):
                     yield _entry(name, one.stat(follow_symlinks=False).st_size)
 
 

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
@@ -107,6 +107,14 @@ def _opened(path: Path | str, most: int | None) -> FileIO:
 def writing(path: Path | str) -> BufferedWriter:
     """Open a file to be written anew: what it held is gone. Raises as ``open_plain``."""
     return BufferedWriter(FileIO(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb"))
+
+
+def make_folder(path: Path | str) -> None:
+    """Make a folder where there is none; raises OSError also where it is a link: that leads somewhere else."""
+    with suppress(FileExistsError):
+        os.mkdir(path, mode=0o755)  # noqa: PTH102 - of string paths, thousands of times
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> Iterator[bytes]:

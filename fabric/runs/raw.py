@@ -10,19 +10,16 @@ thousands of files durable after each probe would be what a run spends its time 
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.runs.durable import append, sync_file, sync_folder
-from fabric.runs.plain_file import MIB, open_plain, read_plain, storing
+from fabric.runs.plain_file import MIB, make_folder, open_plain, read_plain, storing
 
 _SYNCING = 16
 """Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as
@@ -96,12 +93,9 @@ class RawOutput:
             os.close(fd)
 
     def _make_folder(self, folder: str) -> None:
-        """Make one below raw/; raises OSError also where it, or raw/ itself, is a link: that leads somewhere else."""
-        for name in (self._folder, folder):
-            with suppress(FileExistsError):
-                os.mkdir(name, mode=0o755)  # noqa: PTH102 - a string path, built thousands of times
-            if not stat.S_ISDIR(os.lstat(name).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+        """Make one below raw/; raises OSError."""
+        make_folder(self._folder)
+        make_folder(folder)
 
 
 def raw_file(run: Path, probe_id: str) -> Path:

@@ -80,7 +80,7 @@ def test_what_was_not_measured_is_no_number(bad_run: ShownRun) -> None:
 def test_the_verdict_with_it_fits_its_schema(known_run: ShownRun) -> None:
     document = orjson.loads(orjson.dumps(verdict_document(known_run.judged)))
     jsonschema.validate(document, verdict_schema())
-    assert (document["format"], document["minor"]) == (1, 3)
+    assert (document["format"], document["minor"]) == (1, 4)
     assert document["training"]["failures"] == 13
     document["training"]["gpus"] = "many"
     with pytest.raises(jsonschema.ValidationError):

@@ -1,0 +1,83 @@
+"""Who is told of a failure: a command or a URL, of the first and of the end, and the run goes on whatever they do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fabric.app.on_fail import OnFail
+from fabric.errors import ConfigError
+
+
+class _Taking(BaseHTTPRequestHandler):
+    """Keeps what is posted."""
+
+    taken: list[object]
+
+    def do_POST(self) -> None:
+        """Take the body."""
+        self.taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on standard error."""
+
+
+@pytest.fixture
+def posted() -> Iterator[tuple[str, list[object]]]:
+    """A URL on this machine, and what was sent to it."""
+    taken: list[object] = []
+    server = HTTPServer(("127.0.0.1", 0), type("Taking", (_Taking,), {"taken": taken}))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", taken
+    server.shutdown()
+    thread.join(5)
+    server.server_close()
+
+
+def test_a_command_gets_the_first_failure_and_the_end_on_standard_input(tmp_path: Path) -> None:
+    said: list[str] = []
+    hook = OnFail(f"tee -a {tmp_path}/told", said.append)
+    for part in ("gpu002/mlx5_3", "gpu004"):
+        hook.first({"part": part})
+    hook.end({"outcome": "fail"})
+    told = (tmp_path / "told").read_text()
+    assert '{"event":"first_fail","part":"gpu002/mlx5_3"}' in told
+    assert '{"event":"end","outcome":"fail"}' in told
+    assert "gpu004" not in told
+    assert said == []
+
+
+def test_a_url_is_posted_to(posted: tuple[str, list[object]]) -> None:
+    url, taken = posted
+    OnFail(url, print).end({"outcome": "fail"})
+    assert taken == [{"event": "end", "outcome": "fail"}]
+
+
+@pytest.mark.parametrize("target", ["false", "http://127.0.0.1:9/nobody"])
+def test_one_that_fails_is_a_note_and_no_error(target: str) -> None:
+    said: list[str] = []
+    OnFail(target, said.append).end({"outcome": "fail"})
+    assert len(said) == 1
+    assert said[0].startswith("--on-fail: ")
+
+
+def test_one_that_hangs_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabric.app.on_fail.PATIENCE_S", 0.05)
+    monkeypatch.setattr("fabric.app.on_fail.TIMEOUT_S", 1.0)
+    said: list[str] = []
+    OnFail("sleep 30", said.append).end({})
+    assert said == ["--on-fail: not done after 0.05 s; it is left to itself"]
+
+
+@pytest.mark.parametrize("target", ["no-such-command-here x", "", "'unclosed"])
+def test_what_cannot_be_called_is_refused_before_the_run(target: str) -> None:
+    with pytest.raises(ConfigError, match="--on-fail: expected"):
+        OnFail(target, print)
