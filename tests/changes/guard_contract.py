@@ -67,20 +67,22 @@ class GuardContract:
 
     def test_a_renewed_lease_lives_on(self, target: Target) -> None:
         """Renewals carry it beyond its first end."""
-        target.arm(lease=Lease(3.0, 60.0))  # long before the next renewal, also on a busy machine
+        ttl_s = 3.0 * SLOWER  # long before the next renewal, also on a busy machine
+        target.arm(lease=Lease(ttl_s, 60.0))
         target.applied()
         for _ in range(7):
-            target.pass_time(0.5)
-            left_s = target.guard.read_renewed(target.run(target.guard.renew("one", 3.0)))
-            assert 1.0 < left_s <= 3.0
+            target.pass_time(0.5 * SLOWER)
+            left_s = target.guard.read_renewed(target.run(target.guard.renew("one", ttl_s)))
+            assert ttl_s / 3 < left_s <= ttl_s
         assert target.is_closed()
 
     def test_no_renewal_goes_beyond_the_longest_hold(self, target: Target) -> None:
         """However often it is renewed, it ends with the hold it was armed for."""
-        target.arm(lease=Lease(2.5, 3.5))
+        most_s = 3.5 * SLOWER
+        target.arm(lease=Lease(2.5 * SLOWER, most_s))
         target.applied()
-        assert target.guard.read_renewed(target.run(target.guard.renew("one", 60.0))) <= 3.5
-        assert target.passes(3.5 + LATE_S, lambda: not target.is_closed())
+        assert target.guard.read_renewed(target.run(target.guard.renew("one", 60.0))) <= most_s
+        assert target.passes(most_s + LATE_S, lambda: not target.is_closed())
         with pytest.raises(LeaseGone):
             target.guard.read_renewed(target.run(target.guard.renew("one", 60.0)))
 
