@@ -60,7 +60,6 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     folder = Path(judged.path)
     assert (folder / FILE).exists()
     assert len(load(folder).counters) > 0
-    assert "counters and temperatures" in (folder / "report.html").read_text("utf-8")
 
 
 def test_without_the_key_nothing_is_sampled(tmp_path: Path) -> None:

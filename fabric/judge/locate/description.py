@@ -73,8 +73,13 @@ def describe(
 def left_over(found: Description) -> float:
     """The share of dips among the samples that no faulty part explains."""
     open_ = found.explained == 0
-    share = ((found.slow & open_).sum() + _LEAST_BACKGROUND) / (open_.sum() + 1)
-    return float(np.clip(share, _LEAST_BACKGROUND, _MOST_BACKGROUND))
+    return _share_of_dips(int((found.slow & open_).sum()), int(open_.sum()))
+
+
+def _share_of_dips(dips: int, count: int) -> float:
+    """Of so many samples; no less than what *count* samples without any do not exclude (rule of three: 3 / count)."""
+    least = min(_LEAST_BACKGROUND, 3 / max(count, 1))
+    return float(np.clip(dips / max(count, 1), least, _MOST_BACKGROUND))
 
 
 def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
@@ -86,8 +91,7 @@ def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
     bad = (share > all_of_them) & (incidence.count * apart > log(1 / _TOUCHED))
     touched = np.zeros(len(y), dtype=np.bool_)
     touched[incidence.sample[bad[incidence.part]]] = True
-    share = (slow & ~touched).sum() / max(1, (~touched).sum())
-    return float(np.clip(share, _LEAST_BACKGROUND, _MOST_BACKGROUND))
+    return _share_of_dips(int((slow & ~touched).sum()), int((~touched).sum()))
 
 
 @dataclass(frozen=True)

@@ -429,7 +429,22 @@ def _tailed(found: Normal, y: Floats, healthy: Bools) -> Normal:
 
 
 def level_and_noise(values: Floats) -> tuple[float, float]:
-    """The highest level that a share of positive *values* reach, and their coefficient of variation around it."""
+    """
+    The highest level that a share of positive *values* reach, and their coefficient of variation around it.
+
+    By medians within a window: a fifth of the values may be of slower parts, and that is no noise.
+    """
     y = np.log(values)
-    level, _, noise = _settled(y, levels_of(y, width=_WIDTHS[1])[:1])
-    return float(np.exp(level[0])), noise
+    level, window, noise = float(levels_of(y, width=_WIDTHS[1])[0]), FLOOR, _PRIOR_NOISE
+    for _ in range(_MOST_TURNS):
+        near = np.abs(y - level) < window
+        count = int(near.sum())
+        if count < 3:
+            break
+        level += float(np.median(y[near] - level))
+        seen, before = 1.4826 * float(np.median(np.abs(y[near] - level))), noise
+        noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
+        if window >= 3 * noise and abs(noise - before) < _SETTLED * noise:
+            break  # a window that was too narrow for wide noise has grown with it
+        window = max(FLOOR, 3 * noise)
+    return float(np.exp(level)), noise
