@@ -113,7 +113,7 @@ class Kit:
     def ask(world: World, host: str, text: str, at_s: float) -> Exited:
         """Run a tool that answers within a second, and let no more time pass than that; what it said."""
         pid = world.start(host, tuple(text.split()), {}, at_s)
-        for event in world.advance(at_s + 0.1):
+        for event in world.advance(at_s + 0.3):
             if isinstance(event, Exited) and event.pid == pid:
                 return event
         raise AssertionError(f"{text} does not answer")
