@@ -55,7 +55,7 @@ class PhaseProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Snapshot:
     """
     A run at one moment. *at_s* is its clock; *left_s* what is left at the rate of late, None where nothing is known.
 
@@ -112,7 +112,7 @@ class Watched:
         self._over = False
         self._rate: deque[tuple[float, int]] = deque(maxlen=_RATE_OVER)
 
-    def look(self) -> Seen:
+    def look(self) -> Snapshot:
         """The run now; StoreError where its files cannot be read, or are those of another run."""
         if is_there(self._run / EVENTS):
             events, self._at = lines_since(self._run / EVENTS, LIMITS, self._at)
@@ -120,7 +120,7 @@ class Watched:
         self._rate.append((self._at_s, self._done))
         told = told_verdict(self._run) if self._over else None
         at_work = running(self._run) is not None
-        return Seen(
+        return Snapshot(
             run=str(self._run),
             scenario=self._run.parent.name,
             state="ended" if self._over else "running" if at_work else "not running",

@@ -33,7 +33,7 @@ class Unhealthy:
     UFM's list as it was before a change: *before*, the ports on it as ``<guid>_<number>``.
 
     *ends* are those of the changed cable, in the same words: a cable that is isolated cannot be found any more. UFM is
-    at *url*, asked from the host *via*; *ca* and *insecure* as ``management.Ufm``.
+    at *url*, asked from the host *via*; *ca* and *insecure* as ``management.UfmAccess``.
     """
 
     via: str
@@ -44,9 +44,9 @@ class Unhealthy:
     insecure: bool = False
 
     @property
-    def ufm(self) -> management.Ufm:
+    def ufm(self) -> management.UfmAccess:
         """Whom to ask."""
-        return management.Ufm(self.url, self.ca, self.insecure)
+        return management.UfmAccess(self.url, self.ca, self.insecure)
 
 
 def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
@@ -54,7 +54,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     settings = context.settings
     if settings.ufm_url is None or settings.via is None or change.scope != "port":
         return None
-    ufm = management.Ufm(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+    ufm = management.UfmAccess(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
     before = yield from _listed(settings.via, ufm)
     try:
         cable = yield from cable_of(change.component, context)
@@ -112,5 +112,5 @@ def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
 
 
-def _listed(via: str, ufm: management.Ufm) -> Procedure[tuple[management.UnhealthyPort, ...]]:
+def _listed(via: str, ufm: management.UfmAccess) -> Procedure[tuple[management.UnhealthyPort, ...]]:
     return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(ufm))))

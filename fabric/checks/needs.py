@@ -76,7 +76,7 @@ def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
         asked = infiniband.subnet_manager(through=in_band(context), tool=platform.program("sminfo"))
         yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
     if settings.ufm_url is not None:
-        yield management.list_unhealthy(management.Ufm(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure))
+        yield management.list_unhealthy(management.UfmAccess(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure))
 
 
 def with_peers(

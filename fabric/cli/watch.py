@@ -18,7 +18,7 @@ from fabric.report.output import counted, say, visible
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fabric.app.watch import Seen, Watched
+    from fabric.app.watch import Snapshot, Watched
 
 _SIGNS = {
     "out": ("x", "magenta"),
@@ -84,7 +84,7 @@ def _live(watched: Watched, every_s: float) -> None:
                 return
 
 
-def screen(seen: Seen, *, width: int) -> Iterator[Text]:
+def screen(seen: Snapshot, *, width: int) -> Iterator[Text]:
     """The lines of one look, the most urgent first."""
     from rich.text import Text
 
@@ -103,7 +103,7 @@ def screen(seen: Seen, *, width: int) -> Iterator[Text]:
     yield from _map(seen, width)
 
 
-def _parts(seen: Seen) -> Iterator[Text]:
+def _parts(seen: Snapshot) -> Iterator[Text]:
     """The verdict's suspects, once there is one; until then what tools called bad, and who is out."""
     from rich.text import Text
 
@@ -119,7 +119,7 @@ def _parts(seen: Seen) -> Iterator[Text]:
         yield Text(f"         and {len(seen.out) - _MOST_PARTS} more are out")
 
 
-def _phases(seen: Seen) -> Iterator[Text]:
+def _phases(seen: Snapshot) -> Iterator[Text]:
     """The last of them, each with a bar."""
     from rich.text import Text
 
@@ -135,7 +135,7 @@ def _phases(seen: Seen) -> Iterator[Text]:
         yield Text(visible(f"{phase.name:20.40} [{bar}] {phase.done:,} of {phase.planned:,}{bad}{end}"))
 
 
-def _map(seen: Seen, width: int) -> Iterator[Text]:
+def _map(seen: Snapshot, width: int) -> Iterator[Text]:
     """A sign for each host, in the order of the scenario; below it who is not well, by name."""
     from rich.text import Text
 

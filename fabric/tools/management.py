@@ -73,7 +73,7 @@ _UNKNOWN = re.compile(r"cannot find or setup routing engine '([^']{1,64})'")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ManagerLog:
     """What the log of a manager tells of its present life: whether it is master, what routes, what it does not know."""
 
     master: bool = False
@@ -86,30 +86,30 @@ def ask_log(path: str) -> tuple[str, ...]:
     return ("sh", "-c", _LOG_TEXT, LOG_NAME, path)
 
 
-def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> Told:
+def read_log(stdout: str, stderr: str = "", exit_status: int = 0) -> ManagerLog:
     """
     What the log says since the manager started; it routes by another engine where it does not know the one asked for.
 
     At INFO, which is logged unless it was switched off (osm_ucast_mgr.c, osm_opensm.c). Raises ToolError.
     """
     need_success("the log", stdout, stderr, exit_status)
-    told, unknown = Told(), list[str]()
+    told, unknown = ManagerLog(), list[str]()
     for line in stdout.splitlines():
         if "-> OpenSM " in line:
-            told, unknown = Told(), []
+            told, unknown = ManagerLog(), []
         elif "Entering " in line:
-            told = Told("Entering MASTER" in line, told.engine)
+            told = ManagerLog("Entering MASTER" in line, told.engine)
         elif found := _CONFIGURED.search(line):
-            told = Told(told.master, found[1])
+            told = ManagerLog(told.master, found[1])
         elif missing := _UNKNOWN.search(line):
             unknown.append(missing[1])
-    return Told(told.master, told.engine, tuple(dict.fromkeys(unknown)))
+    return ManagerLog(told.master, told.engine, tuple(dict.fromkeys(unknown)))
 
 
 SM_PATH = "/ufmRest/app/smconf"
 
 
-def ask_engine(ufm: Ufm) -> tuple[str, ...]:
+def ask_engine(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for what its subnet manager runs with (REST API 6.16 to 6.22)."""
     return (*_curl(ufm), _address(ufm.url).removesuffix(PATH) + SM_PATH)
 
@@ -133,7 +133,7 @@ _PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Ufm:
+class UfmAccess:
     """Where UFM is, and whose certificate is believed: those of the file *ca*, anybody's if *insecure* (``-k``)."""
 
     url: str
@@ -153,17 +153,17 @@ class UnhealthyPort:
     state: str
 
 
-def list_unhealthy(ufm: Ufm) -> tuple[str, ...]:
+def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
     return (*_curl(ufm), _address(ufm.url))
 
 
-def _curl(ufm: Ufm) -> tuple[str, ...]:
+def _curl(ufm: UfmAccess) -> tuple[str, ...]:
     trust = ("-k",) if ufm.insecure else ("--cacert", ufm.ca) if ufm.ca is not None else ()
     return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *trust)
 
 
-def put_healthy(ufm: Ufm, ports: tuple[str, ...]) -> tuple[str, ...]:
+def put_healthy(ufm: UfmAccess, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
     for port in ports:
         if not _PORT.fullmatch(port):

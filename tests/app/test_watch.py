@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.watch import HostState, Seen, Watched
+from fabric.app.watch import HostState, Snapshot, Watched
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import holding
 from tests.builders import asked, on_mock
@@ -22,7 +22,7 @@ def bad_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(on_mock(given, tmp_path_factory.mktemp("results")).path)
 
 
-def seen_until(run: Path, folder: Path, bytes_: int) -> tuple[Watched, Seen, Path]:
+def seen_until(run: Path, folder: Path, bytes_: int) -> tuple[Watched, Snapshot, Path]:
     """The run as far as so many bytes of its history, and the copy that it was looked at in."""
     copy = folder / run.parent.name / run.name
     copy.mkdir(parents=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.watch import HostState, PhaseProgress, Seen
+from fabric.app.watch import HostState, PhaseProgress, Snapshot
 from fabric.cli.watch import screen
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, run_of
@@ -27,7 +27,7 @@ def test_no_run_yet_is_an_error_with_the_folder(tmp_path: Path) -> None:
 def test_2048_hosts_fit_and_who_is_not_well_has_a_name() -> None:
     hosts = dict.fromkeys((f"gpu{n:04d}" for n in range(1, 2049)), HostState.WELL)
     hosts |= {"gpu0017": HostState.FAILED, "gpu1500": HostState.OUT}
-    seen = Seen(
+    seen = Snapshot(
         "results/x/1",
         "x",
         "running",

@@ -45,8 +45,14 @@ def test_above_the_leaves(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("spine02:hanging", "a spine switch can be slow, broken, dark_lane, half_width, batch, dirty or flapping, not hanging"),
-        ("su0-leaf3--spine02:absent", "a cable between switches can be slow, broken, dark_lane, half_width, batch, dirty or flapping, not absent"),
+        (
+            "spine02:hanging",
+            "a spine switch can be slow, .* or flapping, not hanging",
+        ),
+        (
+            "su0-leaf3--spine02:absent",
+            "a cable between switches can be slow, .* or flapping, not absent",
+        ),
         ("su0-leaf3->spine02:broken", "a cable breaks in both directions: write su0-leaf3--spine02"),
         ("su0-leaf3--spin02:broken", "no switch 'spin02'; did you mean 'spine02'"),
         ("su0-leaf3--su0-leaf4:broken", "no cable between su0-leaf3 and su0-leaf4"),

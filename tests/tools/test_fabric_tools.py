@@ -9,7 +9,7 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import infiniband, ip_link, management, sysfs
-from fabric.tools.management import Ufm
+from fabric.tools.management import UfmAccess
 from tests.tools.samples import calls, sample
 
 UFM_LIST = [
@@ -158,15 +158,15 @@ def test_unhealthy_ports():
 
 def test_ufm_is_asked_with_a_limit_and_the_operators_netrc():
     """No password on the command line; a host's name is only that."""
-    argv = management.list_unhealthy(Ufm("https://ufm.example:8443"))
+    argv = management.list_unhealthy(UfmAccess("https://ufm.example:8443"))
     assert argv[-1] == "https://ufm.example:8443/ufmRest/app/unhealthy_ports"
     assert {"-n", "--max-time", "--fail"} <= set(argv)
-    put = management.put_healthy(Ufm("https://ufm"), ("e41d2d0300000200_5",))
+    put = management.put_healthy(UfmAccess("https://ufm"), ("e41d2d0300000200_5",))
     assert json.loads(put[put.index("-d") + 1]) == {"ports": ["e41d2d0300000200_5"], "ports_policy": "HEALTHY"}
     for url in ("ufm", "file:///etc/passwd", "https://u:p@ufm", "https://ufm/ -o /etc/x"):
         with pytest.raises(ValueError, match="address"):
-            management.list_unhealthy(Ufm(url))
-    assert "--cacert /etc/ufm.pem" in " ".join(management.list_unhealthy(Ufm("https://ufm", ca="/etc/ufm.pem")))
-    assert "-k" in management.put_healthy(Ufm("https://ufm", insecure=True), ())
+            management.list_unhealthy(UfmAccess(url))
+    assert "--cacert /etc/ufm.pem" in " ".join(management.list_unhealthy(UfmAccess("https://ufm", ca="/etc/ufm.pem")))
+    assert "-k" in management.put_healthy(UfmAccess("https://ufm", insecure=True), ())
     with pytest.raises(ValueError, match="port"):
-        management.put_healthy(Ufm("https://ufm"), ("x",))
+        management.put_healthy(UfmAccess("https://ufm"), ("x",))

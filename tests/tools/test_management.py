@@ -9,7 +9,7 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import management
-from fabric.tools.management import Told
+from fabric.tools.management import ManagerLog
 from tests.places import CAPTURES
 
 REAL = CAPTURES / "opensm" / "01-opensm-log-ibsim-linkdown.txt"
@@ -26,15 +26,15 @@ def routed(engine: str) -> str:
 @pytest.mark.parametrize(
     ("log", "told"),
     [
-        ("", Told()),
-        (START + MASTER, Told(master=True)),
-        (START + MASTER + routed("updn"), Told(True, "updn")),
-        (START + MASTER + routed("updn") + START, Told()),
-        (START + UNKNOWN + MASTER + routed("minhop"), Told(True, "minhop", ("ar_updn",))),
-        (START + MASTER + routed("updn") + "0x80 -> Entering STANDBY state\n", Told(engine="updn")),
+        ("", ManagerLog()),
+        (START + MASTER, ManagerLog(master=True)),
+        (START + MASTER + routed("updn"), ManagerLog(True, "updn")),
+        (START + MASTER + routed("updn") + START, ManagerLog()),
+        (START + UNKNOWN + MASTER + routed("minhop"), ManagerLog(True, "minhop", ("ar_updn",))),
+        (START + MASTER + routed("updn") + "0x80 -> Entering STANDBY state\n", ManagerLog(engine="updn")),
     ],
 )
-def test_the_present_life_of_a_manager_counts(log: str, told: Told) -> None:
+def test_the_present_life_of_a_manager_counts(log: str, told: ManagerLog) -> None:
     assert management.read_log(log) == told
 
 
@@ -43,7 +43,7 @@ def test_a_real_log_is_found_and_read(tmp_path: Path) -> None:
     path = tmp_path / "$(id) 'log'"
     path.write_bytes(REAL.read_bytes())
     done = subprocess.run(management.ask_log(str(path)), capture_output=True, text=True, timeout=20, check=False)
-    assert management.read_log(done.stdout, done.stderr, done.returncode) == Told(True, "minhop")
+    assert management.read_log(done.stdout, done.stderr, done.returncode) == ManagerLog(True, "minhop")
     missing = subprocess.run(management.ask_log("/nowhere"), capture_output=True, text=True, timeout=20, check=False)
     with pytest.raises(ToolError, match="cannot be read"):
         management.read_log(missing.stdout, missing.stderr, missing.returncode)
@@ -58,7 +58,7 @@ def test_ufm_that_does_not_say_is_not_read(text: str) -> None:
 def test_ufm_says_what_routes() -> None:
     """The answer of its REST guide 6.16 to 6.22, cut."""
     assert management.read_engine('{"m_key": "0x0", "sm_priority": 15, "routing_engine_active": "minhop"}') == "minhop"
-    argv = management.ask_engine(management.Ufm("https://ufm.example.net/", insecure=True))
+    argv = management.ask_engine(management.UfmAccess("https://ufm.example.net/", insecure=True))
     assert argv[-1] == "https://ufm.example.net/ufmRest/app/smconf"
 
 

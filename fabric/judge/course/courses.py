@@ -9,7 +9,7 @@ import numpy as np
 
 from fabric.judge.course import shapes
 from fabric.judge.course.findings import MOST_PROBES, Modules
-from fabric.judge.course.rows import Row, Rows
+from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.model.part import Part
 
 ALPHA = 1e-3
@@ -21,17 +21,19 @@ GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
 
 
-def is_low(row: Row, rows: Rows) -> bool:
+def is_low(row: CourseRow, rows: CourseRows) -> bool:
     """Whether it is below what is normal by the floor and by five spreads."""
     return shapes.is_low(row.share, floor=rows.floors[row.of_class], sigma=rows.spreads[row.of_class])
 
 
-def worst(own: Sequence[Row]) -> tuple[str, ...]:
+def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
     """The ids of the lowest of them."""
     return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:MOST_PROBES])
 
 
-def course_of(component: str, own: Sequence[Row], rows: Rows, modules: Modules, others: float) -> tuple[str, str]:
+def course_of(
+    component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules, others: float
+) -> tuple[str, str]:
     """
     The kind of the course of a part that is bad, and its text, from its *own* rows in order of time.
 
@@ -54,7 +56,7 @@ def course_of(component: str, own: Sequence[Row], rows: Rows, modules: Modules, 
     return _dipping(own, rows, others)
 
 
-def _failed_midway(own: Sequence[Row]) -> bool:
+def _failed_midway(own: Sequence[CourseRow]) -> bool:
     """
     Whether the transport gave up and a later probe of that kind went well again.
 
@@ -69,7 +71,7 @@ def _failed_midway(own: Sequence[Row]) -> bool:
     return False
 
 
-def _with_heat(component: str, own: Sequence[Row], rows: Rows, modules: Modules) -> tuple[str, str] | None:
+def _with_heat(component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules) -> tuple[str, str] | None:
     host, device = Part.of(component).place
     best: shapes.Heat | None = None
     for part, course in modules.get(host, {}).items():
@@ -88,7 +90,7 @@ def _with_heat(component: str, own: Sequence[Row], rows: Rows, modules: Modules)
     )
 
 
-def _trending(own: Sequence[Row], rows: Rows) -> tuple[str, str] | None:
+def _trending(own: Sequence[CourseRow], rows: CourseRows) -> tuple[str, str] | None:
     at_s, shares = np.array([(one.at_s, one.share) for one in own]).T
     found = shapes.trend(at_s, shares, floor=rows.floors[own[0].of_class], alpha=ALPHA)
     if found is None:
@@ -99,7 +101,7 @@ def _trending(own: Sequence[Row], rows: Rows) -> tuple[str, str] | None:
     return "drift", f"lost {-found.change:.0%} of its bandwidth by and by, over {length} ({len(own)} probes)"
 
 
-def _dipping(own: Sequence[Row], rows: Rows, others: float) -> tuple[str, str]:
+def _dipping(own: Sequence[CourseRow], rows: CourseRows, others: float) -> tuple[str, str]:
     shares = np.array([one.share for one in own])
     low = np.array([is_low(one, rows) for one in own])
     found = shapes.dips(shares, low)

@@ -21,7 +21,7 @@ from fabric.judge.course.dips.in_round import are_too_many
 from fabric.judge.course.findings import CourseFinding, Modules
 from fabric.judge.course.notes import Standing, notes
 from fabric.judge.course.passed import DOWN, UP, UPLINKS, Passed
-from fabric.judge.course.rows import Row, Rows
+from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.fit import OFTEN
@@ -38,7 +38,7 @@ _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", *_CABLES)
 
 
-def located(rows: Rows, probes: Sequence[Probe], topology: Topology, modules: Modules) -> list[CourseFinding]:
+def located(rows: CourseRows, probes: Sequence[Probe], topology: Topology, modules: Modules) -> list[CourseFinding]:
     """Everybody whose course is bad, the surest first; then notes, which accuse nobody."""
     found = _Located(rows, topology, modules)
     return [*found.findings(), *notes(rows, found.standing(), probes)]
@@ -47,7 +47,7 @@ def located(rows: Rows, probes: Sequence[Probe], topology: Topology, modules: Mo
 class _Located:
     """The parts that explain what is low, with their courses."""
 
-    def __init__(self, rows: Rows, topology: Topology, modules: Modules) -> None:
+    def __init__(self, rows: CourseRows, topology: Topology, modules: Modules) -> None:
         self._rows, self._topology, self._modules = rows, topology, modules
         self._passed = Passed(rows, topology, modules)
         self._search = Search(self._passed.matrix())
@@ -104,7 +104,7 @@ class _Located:
         column = self._passed.columns[part]
         return _leaf_of(column.name) + f":{UPLINKS}" if column.kind in _CABLES else column.name
 
-    def _own(self, fault: FaultyPart) -> list[Row]:
+    def _own(self, fault: FaultyPart) -> list[CourseRow]:
         """The rows that could show it, and that no other part explains."""
         rest = [one for one in self._faults if one is not fault]
         explained: Floats = self._search.explained(rest)[1]
@@ -112,7 +112,7 @@ class _Located:
         alone = [self._rows.rows[i] for i in own if explained[i] == 0]
         return alone if self._bad(alone) else [self._rows.rows[i] for i in own]
 
-    def _bad(self, own: Sequence[Row]) -> list[Row]:
+    def _bad(self, own: Sequence[CourseRow]) -> list[CourseRow]:
         return [one for one in own if is_low(one, self._rows)]
 
     def _finding(self, fault: FaultyPart) -> CourseFinding:
@@ -136,7 +136,7 @@ class _Located:
             explains={one.probe.probe_id: one.probe.hosts for one in through},
         )
 
-    def _hosts(self, name: str, kind: str, bad: Sequence[Row]) -> tuple[str, ...]:
+    def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":
             under = {host.name for host in self._topology.hosts.values() if name in host.leaves}
         elif kind == "rack":
@@ -159,7 +159,7 @@ class _Located:
         others = [max(gain for part, gain in fault.rivals if self._name(part) == name) for name in told]
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
-    def _of_many(self, fault: FaultyPart, own: Sequence[Row], bad: Sequence[Row]) -> str:
+    def _of_many(self, fault: FaultyPart, own: Sequence[CourseRow], bad: Sequence[CourseRow]) -> str:
         """When what many share became bad, for how many RNICs, and how bad it was."""
         then = [one for one in own if fault.since_s <= one.began_s <= fault.until_s]
         before = max((one.ended_s for one in own if one.began_s < fault.since_s), default=0.0)

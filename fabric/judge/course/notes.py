@@ -14,7 +14,7 @@ from fabric.judge.course.courses import ALPHA, is_low, worst
 from fabric.judge.course.dips.in_round import are_too_many
 from fabric.judge.course.findings import CLEARED, FEW, OPEN, TOO_MANY, CourseFinding
 from fabric.judge.course.passed import Passed
-from fabric.judge.course.rows import Row, Rows
+from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.locate.structure import Bools
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe
@@ -34,17 +34,17 @@ class Standing:
     others: float
 
 
-def notes(rows: Rows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
+def notes(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
     """Of parts that were measured again, of those that dipped too seldom to be sure, and of rounds with many dips."""
     again = _again(rows, standing)
     told = {one.component for one in again}
     return [*again, *_few(rows, standing, told), *_too_many(rows, standing, probes)]
 
 
-def _again(rows: Rows, standing: Standing) -> list[CourseFinding]:
+def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
     left = {id(rows.rows[i]) for i in np.flatnonzero(standing.left).tolist()}
-    own: dict[str, list[Row]] = {}
-    planned: dict[str, list[Row]] = {}
+    own: dict[str, list[CourseRow]] = {}
+    planned: dict[str, list[CourseRow]] = {}
     for row in rows.rows:
         part = row.probe.params.get(AGAIN)
         if part is not None:
@@ -67,7 +67,7 @@ def _ends(probe: Probe) -> tuple[str, str]:
     return f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
 
 
-def _first(planned: Sequence[Row], left: AbstractSet[int], rows: Rows) -> str:
+def _first(planned: Sequence[CourseRow], left: AbstractSet[int], rows: CourseRows) -> str:
     """Why it was measured again; empty where it dipped only with a part that is named."""
     low = [one for one in planned if is_low(one, rows)]
     own = [one for one in low if id(one) in left]
@@ -78,7 +78,7 @@ def _first(planned: Sequence[Row], left: AbstractSet[int], rows: Rows) -> str:
     return f"dipped {'once' if len(own) == 1 else f'{len(own)} times'} in {len(planned)} probes"
 
 
-def _said(part: str, first: str, tests: Sequence[Row], low: Sequence[Row]) -> CourseFinding:
+def _said(part: str, first: str, tests: Sequence[CourseRow], low: Sequence[CourseRow]) -> CourseFinding:
     n = len(tests)
     if low:
         text = f"{first}, and in {len(low)} of {n} more: too few to tell from chance; more rounds do"
@@ -90,7 +90,7 @@ def _said(part: str, first: str, tests: Sequence[Row], low: Sequence[Row]) -> Co
     return CourseFinding(part, CLEARED, text)
 
 
-def _few(rows: Rows, standing: Standing, told: AbstractSet[str]) -> list[CourseFinding]:
+def _few(rows: CourseRows, standing: Standing, told: AbstractSet[str]) -> list[CourseFinding]:
     """RNICs and hosts that dipped more often than their peers, and too seldom for a fleet of this size."""
     from scipy.special import bdtrc
 
@@ -107,7 +107,7 @@ def _few(rows: Rows, standing: Standing, told: AbstractSet[str]) -> list[CourseF
     return found
 
 
-def _too_many(rows: Rows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
+def _too_many(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
     """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
     tests = [(i, row) for i, row in enumerate(rows.rows) if row.probe.kind == pairwise.KIND]
     low = Counter(row.probe.phase for i, row in tests if standing.left[i])

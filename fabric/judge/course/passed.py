@@ -18,7 +18,7 @@ from math import log, nan
 import numpy as np
 
 from fabric.judge.course.findings import Modules
-from fabric.judge.course.rows import Row, Rows
+from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.course.shapes import DIP_SIGMAS
 from fabric.judge.locate.candidates import Component, components_of, host_side
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
@@ -49,7 +49,7 @@ _RARER = {UP: 2.3, DOWN: 2.3, GPUS: 0.7}  # nats, as of a pair: beside an RNIC, 
 class Passed:
     """The columns of *rows*, and their matrix."""
 
-    def __init__(self, rows: Rows, topology: Topology, modules: Modules) -> None:
+    def __init__(self, rows: CourseRows, topology: Topology, modules: Modules) -> None:
         self._rows, self._topology, self._modules = rows, topology, modules
         self._numbers: dict[tuple[str, str], int] = {}
         self.columns: list[Component] = []
@@ -144,7 +144,7 @@ class Passed:
             self.columns.append(one)
         return found
 
-    def _passed(self, row: Row) -> Sequence[int]:
+    def _passed(self, row: CourseRow) -> Sequence[int]:
         probe = row.probe
         if "peer_rnic" in probe.params and len(probe.hosts) > 1:
             found = self._pair(probe)

@@ -34,7 +34,7 @@ Measured = tuple[Probe, ProbeResult, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CourseRow:
     """
     One probe: its *share* of what is normal (0: the transport gave up), its class, and when it ran.
 
@@ -55,10 +55,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CourseRows:
     """Rows in order of time; by class its kind of probe, its floor, and its spread, as shares of the normal."""
 
-    rows: Sequence[Row]
+    rows: Sequence[CourseRow]
     kinds: Sequence[str]
     floors: Sequence[float]
     spreads: Sequence[float]
@@ -66,7 +66,7 @@ class Rows:
 
 def rows_of(
     probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase], topology: Topology
-) -> Rows:
+) -> CourseRows:
     """
     From the phases that ran often enough and altered nothing, and from those in which parts were measured again.
 
@@ -87,7 +87,7 @@ def rows_of(
     levels, own = _own_levels(groups, repeated), _own_probes(probes, results)
     numbers: dict[Hashable, int] = {}
     spreads: dict[int, list[float]] = {}
-    rows: list[Row] = []
+    rows: list[CourseRow] = []
     for group, members in groups.items():
         across = _across(group, repeated)
         found = normal_of(_planned(members), levels.get(across))
@@ -99,10 +99,10 @@ def rows_of(
         for probe, result, value in members:
             share = 0.0 if value is None else value / normal
             only = {host for host in probe.hosts if value is None and _is_bad_by_itself(own.get(host, ()), result)}
-            rows.append(Row(probe, number, share, result.started_s, result.ended_s, frozenset(only)))
+            rows.append(CourseRow(probe, number, share, result.started_s, result.ended_s, frozenset(only)))
     rows.sort(key=lambda one: (one.began_s, one.probe.probe_id))
     kinds = [str(key[1]) for key in numbers if isinstance(key, tuple)]
-    return Rows(
+    return CourseRows(
         rows, kinds, [floor_of(kind) for kind in kinds], [median(spreads[place]) for place in range(len(kinds))]
     )
 
