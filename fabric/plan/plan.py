@@ -15,7 +15,6 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase, in_host_memory, left_out
-from fabric.probes.rnic_to_rnic import not_routed
 
 Told = Callable[[int, int], None]
 """Hears how many phases are planned, and of how many."""
@@ -155,7 +154,6 @@ def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     notes = (
         *left_out(phase, scenario.hosts, probes, inventory.topology),
         *in_host_memory(phase, inventory.topology, scenario.hosts),
-        *not_routed(phase, inventory.topology, scenario.hosts),
     )
     return PhasePlan(phase, schedule(probes), notes, changes)
 

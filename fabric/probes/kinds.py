@@ -101,11 +101,7 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topolo
         for name, kind in kinds.items()
     }
     unjoined = {name: spec.unjoined(hosts, topology) for name, spec in kinds.items()}
-    told = [
-        f"{NOTE}{name}: {text} on {fold(of)}: nothing joins their leaves"
-        for name, found in unjoined.items()
-        for text, of in found.items()
-    ]
+    told = [f"{NOTE}{name} on {fold(of)}: {text}" for name, found in unjoined.items() for text, of in found.items()]
     for name, found in unjoined.items():
         missing[name] = [host for host in missing[name] if all(host not in of for of in found.values())]
     short = [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]

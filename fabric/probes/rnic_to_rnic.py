@@ -18,14 +18,19 @@ from itertools import permutations
 from typing import ClassVar
 
 from fabric.model.probe import ParamValue, Probe
-from fabric.model.scenario import LimitKey, Phase
-from fabric.model.text import fold
+from fabric.model.scenario import LimitKey
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import InHostSpec
 
 CROSS_LEAF = "cross_leaf"
 """The link class of a pair that leaves its leaf, as baselines write it."""
+
+
+_NOT_ROUTED = (
+    "no pair from leaf to leaf: on Ethernet a host reaches its own RNIC on another rail only where that is routed for "
+    "(cross_rail: true in the platform)"
+)
 
 
 class RnicToRnicSpec(InHostSpec):
@@ -42,12 +47,15 @@ class RnicToRnicSpec(InHostSpec):
         return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if len(platform.rnics) > 1 else ())
 
     def unjoined(self, hosts: Sequence[str], topology: Topology) -> dict[str, list[str]]:
-        """How many pairs of RNICs have no way to each other."""
+        """How many pairs of RNICs have no way to each other, and which the host itself cannot send from and to."""
         found: dict[str, list[str]] = {}
         for host in (topology.hosts[name] for name in hosts):
             if lost := len(_apart(host, topology)):
                 count = len(host.platform.rnics)
-                found.setdefault(f"{lost} of {count * (count - 1)} pairs are not measured", []).append(host.name)
+                text = f"{lost} of {count * (count - 1)} pairs are not measured: nothing joins their leaves"
+                found.setdefault(text, []).append(host.name)
+            elif len(set(host.leaves)) > 1 and not reachable(host.platform):
+                found.setdefault(_NOT_ROUTED, []).append(host.name)
         return found
 
     def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
@@ -85,21 +93,6 @@ class RnicToRnicSpec(InHostSpec):
 def reachable(platform: Platform) -> bool:
     """Whether RNICs under different leaves reach each other from the same host."""
     return platform.link_layer != "ethernet" or platform.cross_rail
-
-
-def not_routed(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[str]:
-    """A note on the pairs that are left out because their host cannot send from one to the other."""
-    if not any(spec.kind == RnicToRnicSpec.kind for spec in phase.probes):
-        return []
-    cut = [
-        name
-        for name in hosts
-        if len(set(topology.hosts[name].leaves)) > 1 and not reachable(topology.hosts[name].platform)
-    ]
-    if not cut:
-        return []
-    why = "on Ethernet a host reaches its own RNIC on another rail only where that is routed for"
-    return [f"no {RnicToRnicSpec.kind} from leaf to leaf on {fold(cut)}: {why} (cross_rail: true in the platform)"]
 
 
 def _leaves(probe: Probe, host: Host) -> tuple[str | None, str | None]:

@@ -84,4 +84,4 @@ def test_rnics_that_nothing_joins_are_not_measured_and_that_is_said() -> None:
     probes = expand_phase(phase, rails, tuple(rails.hosts))
     assert probes == []
     said = left_out(phase, tuple(rails.hosts), probes, rails)
-    assert said == ["note: rnic_to_rnic: 56 of 56 pairs are not measured on gpu[001-002]: nothing joins their leaves"]
+    assert said == ["note: rnic_to_rnic on gpu[001-002]: 56 of 56 pairs are not measured: nothing joins their leaves"]

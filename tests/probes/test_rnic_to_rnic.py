@@ -9,8 +9,8 @@ import pytest
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology, Uplinks
-from fabric.probes.kinds import expand_phase
-from fabric.probes.rnic_to_rnic import RnicToRnicSpec, not_routed
+from fabric.probes.kinds import expand_phase, left_out
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from tests.conftest import rack_topology
 
 PHASE = Phase("p", (RnicToRnicSpec(),))
@@ -61,10 +61,11 @@ def test_on_ethernet_they_are_left_out_and_that_is_said() -> None:
     """Unless the site has made a way for them; InfiniBand needs none."""
     cut, made = rack(link_layer="ethernet"), rack(link_layer="ethernet", cross_rail=True)
     assert probes(cut) == []
-    (note,) = not_routed(PHASE, cut, tuple(cut.hosts))
-    assert note.startswith("no rnic_to_rnic from leaf to leaf on gpu[001-003]: on Ethernet a host reaches its own RNIC")
+    (note,) = left_out(PHASE, tuple(cut.hosts), [], cut)
+    assert note.startswith("note: rnic_to_rnic on gpu[001-003]: no pair from leaf to leaf: on Ethernet a host reaches")
     assert len(probes(made)) == len(probes(rack())) == 3 * 56
-    assert not_routed(PHASE, made, tuple(made.hosts)) == not_routed(PHASE, rack(), ("gpu001",)) == []
+    assert left_out(PHASE, tuple(made.hosts), probes(made), made) == []
+    assert left_out(PHASE, ("gpu001",), probes(rack()), rack()) == []
 
 
 def test_below_one_leaf_nothing_is_left_out_on_ethernet() -> None:
@@ -73,4 +74,4 @@ def test_below_one_leaf_nothing_is_left_out_on_ethernet() -> None:
     hosts = {name: replace(host, leaves=("tor0",) * 8) for name, host in topology.hosts.items()}
     one_leaf = replace(topology, hosts=hosts)
     assert len(probes(one_leaf)) == 3 * 56
-    assert not_routed(PHASE, one_leaf, tuple(hosts)) == []
+    assert left_out(PHASE, tuple(hosts), probes(one_leaf), one_leaf) == []
