@@ -36,7 +36,7 @@ platforms:
 hosts:
 {hosts}
 switches:
-  - {{names: "leaf[0-{last}]", tier: leaf}}
+  - {{names: leaf0, tier: leaf}}
 ssh:
   user: root
   key_file: {key_file}
@@ -103,7 +103,7 @@ class Rack:
         """The inventory file: hosts, their addresses in the lab, and how SSH reaches them."""
         parts = self._parts
         half = parts // 2
-        leaves = ", ".join(f"leaf{rail}" for rail in range(parts))
+        leaves = ", ".join(["leaf0"] * parts)  # one ToR: leaves of their own would have nothing to join them
         return _PLATFORM.format(
             switches=_lines(f"{{name: pcie{i}, numa: {2 * i // parts}}}" for i in range(parts)),
             gpus=_lines(f"{{index: {i}, pcie_switch: pcie{i}}}" for i in range(parts)),
@@ -115,7 +115,6 @@ class Rack:
                 f"{{names: {host}, platform: dgx, address: {self.lab.addresses[host]}, rack: r1, leaves: [{leaves}]}}"
                 for host in self.hosts
             ),
-            last=parts - 1,
             key_file=self.lab.key_file,
             known_hosts=self.lab.known_hosts,
             connect_timeout_s=5,

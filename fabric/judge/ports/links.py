@@ -43,10 +43,15 @@ _CODED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SeenCable:
-    """One cable of the inventory with the ports that it was found in; none: nobody saw it."""
+    """
+    One cable of the inventory with the ports that it was found in; none: nobody saw it.
+
+    *asked*: something of its fabric was seen. Who asks in one subnet (a rail, a plane) knows nothing of another.
+    """
 
     link: Link
     ends: tuple[End, ...]
+    asked: bool = True
 
     @property
     def name(self) -> str:
@@ -139,12 +144,27 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     courses = by_end(looked.links)
     dark = _hosts_that_are_off(cables, courses) if courses else set()
     _forget_hosts_going_down(cables, courses)
-    counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
+    counted = [one for one in _marked(cables) if one.link.a.partition("/")[0] not in dark]
     told = [(one, _ends(one, looked, courses, ends=2 * len(cables))) for one in counted]
     ends = [(one.name, end, health) for one, found in told for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
     return _as_switches([_cable(one, found, looked, courses) for one, found in told], counted) + batches
+
+
+def _marked(cables: Sequence[SeenCable]) -> list[SeenCable]:
+    """All of them, those of fabrics of which nothing was seen as not asked."""
+    group: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while group.setdefault(name, name) != name:
+            name = group[name]
+        return name
+
+    for one in cables:
+        group[root(one.link.a)] = root(one.link.b)
+    seen = {root(one.link.a) for one in cables if one.ends}
+    return [one if root(one.link.a) in seen else replace(one, asked=False) for one in cables]
 
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
@@ -312,7 +332,7 @@ def _standing(
     """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
     if not cable.ends:
-        if looked.links.samples.courses:
+        if looked.links.samples.courses and cable.asked:
             yield "up", Outcome.FAIL, f"no cable between {link.a} and {link.b} was seen up in all the run"
         return
     at_s = {end: courses[end]["up"].at_s[-1] for end in cable.ends if end in courses and "up" in courses[end]}

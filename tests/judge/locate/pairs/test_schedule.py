@@ -98,10 +98,11 @@ def test_nobody_is_named_in_a_clean_fleet(spread):
 
 @pytest.mark.parametrize("bad", [26, pytest.param(51, marks=pytest.mark.slow)])
 def test_many_bad_hosts_are_localised(bad):
-    """A leaf of which fourteen in sixteen hosts are bad alike is named in their place."""
+    """A leaf of which fourteen in sixteen hosts are bad alike is named for them; a fifth of all may be a class."""
     found = scored(Scene(0.10, 0.01, bad=bad, hosts_only=True), runs=2)
     assert found.precision >= (0.99 if bad < 50 else 0.97)
-    assert found.recall >= (0.95 if bad < 50 else 0.8)
+    assert found.wrong_runs == 0
+    assert bad > 50 or found.recall >= 0.95
 
 
 def test_a_suspect_that_stays_open_gets_a_new_partner_every_round():
