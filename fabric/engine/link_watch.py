@@ -9,6 +9,7 @@ again at once: another one is. A look that fails costs nothing but its time: cou
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from fabric.engine import optics_watch
 from fabric.engine.beside import Beside
 from fabric.engine.optics_watch import OpticsWatch, PortAsk
 from fabric.engine.watching import Watch
-from fabric.errors import ExecutorError, ToolError
+from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
@@ -274,7 +275,12 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
         return watch
     links = topology.links_between(scenario.hosts)
     nodes = {name.partition("/")[0] if "/" in name else name for link in links for name in (link.a, link.b)}
-    return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes)
+    try:
+        return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes)
+    except BaseException:
+        with suppress(StoreError):  # the first error counts; what was opened must not stay open
+            watch.end()
+        raise
 
 
 def stop_watching(executor: Executor) -> None:
