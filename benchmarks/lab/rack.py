@@ -27,6 +27,7 @@ platforms:
     baseline: h100-ndr
     link_layer: infiniband
     numa_nodes: 2
+    mpirun_options: [--allow-run-as-root]
     pcie_switches:
 {switches}
     gpus:
