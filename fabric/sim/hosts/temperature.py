@@ -29,7 +29,6 @@ class Nature:
 
 # Choices, in the range of what such parts show in air-cooled hosts (a recorded 400G module: 54 C).
 GPU = Nature(32.0, 30.0, QUICK_S)
-GPU_MEMORY = Nature(38.0, 35.0, QUICK_S)
 ASIC = Nature(46.0, 18.0, SLOW_S)
 MODULE = Nature(40.0, 16.0, SLOW_S)
 
