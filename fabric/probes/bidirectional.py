@@ -9,13 +9,13 @@ the two it is only ``pairwise`` tells.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
-from fabric.model.command import Command
 from fabric.model.probe import Answered, ParamValue, Probe, Reading
-from fabric.model.topology import Platform, Rnic, Topology
+from fabric.model.topology import Platform, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec, Ways
+from fabric.tools.perftest.command import SidePlace
 
 
 class BidirectionalSpec(PairSpec):
@@ -33,13 +33,11 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def side(
-        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
-    ) -> Command:
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
         """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
-        made = super().side(probe, platform, rnic, peer, host=host, gpu=gpu, numa=numa)
-        at = made.argv.index("--report_gbits")
-        return replace(made, argv=(*made.argv[:at], "--bidirectional", *made.argv[at:]))
+        words = super().words(probe, platform, gpu, **side)
+        at = words.index("--report_gbits")
+        return *words[:at], "--bidirectional", *words[at:]
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:

@@ -8,23 +8,22 @@ and the uplinks of its leaves to itself, so what is measured is the path and not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 from pydantic import Field
 
-from fabric.model.command import Command
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
-from fabric.model.topology import Platform, Rnic, Topology
+from fabric.model.topology import Platform, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import GRACE_S, LINK_TYPES, failure_of, int_param
+from fabric.probes.perftest_pair import LINK_TYPES, failure_of, int_param
 from fabric.tools.perftest import latency
-from fabric.tools.perftest.command import write_lat
+from fabric.tools.perftest.command import SidePlace, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -69,28 +68,14 @@ class LatencySpec(PairSpec):
         }
 
     @classmethod
-    def side(
-        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
-    ) -> Command:
-        """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
-        port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
-        called = write_lat(
-            device=rnic.device,
-            ib_port=rnic.port,
-            port=port,
-            peer=peer,
-            size_bytes=int_param(probe, "size_bytes"),
-            iterations=iterations,
-            numa_node=numa,
-            gid_index=platform.gid_index,
-            traffic_class=platform.traffic_class,
-            options=platform.perftest_options,
-            program_path=platform.program(cls.tool),
-            numactl_path=platform.program("numactl"),
-        )
-        deadline_s = GRACE_S + iterations * _SLOW_MESSAGE_S
-        argv = (*platform.wrapper, *called)
-        return Command(host, argv, deadline_s, ready_port=port if peer is None else None)
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+        """As many messages as are asked for; buffers are in host memory."""
+        return write_lat(iterations=int_param(probe, "iterations"), **side)
+
+    @classmethod
+    def at_most_s(cls, probe: Probe) -> float:
+        """As long as slow messages take."""
+        return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -13,7 +13,7 @@ from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
-from fabric.tools.perftest.command import asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
@@ -61,18 +61,16 @@ class PerftestSpec(ProbeSpec):
         cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
     ) -> Command:
         """One side on *host*; without *peer* it is the server, ready once its TCP port listens."""
-        port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
-        called = write_bw(
+        port = int_param(probe, "port")
+        called = cls.words(
+            probe,
+            platform,
+            gpu,
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
             peer=peer,
             size_bytes=int_param(probe, "size_bytes"),
-            duration_s=duration_s,
-            queue_pairs=int_param(probe, "queue_pairs"),
-            cuda_gpu=None if platform.use_cuda == "no" else gpu,
-            dmabuf=platform.use_cuda == "dmabuf",
-            gpus="rocm" if platform.amd else "cuda",
             numa_node=numa,
             gid_index=platform.gid_index,
             traffic_class=platform.traffic_class,
@@ -81,7 +79,24 @@ class PerftestSpec(ProbeSpec):
             numactl_path=platform.program("numactl"),
         )
         argv = (*platform.wrapper, *called)
-        return Command(host, argv, duration_s + GRACE_S, ready_port=port if peer is None else None)
+        return Command(host, argv, cls.at_most_s(probe) + GRACE_S, ready_port=port if peer is None else None)
+
+    @classmethod
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+        """The tool and its options; *gpu*: on which one the buffers shall be."""
+        return write_bw(
+            duration_s=int_param(probe, "duration_s"),
+            queue_pairs=int_param(probe, "queue_pairs"),
+            cuda_gpu=None if platform.use_cuda == "no" else gpu,
+            dmabuf=platform.use_cuda == "dmabuf",
+            gpus="rocm" if platform.amd else "cuda",
+            **side,
+        )
+
+    @classmethod
+    def at_most_s(cls, probe: Probe) -> float:
+        """How long it may transfer (seconds)."""
+        return int_param(probe, "duration_s")
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:

@@ -12,8 +12,6 @@ from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl.collective import Collective
-from fabric.tools.perftest import by_lines, usual
-from fabric.tools.perftest import tests as tables
 from fabric.tools.perftest.command import asked, cut, otherwise, write_bw
 from tests.places import CAPTURES
 
@@ -61,15 +59,6 @@ def test_no_altered_answer_is_a_measurement(name: str) -> None:
 def test_the_output_of_another_run_is_no_measurement(which: str) -> None:
     """Queue pairs have new numbers in each run, and ranks run on other hosts."""
     assert {read(one).outcome for one in alterations()[which]} == {Outcome.ERROR}
-
-
-def test_a_usual_page_is_read_as_line_by_line() -> None:
-    """The quick way and the thorough one agree on every page, altered or not; and nearly all pages are usual."""
-    pages = {one.name: (one.client, *one.servers) for one in bases() if one.tool == "perftest"}
-    other = [one.client for ones in alterations().values() for one in ones if one.tool == "perftest"]
-    seen = [page for both in pages.values() for page in both]
-    assert [page for page in (*seen, *other) if tables(page) != by_lines(page.splitlines())] == []
-    assert [name for name, both in pages.items() if None in map(usual, both)] in ([], ["recorded ib_write_bw rxe"])
 
 
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:

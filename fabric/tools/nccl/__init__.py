@@ -114,7 +114,6 @@ class _Draft:
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
     kinds: list[list[str]] = field(default_factory=list)
-    kind: list[str] = field(default_factory=list)  # of the newest row
     rows: list[NcclRow] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)  # of the rows behind their size, as printed
     average: float | None = None  # GB/s, as printed
@@ -122,9 +121,12 @@ class _Draft:
     below_own_limit: bool = False
     problems: list[str] = field(default_factory=list)
 
-    def of_kind(self, kind: list[str]) -> None:
-        """What the newest row is of: type, reduction, root."""
-        self.kind = kind
+    def add(self, row: NcclRow, line: str, cells: list[str], kind: list[str]) -> None:
+        """One more row, as printed, and what it is of: type, reduction, root."""
+        if not self.rows:
+            self.first_row = cells
+        self.rows.append(row)
+        self.widths.append(len(line.strip()) - len(cells[0]))
         if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
             self.kinds.append(kind)
 
@@ -151,12 +153,7 @@ class _Stream:
         if now is not None and len(cells) == self._cells and line.isascii() and "_" not in line:
             read = full_row(cells, now.columns or UNKNOWN)
             if read is not None:
-                if not now.rows:
-                    now.first_row = cells
-                now.rows.append(read)
-                now.widths.append(len(line.strip()) - len(cells[0]))
-                if cells[2 : self._places] != now.kind:
-                    now.of_kind(cells[2 : self._places])
+                now.add(read, line, cells, cells[2 : self._places])
                 return True
         return cells[0].isdigit() and self._odd_row(number, line, cells)
 
@@ -184,12 +181,8 @@ class _Stream:
         if read is None:
             now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
             return False
-        at = now.columns or UNKNOWN
-        if not now.rows:
-            now.first_row = cells
-        now.rows.append(read)
-        now.widths.append(len(line.strip()) - len(cells[0]))
-        now.of_kind(cells[2 : len(cells) - at.trailing - at.width * (1 if read.out_of_place is None else 2)])
+        at, places = now.columns or UNKNOWN, 1 if read.out_of_place is None else 2
+        now.add(read, line, cells, cells[2 : len(cells) - at.trailing - at.width * places])
         return True
 
     def _open(self, draft: _Draft, at: Columns) -> None:
@@ -310,21 +303,20 @@ def _finished(draft: _Draft) -> NcclTest:
     ]
     if not draft.rows and draft.average is None:
         problems.append("no result row")
-    average = None if draft.average is None else draft.average * GBPS
     return NcclTest(
         op,
         ranks,
         tuple(draft.rows),
-        average,
-        average is not None,
-        tuple(problems),
-        tuple(dict.fromkeys([one.host for one in draft.listed])),
-        draft.told,
-        tuple(draft.listed),
-        tuple(tuple(kind) for kind in draft.kinds),
-        at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
-        wrong,
-        draft.line,
+        avg_busbw_gbps=None if draft.average is None else draft.average * GBPS,
+        complete=draft.average is not None,
+        problems=tuple(problems),
+        hosts=tuple(dict.fromkeys([one.host for one in draft.listed])),
+        told=draft.told,
+        listed=tuple(draft.listed),
+        kinds=tuple(tuple(kind) for kind in draft.kinds),
+        unchecked=at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
+        wrong=wrong,
+        line=draft.line,
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fabric.model.text import size_text
 from fabric.tools.nccl.rows import GBPS, Columns, NcclRow
@@ -46,24 +45,7 @@ HALF_STEP = 0.005
 # The algbw of these is of other bytes than the size column's (alltoallv.cu, hypercube.cu).
 _NOT_SIZE_OVER_TIME = frozenset({"alltoallv", "hypercube"})
 
-_FEW, _MANY = 2, 1 << 20  # ranks considered; the upper bound is a choice, no run is near it
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Bounds within which busbw/algbw of every row lies."""
-
-    low: float
-    high: float
-
-    @property
-    def contradictory(self) -> bool:
-        """Whether no factor fits every row."""
-        return self.low > self.high
-
-    def holds(self, factor: float) -> bool:
-        """Whether a factor fits every row."""
-        return self.low <= factor <= self.high
+_MOST_RANKS = 1 << 12  # that are looked for where the log does not list them; a choice
 
 
 def factor(op: str | None, ranks: int | None) -> float | None:
@@ -89,11 +71,12 @@ def values(rows: Sequence[NcclRow]) -> list[Value]:
     ]
 
 
-def ratio(seen: Sequence[Value]) -> Ratio | None:
+def ratio(seen: Sequence[Value]) -> tuple[float, float] | None:
     """
-    Where busbw/algbw lies, given that both are rounded; None when no value is large enough to tell.
+    Bounds of busbw/algbw, given that both are rounded; None when no value is large enough to tell.
 
-    Only the larger half of the values counts, so that a row among the small ones cannot spoil it.
+    Only the larger half of the values counts, so that a row among the small ones cannot spoil it. The lower bound
+    is above the upper one when no factor fits every row.
     """
     pairs = sorted([(alg, bus) for _, _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
     if not pairs:
@@ -101,29 +84,29 @@ def ratio(seen: Sequence[Value]) -> Ratio | None:
     pairs = pairs[len(pairs) // 2 :]
     low = max([(bus - HALF_STEP) / (alg + HALF_STEP) for alg, bus in pairs])
     high = min([(bus + HALF_STEP) / max(alg - HALF_STEP, 1e-9) for alg, bus in pairs])
-    return Ratio(low - 1e-9, high + 1e-9)
+    return low - 1e-9, high + 1e-9
 
 
 def inferred(
     first: Sequence[str], at: Columns, rows: Sequence[NcclRow], *, op: str | None, ranks: int | None
 ) -> tuple[str | None, int | None]:
     """Collective and ranks, those given left alone; *first* holds the cells of the first row."""
-    if (op is not None and ranks is not None) or not rows:
+    bounds = ratio(values(rows)) if op is None or ranks is None else None
+    if bounds is None:
         return op, ranks
-    seen = ratio(values(rows))
-    if seen is None or seen.contradictory:
-        return op, ranks
-    fitting = _fitting(_candidates(first, at), ranks, seen)
-    if op is None:
-        op = _only(fitting, rows)
-    if ranks is None:
-        kinds = {FACTOR[name] for name in fitting} if op is None else {FACTOR.get(op)}
-        ranks = _ranks(kinds.pop(), seen) if len(kinds) == 1 else None
+    names = _candidates(first, at, rows) if op is None else (op,)
+    counts = range(2, _MOST_RANKS) if ranks is None else (ranks,)
+    fitting = [(name, n) for name in names for n in counts if bounds[0] <= (factor(name, n) or -1.0) <= bounds[1]]
+    fitting_ops, fitting_ranks = ({each[place] for each in fitting} for place in (0, 1))
+    if len(fitting_ops) == 1:
+        op = fitting_ops.pop()
+    if len(fitting_ranks) == 1:
+        ranks = fitting_ranks.pop()
     return op, ranks
 
 
-def _candidates(first: Sequence[str], at: Columns) -> tuple[str, ...]:
-    """Collectives that print these columns."""
+def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> tuple[str, ...]:
+    """Collectives that print these columns, and check these results."""
     names = at.leading[3:]
     blank = len(first) < at.cells
     if not at.counts_wrong:  # until 2022-08 each collective had columns of its own
@@ -136,59 +119,14 @@ def _candidates(first: Sequence[str], at: Columns) -> tuple[str, ...]:
         }.get(names, ())
     if names != ("redop", "root") or blank:
         return ()
-    redop, root = first[3:5]
-    if redop == "none":
-        return ("all_gather", "alltoall") if root == "-1" else ("broadcast", "gather", "scatter")
-    return ("all_reduce", "reduce_scatter", "sendrecv") if root == "-1" else ("reduce",)
-
-
-def _fitting(names: Sequence[str], ranks: int | None, seen: Ratio) -> list[str]:
-    """
-    Those collectives whose factor fits.
-
-    (n-1)/n comes as near to 1 as one likes: a ratio of 1 is not taken for thousands of ranks where another
-    collective has it exactly.
-    """
-    fitting = [name for name in names if _fits(name, ranks, seen)]
-    if ranks is None and seen.holds(1.0):
-        exact = [name for name in fitting if FACTOR[name] != _ONCE]
-        return exact or fitting
-    return fitting
-
-
-def _fits(op: str, ranks: int | None, seen: Ratio) -> bool:
-    if ranks is not None:
-        expected = factor(op, ranks)
-        return expected is not None and seen.holds(expected)
-    few, many = _rank_bounds(FACTOR[op], seen)
-    return seen.holds(1.0) if FACTOR[op] == _ONE else few <= many
-
-
-def _only(names: list[str], rows: Sequence[NcclRow]) -> str | None:
-    """The one collective left, where need be after looking at which results were checked."""
-    checked = [(row.out_of_place.wrong is not None, row.in_place.wrong is not None) for row in rows if row.out_of_place]
-    if len(names) > 1 and checked:
-        if all(pair == (True, False) for pair in checked):
-            names = [name for name in names if name in UNCHECKED_IN_PLACE]
-        elif all(pair == (True, True) for pair in checked):
-            names = [name for name in names if name not in UNCHECKED_IN_PLACE]
-    return names[0] if len(names) == 1 else None
-
-
-def _ranks(kind: str | None, seen: Ratio) -> int | None:
-    if kind is None or kind == _ONE:
-        return None
-    few, many = _rank_bounds(kind, seen)
-    return few if few == many else None
-
-
-def _rank_bounds(kind: str, seen: Ratio) -> tuple[int, int]:
-    """Fewest and most ranks whose factor is within the bounds; the fewest exceeds the most when none is."""
-    scale = 2 if kind == _TWICE else 1
-    low, high = seen.low / scale, seen.high / scale
-    few = math.ceil(1 / (1 - low)) if low < 1 else _MANY + 1
-    many = math.floor(1 / (1 - high)) if high < 1 else _MANY
-    return max(few, _FEW), min(many, _MANY)
+    reduces, rooted = first[3] != "none", first[4] != "-1"
+    if rooted:
+        return ("reduce",) if reduces else ("broadcast", "gather", "scatter")
+    found = ("all_reduce", "reduce_scatter", "sendrecv") if reduces else ("all_gather", "alltoall")
+    if any(row.out_of_place is None or row.out_of_place.wrong is None for row in rows):
+        return found  # nothing was checked
+    checked = all(row.in_place.wrong is not None for row in rows)
+    return tuple(name for name in found if (name not in UNCHECKED_IN_PLACE) == checked)
 
 
 def disagreements(
@@ -238,14 +176,10 @@ def _ratio(seen: Sequence[Value], op: str | None, ranks: int | None) -> list[str
     expected = factor(op, ranks)
     if expected is None:
         bounds = ratio(seen)
-        return ["busbw/algbw differs between rows: values were altered"] if bounds and bounds.contradictory else []
-    least = HALF_STEP * (1 + expected)  # what rounding explains in every row; large values may be off by more
-    suspects = [value for value in seen if abs(value[3] - value[2] * expected) > least]
-    bad = [size for size, _, alg, bus in suspects if not _keeps(alg, bus, expected)]
-    if not bad:
-        return []
+        return ["busbw/algbw differs between rows: values were altered"] if bounds and bounds[0] > bounds[1] else []
+    bad = [size for size, _, alg, bus in seen if not _keeps(alg, bus, expected)]
     of = f"{op} of {ranks} ranks" if ranks is not None else op
-    return [f"busbw/algbw is not the {expected:.5g} of {of} at {_sizes(bad)}"]
+    return [f"busbw/algbw is not the {expected:.5g} of {of} at {_sizes(bad)}"] if bad else []
 
 
 def _keeps(alg: float, bus: float, expected: float) -> bool:
@@ -253,9 +187,7 @@ def _keeps(alg: float, bus: float, expected: float) -> bool:
 
 
 def _time(seen: Sequence[Value], op: str | None) -> list[str]:
-    # 5 and 5: what rounding to two decimals explains, see _took; most rows are within it.
-    suspects = [value for value in seen if abs(value[2] * value[1] * 1e3 - value[0]) > 5 * (value[1] + value[2])]
-    bad = [size for size, time, alg, _ in suspects if not _took(size, time, alg)]
+    bad = [size for size, time, alg, _ in seen if not _took(size, time, alg)]
     # An unknown collective may be one whose bandwidth is of other bytes: then (nearly) every row differs.
     if not bad or (op is None and 2 * len(bad) > len(seen)):
         return []

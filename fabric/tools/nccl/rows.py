@@ -90,37 +90,21 @@ def columns(heading: Sequence[str]) -> Columns | None:
 def full_row(cells: list[str], at: Columns) -> NcclRow | None:
     """A row with both places; None when a cell is not what its column holds."""
     first = len(cells) - at.trailing - 2 * at.width
-    second = first + at.width
     try:
         size = int(cells[0])
-        time_1, alg_1, bus_1 = float(cells[first]), float(cells[first + 1]), float(cells[first + 2])
-        time_2, alg_2, bus_2 = float(cells[second]), float(cells[second + 1]), float(cells[second + 2])
-        wrong_1, wrong_2 = cells[first + at.wrong_at], cells[second + at.wrong_at]
-        if wrong_1 != "0" or wrong_2 != "0" or not at.counts_wrong:
-            count_1, count_2 = _wrong(wrong_1, at), _wrong(wrong_2, at)
-        else:
-            count_1 = count_2 = 0
+        return NcclRow(size, _place(cells, first, at), _place(cells, first + at.width, at)) if size < LARGEST else None
     except ValueError:
         return None
-    if not (_whole(cells[first + 1]) and _whole(cells[first + 2])):
-        return None
-    if not (_whole(cells[second + 1]) and _whole(cells[second + 2])):
-        return None
-    if not (
-        0 <= time_1 < LARGEST
-        and 0 <= alg_1 < LARGEST
-        and 0 <= bus_1 < LARGEST
-        and 0 <= time_2 < LARGEST
-        and 0 <= alg_2 < LARGEST
-        and 0 <= bus_2 < LARGEST
-        and 0 <= size < LARGEST
-    ):
-        return None
-    return NcclRow(
-        size,
-        NcclPlace(time_1, alg_1 * GBPS, bus_1 * GBPS, count_1),
-        NcclPlace(time_2, alg_2 * GBPS, bus_2 * GBPS, count_2),
-    )
+
+
+def _place(cells: list[str], first: int, at: Columns) -> NcclPlace:
+    """The half of a row that begins at cell *first*; ValueError when a cell is not what its column holds."""
+    time, alg, bus = cells[first : first + 3]
+    numbers = float(time), float(alg), float(bus)
+    if not (_whole(alg) and _whole(bus) and all([0 <= number < LARGEST for number in numbers])):
+        raise ValueError(cells)
+    wrong = cells[first + at.wrong_at]
+    return NcclPlace(numbers[0], numbers[1] * GBPS, numbers[2] * GBPS, _wrong(wrong, at))
 
 
 def row(line: str, cells: list[str], at: Columns) -> NcclRow | None:

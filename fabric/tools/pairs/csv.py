@@ -10,15 +10,10 @@ unit is refused; and so is one with a comma in it, which is a decimal sign to so
 from __future__ import annotations
 
 import csv
-import gc
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from itertools import repeat
-from operator import eq
-from typing import TypeVar
+from functools import lru_cache
 
 from fabric.model.fields.wording import nearest
 from fabric.tools.pairs.rows import PROBLEMS_MOST, UNITS, PairRow, PairTable, gbps_per
@@ -38,9 +33,6 @@ _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
 _NO_UNIT = f"expected a unit ({UNITS}), none is said; name the column value_gbps, or write 46.3 GB/s"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
-_Text = TypeVar("_Text", bound=Hashable)
-_Meaning = TypeVar("_Meaning")
-_AT_ONCE = 4096  # lines that are read together; a choice
 _LOOKED_AT = 1 << 16  # characters in which the first line is looked for to tell the format; a choice
 
 
@@ -102,104 +94,44 @@ def parse(text: str) -> PairTable:
         return PairTable((), ((1, _NO_ROWS),))
     if first.problems:
         return PairTable((), tuple((first.line, problem) for problem in first.problems[:PROBLEMS_MOST]))
-    found, cells, lines = _Rows(first), list[list[str]](), list[int]()
+    rows: list[PairRow] = []
+    problems: list[tuple[int, str]] = []
     reader = csv.reader(text.splitlines()[first.line :], strict=True, delimiter=first.separator)
     try:
-        with _no_collection():
-            for row in reader:
-                if row and not row[0].lstrip().startswith("#"):
-                    cells.append(row)
-                    lines.append(first.line + reader.line_num)
-                if len(cells) >= _AT_ONCE:
-                    found.read(cells, lines)
-                    cells, lines = [], []
-                    if len(found.problems) >= PROBLEMS_MOST:
+        for cells in reader:
+            if cells and not cells[0].lstrip().startswith("#") and any(map(str.strip, cells)):
+                try:
+                    rows.append(_row(first, cells, first.line + reader.line_num))
+                except ValueError as wrong:
+                    problems.append((first.line + reader.line_num, str(wrong)))
+                    if len(problems) >= PROBLEMS_MOST:
                         break
-            found.read(cells, lines)
     except csv.Error as exc:
-        found.read(cells, lines)
-        found.problems.append((first.line + reader.line_num, f"not comma-separated values: {exc}"))
-    rows, problems = found.rows, found.problems
+        problems.append((first.line + reader.line_num, f"not comma-separated values: {exc}"))
     if not rows and not problems:
         problems.append((1, _NO_ROWS))
     if not rows and any(problem == _NO_UNIT for _, problem in problems):
         # Where no cell at all has a unit it is the heading that lacks it: that is one problem, not one for each row.
         problems = [(first.line, _NO_UNIT), *(one for one in problems if one[1] != _NO_UNIT)]
-    return PairTable(tuple(rows), tuple(problems[:PROBLEMS_MOST]))
+    return PairTable(tuple(rows), tuple(problems))
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without a search for circles of objects: there are none, and in a million rows it takes half of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+def _row(first: _Heading, cells: list[str], line: int) -> PairRow:
+    """One result; ValueError says what was expected."""
+    if len(cells) != len(first.columns):
+        more = len(cells) > len(first.columns)
+        hint = "; is one a number with a decimal comma? write it with a point" if more else ""
+        raise ValueError(f"expected {len(first.columns)} cells as in the first line, got {len(cells)}{hint}")
+    of = dict(zip(first.columns, cells, strict=True)).get
+    a, b = _host("a", of("a", "")), _host("b", of("b", ""))
+    if a == b:
+        raise ValueError(f"expected two different hosts, got {a!r} twice")
+    gbps = _gbps(first.unit, of("value", ""), of("unit", ""))
+    rail, via = of("rail", "").strip() or None, of("via", "").strip() or None
+    return PairRow(a, b, gbps, line, of("kind", "").strip(), _size_bytes(of("size", "")), rail, via, directed=True)
 
 
-class _Read(dict[_Text, _Meaning]):
-    """What each text means that a column has, each read once: a file of a million rows has a thousand hosts."""
-
-    def __init__(self, meaning: Callable[[_Text], _Meaning]) -> None:
-        super().__init__()
-        self._meaning = meaning
-
-    def __missing__(self, text: _Text) -> _Meaning:
-        found = self[text] = self._meaning(text)
-        return found
-
-
-class _Rows:
-    """Lines of cells as rows of results: many lines at a time, and one by one where something is wrong with one."""
-
-    def __init__(self, first: _Heading) -> None:
-        self.rows: list[PairRow] = []
-        self.problems: list[tuple[int, str]] = []
-        self._first = first
-        self._a, self._b = (_Read(partial(_host, end)) for end in ("a", "b"))
-        self._size, self._kind, self._name = _Read(_size_bytes), _Read(str.strip), _Read(_name)
-        self._gbps = _Read(partial(_gbps, first.unit))
-
-    def read(self, cells: list[list[str]], lines: list[int]) -> None:
-        """Read some more lines, of these numbers."""
-        if not cells:
-            return
-        try:
-            self.rows += self._of(cells, lines)
-        except ValueError:
-            for line, one in zip(lines, cells, strict=True):
-                try:
-                    self.rows += self._of([one], [line])
-                except ValueError as wrong:
-                    if "".join(one).strip():
-                        self.problems.append((line, str(wrong)))
-
-    def _of(self, cells: list[list[str]], lines: list[int]) -> Iterable[PairRow]:
-        """Their results; ValueError says of a single line what was expected."""
-        count = len(self._first.columns)
-        for one in cells:
-            if len(one) != count:
-                hint = "; is one a number with a decimal comma? write it with a point" if len(one) == count + 1 else ""
-                raise ValueError(f"expected {count} cells as in the first line, got {len(one)}{hint}")
-        column = dict(zip(self._first.columns, zip(*cells, strict=True), strict=False))
-        nothing = ("",) * len(cells)
-        a, b = list(map(self._a.__getitem__, column["a"])), list(map(self._b.__getitem__, column["b"]))
-        if any(map(eq, a, b)):
-            raise ValueError(f"expected two different hosts, got {a[0]!r} twice")
-        size = list(map(self._size.__getitem__, column.get("size", nothing)))
-        gbps = list(map(self._gbps.__getitem__, zip(column["value"], column.get("unit", nothing), strict=True)))
-        kind = map(self._kind.__getitem__, column.get("kind", nothing))
-        rail, via = (map(self._name.__getitem__, column.get(name, nothing)) for name in ("rail", "via"))
-        return map(PairRow, a, b, gbps, lines, kind, size, rail, via, repeat(True))
-
-
-def _name(text: str) -> str | None:
-    return text.strip() or None
-
-
+@lru_cache(maxsize=1 << 14)  # a file of a million rows has a thousand hosts
 def _host(column: str, text: str) -> str:
     name = text.strip()
     if not _HOST.fullmatch(name):
@@ -207,6 +139,7 @@ def _host(column: str, text: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1 << 10)
 def _size_bytes(text: str) -> int:
     size = _SIZE.fullmatch(text.strip() or "0")
     if size is None:
@@ -214,9 +147,9 @@ def _size_bytes(text: str) -> int:
     return int(size[1]) << 10 * " KMGT".index(size[2] or " ")
 
 
-def _gbps(usual: str | None, cells: tuple[str, str]) -> float:
-    """A number with its own unit, with that of the second cell, or with the *usual* one."""
-    text, elsewhere = (cell.strip() for cell in cells)
+def _gbps(usual: str | None, cell: str, elsewhere: str) -> float:
+    """A number with its own unit, with that of the cell *elsewhere*, or with the *usual* one."""
+    text = cell.strip()
     found = _CELL.fullmatch(text)
     try:
         number = float(found["number"]) if found else -1.0
@@ -227,7 +160,7 @@ def _gbps(usual: str | None, cells: tuple[str, str]) -> float:
             f"; write the decimal sign as a point: did you mean {text.replace(',', '.', 1)!r}?" if "," in text else ""
         )
         raise ValueError(f"expected a bandwidth of at least 0, got {text!r}{point}")
-    unit = found["unit"] or elsewhere or usual
+    unit = found["unit"] or elsewhere.strip() or usual
     factor = gbps_per(unit) if unit else None
     if factor is None:
         raise ValueError(f"expected a unit ({UNITS}), got {unit!r}" if unit else _NO_UNIT)

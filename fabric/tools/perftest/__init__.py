@@ -85,8 +85,9 @@ def parse(text: str) -> PerftestLog:
     """
     if "\x1b" in text:
         text = COLOUR.sub("", text)
-    found, doubtful = tests(text)
-    return PerftestLog(found, complaints(text.splitlines()) if doubtful else ())
+    lines = text.splitlines()
+    found, doubtful = _tests(lines)
+    return PerftestLog(found, complaints(lines) if doubtful else ())
 
 
 @dataclass(slots=True)
@@ -247,62 +248,8 @@ def _told(line: str) -> Iterator[tuple[str, str]]:
         yield second, cells[2].strip()[:_WORD]
 
 
-def tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
+def _tests(lines: Sequence[str]) -> tuple[tuple[PerftestTest, ...], bool]:
     """One test per title or table, in the order printed; and whether a line may be a complaint."""
-    found = usual(text)
-    return by_lines(text.splitlines()) if found is None else ((found,), False)
-
-
-def usual(text: str) -> PerftestTest | None:
-    """The test of a page like nearly all others: one block, addresses, one row; None: it must be read line by line."""
-    start = text.find(" local address:")
-    title = text.rfind(" RDMA_Write BW Test\n", 0, start) if start > 0 else -1
-    found = _USUAL.match(text, start) if title >= 0 else None
-    if found is None or (found.end() != len(text) and not _FREED.fullmatch(text, found.end())):
-        return None
-    block, (calm, gpu), at = _block(text[title:start]), _lead(text[:title]), _columns(found[2])
-    if block is None or not calm or at.row is not _ROW or at.unit is None:
-        return None
-    row = _ROW.fullmatch(found[3])
-    if row is None:
-        return None
-    told = {"GPU": gpu, **block} if gpu is not None else dict(block)
-    addresses = [line.strip().split(" address: ") for line in found[1].split("\n") if "address" in line]
-    table = _Table("RDMA_Write BW", told, at.unit, headed=True, row=_ROW, factor=_GBPS[at.unit], closed=True)
-    table.local = [where for side, where in addresses if side == "local"]
-    table.remote = [where for side, where in addresses if side == "remote"]
-    _add_row(table, row)
-    return _finished(table)
-
-
-_HEX = r"(?:0x)?[0-9a-f]+"
-_PAIR = rf"address: LID {_HEX} QPN {_HEX} PSN {_HEX}(?: RKey {_HEX} VAddr {_HEX})?"
-_USUAL = re.compile(
-    rf"((?: (?:local|remote) {_PAIR}\n(?: GID: [0-9:]+\n)?)+)-{{20,}}\n( #bytes[^\n]+)\n([ \t\d.]+)\n-{{20,}}\n"
-)
-_FREED = re.compile(r"deallocating GPU buffer \w+\ndestroying current CUDA Ctx\n")
-
-
-@lru_cache(maxsize=1024)  # nearly all are the same on every host
-def _block(text: str) -> Mapping[str, str] | None:
-    """What is told from the title to the addresses; None where there is more than that."""
-    found, doubtful = by_lines(text.splitlines())
-    if len(found) != 1 or doubtful or found[0].problems != ("no result table",) or found[0].local + found[0].remote:
-        return None
-    return found[0].told
-
-
-@lru_cache(maxsize=1024)
-def _lead(text: str) -> tuple[bool, str | None]:
-    """Whether what comes before the title tells of no other test and no trouble, and the GPU that it picks."""
-    found, doubtful = by_lines(text.splitlines())
-    picked = [line.strip() for line in text.splitlines() if line.strip().startswith(("Picking", "Using ROCm"))]
-    gpus = [known[1] for known in map(_PICKED.match, picked) if known]
-    return not found and not doubtful, gpus[-1] if gpus else None
-
-
-def by_lines(lines: Sequence[str]) -> tuple[tuple[PerftestTest, ...], bool]:
-    """The same of any text, read line by line."""
     reader = _Reader()
     last = len(lines) - 1
     unsure: list[str] = []

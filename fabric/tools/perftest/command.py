@@ -25,6 +25,8 @@ class SidePlace(TypedDict):
     device: str
     port: int
     peer: str | None
+    size_bytes: int
+    program_path: NotRequired[str]
     numa_node: NotRequired[int | None]
     ib_port: NotRequired[int]
     gid_index: NotRequired[int | None]
@@ -35,13 +37,11 @@ class SidePlace(TypedDict):
 
 def write_bw(
     *,
-    size_bytes: int,
     duration_s: int,
     queue_pairs: int,
     cuda_gpu: int | None,
     dmabuf: bool = False,
     gpus: str = "cuda",
-    program_path: str = "ib_write_bw",
     **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
     """
@@ -55,29 +55,27 @@ def write_bw(
         f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
         f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
     )
-    gpu: tuple[str, ...] = (
-        () if cuda_gpu is None else (f"--use_{gpus}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
-    )
-    if gpu and dmabuf:
-        gpu = (*gpu, f"--use_{gpus}_dmabuf")
-    return _argv(program_path, size_bytes, measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
+    gpu: tuple[str, ...] = ()
+    if cuda_gpu is not None:
+        option = f"--use_{gpus}"
+        gpu = (
+            f"{option}={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",
+            *((f"{option}_dmabuf",) if dmabuf else ()),
+        )
+    return _argv("ib_write_bw", measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
 
 
-def write_lat(
-    *, size_bytes: int, iterations: int, program_path: str = "ib_write_lat", **side: Unpack[SidePlace]
-) -> tuple[str, ...]:
+def write_lat(*, iterations: int, **side: Unpack[SidePlace]) -> tuple[str, ...]:
     """
     One side of ib_write_lat. Raises ValueError for a value it cannot carry.
 
     By iterations: a run by duration prints no percentiles.
     """
     measured = (f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",)
-    return _argv(program_path, size_bytes, measured, ("--CPU-freq",), **side)
+    return _argv("ib_write_lat", measured, ("--CPU-freq",), **side)
 
 
-def _argv(
-    program_path: str, size_bytes: int, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]
-) -> tuple[str, ...]:
+def _argv(tool: str, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]) -> tuple[str, ...]:
     numa_node, gid_index, peer = side.get("numa_node"), side.get("gid_index"), side["peer"]
     options = side.get("options", ())
     memory: tuple[str, ...] = ()
@@ -87,11 +85,11 @@ def _argv(
         memory = (numactl, f"--cpunodebind={numa_node}", f"--membind={numa_node}")
     return (
         *memory,
-        program(program_path),
+        program(side.get("program_path", tool)),
         f"--ib-dev={word(side['device'], 'device')}",
         f"--ib-port={whole(side.get('ib_port', 1), 'device port', at_least=1, at_most=255)}",
         f"--port={whole(side['port'], 'TCP port', at_least=1, at_most=65535)}",
-        f"--size={whole(size_bytes, 'size', at_least=1, at_most=1 << 31)}",
+        f"--size={whole(side['size_bytes'], 'size', at_least=1, at_most=1 << 31)}",
         *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
         *_class(side.get("traffic_class"), options),
