@@ -1,29 +1,80 @@
-"""Decodes baseline files, and says what does not fit between baselines and platforms."""
+"""Baseline files: limits, what good runs recorded, and candidates of that; and what does not fit the platforms."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from fabric.config.document import read_document
+from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
-from fabric.config.recorded import LEAF_CLASSES, LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole, Word
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
+from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import LimitKey, Scenario
-from fabric.model.text import fold
+from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Platform
 from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.keys import ALGORITHMS
 from fabric.probes.kinds import ASKED
 from fabric.probes.loopback import link_classes
+
+LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote", NVLINK)
+LEAF_CLASSES = ("same_leaf", "cross_leaf")
+TOOLS = ("perftest", "nccl-tests")
+DIRECTIONS = ("one_way", "both_ways")
+BACKENDS = ("ssh", "process", "mock")
+
+RUN_NAME = Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a run as scenario/run-id")
+
+_Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
+
+
+class RecordedEntry(Entry):
+    """What good runs measured for one key; a part of the key that is left out was not there to record."""
+
+    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
+    tool: Annotated[str, Choice(TOOLS)] = Field(description="The tool family that measured.")
+    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = Field(
+        None, description="The PCIe distance, for loopback; whether one leaf was crossed or more, between RNICs."
+    )
+    size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
+        None, validation_alias="size", description="The message size."
+    )
+    ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks took part.")
+    algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
+    direction: Annotated[str, Choice(DIRECTIONS)] | None = Field(None, description="one_way or both_ways.")
+    line_rate_gbps: _Gbps | None = Field(None, description="The line rate of the slower RNIC.")
+    median_gbps: _Gbps = Field(description="The median of the samples.")
+    mad_gbps: Annotated[float, Decimal(0, 1_000_000)] = Field(description="Their median absolute deviation.")
+    n: Annotated[int, Whole(2, 100_000_000)] = Field(description="How many samples.")
+    cv: Annotated[float, Decimal(0, 10)] = Field(description="1.4826 x MAD / median.")
+    trimmed: Annotated[int, Whole(0, 100_000_000)] = Field(0, description="How many outliers were left out.")
+    runs: tuple[Annotated[str, RUN_NAME], ...] = Field(
+        min_length=1, max_length=1000, description="The runs that the samples came from, as scenario/run-id."
+    )
+
+    def recorded(self) -> Recorded:
+        """In the words of the model."""
+        given = self.model_dump()
+        key = Key(**{field.name: given.pop(field.name) for field in fields(Key)})
+        return Recorded(key, **given)
+
+
+class CandidateFile(Entry):
+    """A whole candidate file."""
+
+    name: Annotated[str, SAFE_NAME] = Field(description="The baseline that it is meant for.")
+    backend: Annotated[str, Choice(BACKENDS)] = Field(description="What the runs were measured through.")
+    recorded: tuple[RecordedEntry, ...] = Field(min_length=1, max_length=10_000, description="What was measured.")
 
 
 class LimitEntry(Entry):
@@ -152,7 +203,7 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
         names = dict.fromkeys(
             _what(limit)
             for limit in baseline.limits
-            if any(_matches(limit, one) and _unmet(platform, limit, one.algorithm) for one in asked)
+            if any(_matches(limit, one) and _too_slow(platform, limit, one.algorithm) for one in asked)
         )
         if names:
             lines = " and ".join(f"{line:g}" for line in sorted({rnic.line_rate_gbps for rnic in platform.rnics}))
@@ -177,14 +228,16 @@ def _used(
         yield platform, baselines[override or platform.baseline]
 
 
-def _unmet(platform: Platform, limit: Limit, algorithm: str | None) -> bool:
-    """Whether some RNIC of the platform, or all together, carry less than the limit asks for."""
+def _too_slow(platform: Platform, limit: Limit, algorithm: str | None) -> tuple[str, float] | None:
+    """Which RNICs of the platform, or all together, carry less than the limit asks for, and how much; None: none."""
     if not bound_by_lines(limit.kind, algorithm):
-        return False
+        return None
     least, lines = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
     if limit.kind in ONE_LINE:
-        return any(out_of_reach(least, [line]) for line in lines)
-    return bool(out_of_reach(least, lines))
+        slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
+        return (fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)) if slower else None
+    names = "its 1 RNIC" if len(lines) == 1 else f"its {len(lines)} RNICs together"
+    return (names, sum(lines)) if out_of_reach(least, lines) else None
 
 
 def _some(names: Iterable[str]) -> str:
@@ -199,36 +252,15 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
     for limit in limits:
         if limit.link_class is not None and limit.link_class not in classes:
             continue
-        if limit.kind in ONE_LINE:
-            yield from _one_rnic(platform, limit)
-        elif bound_by_lines(limit.kind, limit.algorithm or RING):
-            yield from _all_rnics(platform, limit)
-
-
-def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
-    least = least_gbps(limit, platform)
-    slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
-    if slower:
-        names, line = fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)
-        yield f"{_required(limit, least, line)} the line rate of {names} ({line:g} Gb/s): it judges nothing there"
-    faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
-    if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
-        names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
-        yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
-
-
-def _all_rnics(platform: Platform, limit: Limit) -> Iterator[str]:
-    least = least_gbps(limit, platform)
-    lines = [rnic.line_rate_gbps for rnic in platform.rnics]
-    if out_of_reach(least, lines):
-        rnics = "RNIC" if len(lines) == 1 else "RNICs together"
-        text = f"the line rate of its {len(lines)} {rnics} ({sum(lines):g} Gb/s): it judges nothing there"
-        yield f"{_required(limit, least, sum(lines))} {text}"
-
-
-def _required(limit: Limit, least: float, line_gbps: float) -> str:
-    beyond = "above" if least > line_gbps else "all of"
-    return f"{_what(limit)}: at least {least:g} Gb/s required, {beyond}"
+        least = least_gbps(limit, platform)
+        slow = _too_slow(platform, limit, limit.algorithm or RING)
+        if slow is not None:
+            which = f"{'above' if least > slow[1] else 'all of'} the line rate of {slow[0]} ({slow[1]:g} Gb/s)"
+            yield f"{_what(limit)}: at least {least:g} Gb/s required, {which}: it judges nothing there"
+        faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
+        if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
+            names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
+            yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
 
 
 def _what(limit: Limit) -> str:
@@ -266,3 +298,86 @@ def _matches(limit: Limit, asked: LimitKey) -> bool:
     if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
         return False
     return all(part in (None, wanted) for part, wanted in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
+
+    name: str
+    backend: str
+    recorded: tuple[Recorded, ...]
+
+
+def load_candidate(path: Path) -> Candidate:
+    """The candidate in a file; ConfigError holds everything that is wrong."""
+    problems = Problems(shown(str(path)))
+    tree = read_document(path, problems)
+    if tree or not problems:
+        report(CandidateFile, tree, problems)
+    entries = recorded_in(tree, problems)
+    problems.raise_if_any()
+    return Candidate(str(tree["name"]), str(tree["backend"]), entries)
+
+
+def recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
+    """The well formed entries of the section; a key that is there twice is noted."""
+    first: dict[Key, int] = {}
+    found = []
+    for here, entry in valid_items(RecordedEntry, tree.get("recorded"), ("recorded",)):
+        recorded = entry.recorded()
+        if recorded.key in first:
+            problems.add(here, f"the same key as the one recorded on line {first[recorded.key]}")
+        first.setdefault(recorded.key, problems.lines[here])
+        found.append(recorded)
+    return tuple(found)
+
+
+_HEAD = "recorded:"
+_NOTE = "  # What good runs measured; written by `fabric baseline accept`, which replaces this section as a whole."
+_TOP_LEVEL = re.compile(r"[^\s#\-\]\}]")
+
+
+def recorded_section(entries: Iterable[Recorded]) -> str:
+    """The section as text, one line a key, in an order that does not depend on that of *entries*."""
+    lines = sorted(_line(entry) for entry in entries)
+    return "\n".join((_HEAD, _NOTE, *lines)) + "\n"
+
+
+def candidate_text(candidate: Candidate) -> str:
+    """A whole candidate file."""
+    return (
+        "# Made by `fabric baseline record`. Nothing is judged by it until a person has read it and says\n"
+        "# `fabric baseline accept` with this file.\n"
+        f"name: {candidate.name}\nbackend: {candidate.backend}\n{recorded_section(candidate.recorded)}"
+    )
+
+
+def with_recorded(text: str, entries: Iterable[Recorded]) -> str:
+    """
+    The text of a baseline file with its section replaced, or appended where there is none.
+
+    The section is everything from ``recorded:`` to the last line that belongs to it; comments and blank lines that
+    follow, before the next key, are that key's.
+    """
+    lines = text.splitlines(keepends=True)
+    section = recorded_section(entries)
+    start = next((number for number, line in enumerate(lines) if line.startswith(_HEAD)), None)
+    if start is None:
+        return f"{text.rstrip()}\n{section}"
+    end = next((n for n in range(start + 1, len(lines)) if _TOP_LEVEL.match(lines[n])), len(lines))
+    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+        end -= 1
+    return "".join(lines[:start]) + section + "".join(lines[end:])
+
+
+_PLACES = {"line_rate_gbps": "g", "median_gbps": ".6g", "mad_gbps": ".4g", "cv": ".4g"}
+"""How numbers with a fraction are written."""
+
+
+def _line(entry: Recorded) -> str:
+    given = {**asdict(entry.key), **asdict(entry), "runs": f"[{', '.join(entry.runs)}]"}
+    given["trimmed"] = entry.trimmed or None
+    given["size"] = None if entry.key.size_bytes is None else size_text(entry.key.size_bytes)
+    known = ((key, given[key]) for key in RecordedEntry.written_keys() if given[key] is not None)
+    return f"  - {{{', '.join(f'{key}: {format(value, _PLACES.get(key, str()))}' for key, value in known)}}}"

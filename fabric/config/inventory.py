@@ -18,10 +18,7 @@ from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import (
-    SAFE_NAME,
-    Choice,
-)
+from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.topology import Login, Topology
@@ -73,17 +70,8 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems.raise_if_any(command_line.all())
     file = InventoryFile.from_file(tree)
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
-    return Inventory(
-        name=file.name,
-        source=str(path),
-        topology=topology,
-        backend=file.backend,
-        ssh=file.ssh,
-        process=file.process,
-        mock=mock,
-        changes=file.changes,
-        routing=file.routing,
-    )
+    same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "process", "changes", "routing")}
+    return Inventory(source=str(path), topology=topology, mock=mock, **same)
 
 
 def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:

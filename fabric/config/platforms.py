@@ -231,28 +231,16 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
         words_problems(getattr(entry, key), called, ours, (*path, key), problems)
     if entry.wrapper and (entry.wrapper[0].startswith("-") or "=" in entry.wrapper[0]):
         problems.add((*path, "wrapper", 0), f"expected a program first, got {quoted(entry.wrapper[0])}")
-    return Platform(
-        name=name,
-        gpus=gpus,
-        rnics=rnics,
-        numa_nodes=entry.numa_nodes,
-        pcie_switches=switches,
-        link_layer=entry.link_layer,
-        baseline=entry.baseline,
-        gid_index=entry.gid_index,
-        tools=entry.tools.given(),
-        env=tuple(entry.env.items()),
-        mpirun_options=entry.mpirun_options,
-        traffic_class=_traffic_class(entry),
-        perftest_options=entry.perftest_options,
-        cross_rail=entry.cross_rail,
-        srun_options=entry.srun_options,
-        nccl_tests_options=entry.nccl_tests_options,
-        wrapper=entry.wrapper,
-        use_cuda=entry.use_cuda,
-        gpu_maker=entry.gpu_maker,
-        nvlink_domain=entry.nvlink_domain,
-    )
+    own = {
+        "name": name,
+        "gpus": gpus,
+        "rnics": rnics,
+        "pcie_switches": switches,
+        "tools": entry.tools.given(),
+        "env": tuple(entry.env.items()),
+        "traffic_class": _traffic_class(entry),
+    }
+    return Platform(**{key: getattr(entry, key) for key in type(entry).model_fields} | own)
 
 
 def _traffic_class(entry: PlatformEntry) -> int | None:

@@ -1,5 +1,5 @@
 """
-infiniband-diags: every port of a fabric, one port by LID, its counters, a switch's routes, the subnet manager.
+infiniband-diags: every port of a fabric, one by LID, its counters, routes, the subnet manager, a host's own ports.
 
 Every command takes the words of ``through``: without them libibumad takes the first adapter with an active port (umad.c
 resolve_ca_name), which may be that of another fabric.
@@ -399,3 +399,66 @@ def _link_line(line: str) -> PortLine:
     if not names:
         return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
     return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))
+
+
+_ADAPTER = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'")
+_ADAPTER_PORT = re.compile(r"\s+Port ([0-9]{1,3}):", re.ASCII)
+_ADAPTER_ROW = re.compile(r"\s+([A-Za-z][A-Za-z ]{0,30}): ?(.*)")
+_GUID = re.compile(r"0x[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterPort:
+    """One port; *rate_gbps* as the kernel rounds it, *link_layer* ``InfiniBand`` or ``Ethernet``."""
+
+    device: str
+    number: int
+    state: PortState
+    rate_gbps: float
+    lid: int
+    guid: int
+    link_layer: str
+
+
+def adapters(*, tool: str = "ibstat") -> tuple[str, ...]:
+    """Ask for all devices."""
+    return (program(tool),)
+
+
+def read_adapters(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[AdapterPort, ...]:
+    """
+    Every port; none where there is no device: ibstat then prints nothing and exits 0.
+
+    Raises ToolError with the tool's own words, UnreadableOutput where a port is not told whole.
+    """
+    need_success("ibstat", stdout, stderr, exit_status)
+    if stdout and not stdout.endswith("\n"):
+        raise UnreadableOutput(f"ibstat: it was cut: {stdout[-60:]!r}")
+    found: list[AdapterPort] = []
+    device, number, rows = "", 0, dict[str, str]()
+    for line in [*whole_lines(stdout), "CA ''"]:
+        adapter, port = _ADAPTER.fullmatch(line.rstrip()), _ADAPTER_PORT.fullmatch(line.rstrip())
+        if adapter or port or line == "CA ''":
+            if number:
+                found.append(_adapter_port(device, number, rows))
+            device = adapter[1] if adapter else device
+            number, rows = int(port[1]) if port else 0, {}
+        elif line.strip():
+            row = _ADAPTER_ROW.fullmatch(line.rstrip())
+            if row is None or not device:
+                raise UnreadableOutput(f"ibstat: neither device, port nor value: {line.strip()[:120]!r}")
+            rows.setdefault(row[1], row[2])
+    return tuple(found)
+
+
+def _adapter_port(device: str, number: int, rows: Mapping[str, str]) -> AdapterPort:
+    try:
+        rate, lid, guid = rows["Rate"], rows["Base lid"], rows["Port GUID"]
+        state = PortState(rows["State"], rows["Physical state"])
+        layer = {"IB": "InfiniBand"}.get(rows["Link layer"], rows["Link layer"])
+        numbers = re.fullmatch(r"[0-9]{1,5}(\.[0-9])?", rate, re.ASCII) and re.fullmatch(r"[0-9]{1,6}", lid, re.ASCII)
+        if not numbers or not _GUID.fullmatch(guid) or layer not in ("InfiniBand", "Ethernet"):
+            raise UnreadableOutput(f"ibstat: {device}/{number}: rate {rate!r}, lid {lid!r}, GUID {guid!r}, {layer!r}")
+    except KeyError as exc:
+        raise UnreadableOutput(f"ibstat: {device}/{number} has no {exc}: {sorted(rows)}") from None
+    return AdapterPort(device, number, state, float(rate), int(lid), int(guid, 16), layer)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
-from fabric.config.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Candidate
+from fabric.config.baselines import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Candidate
 from fabric.errors import ConfigError
 from fabric.model.recorded import Key, Recorded
 from fabric.probes.kinds import ASKED

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import ethtool, gpu_topology, ibstat, infiniband, lldp
+from fabric.tools import ethtool, gpu_topology, infiniband, lldp
 from tests.places import CAPTURES
 
 LLDP = {name: (CAPTURES / "lldp" / f"{name}.txt").read_text() for name in ("two-neighbours", "no-name", "none")}
@@ -72,12 +72,12 @@ def test_recorded_links() -> None:
 
 def test_recorded_ports() -> None:
     """An InfiniBand port; a host without devices prints nothing and exits 0."""
-    (port,) = ibstat.read_adapters(IBSTAT)
+    (port,) = infiniband.read_adapters(IBSTAT)
     assert (port.device, port.number, port.rate_gbps, port.lid, port.link_layer) == ("ibp4s0", 1, 56.0, 1, "InfiniBand")
     assert (port.state.active, port.guid) == (True, 0xEC0D9A030044C34C)
-    (down,) = ibstat.read_adapters((CAPTURES / "ibstat" / "01-cx4-polling.txt").read_text())
+    (down,) = infiniband.read_adapters((CAPTURES / "ibstat" / "01-cx4-polling.txt").read_text())
     assert (str(down.state), down.lid) == ("Down/Polling", 65535)
-    assert ibstat.read_adapters("") == ()
+    assert infiniband.read_adapters("") == ()
 
 
 def test_counters_by_the_drivers_names() -> None:
@@ -93,7 +93,7 @@ READERS = (
     (gpu_topology.read_topology, [*TOPO.values()]),
     (infiniband.read_links, [LINKS]),
     (ethtool.read_statistics, [COUNTERS]),
-    (ibstat.read_adapters, [IBSTAT]),
+    (infiniband.read_adapters, [IBSTAT]),
 )
 PIECES = [
     "\n",
@@ -152,6 +152,6 @@ def test_the_commands() -> None:
     assert gpu_topology.topology() == ("nvidia-smi", "topo", "-m")
     assert infiniband.all_links(through=infiniband.through("mlx5_0", 1))[1:3] == ("-C", "mlx5_0")
     assert ethtool.statistics("eth1") == ("ethtool", "-S", "eth1")
-    assert ibstat.adapters() == ("ibstat",)
+    assert infiniband.adapters() == ("ibstat",)
     with pytest.raises(ValueError, match="interface"):
         ethtool.statistics("eth1; reboot")
