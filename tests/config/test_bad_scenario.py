@@ -22,22 +22,10 @@ BAD = [
         ["9: unknown probe kind 'rnic_to_nic'; did you mean 'rnic_to_rnic'?"],
     ),
     (
-        "too many rounds of pairs",
-        "- rnic_to_rnic",
-        "- pairwise: {rounds: 17}",
-        ["9: expected a whole number from 1 to 16, got '17'"],
-    ),
-    (
         "changes of no phase",
         "hosts: all",
         "changes: []",
         ["4: unknown key 'changes'"],
-    ),
-    (
-        "two kinds at once",
-        "- rnic_to_rnic",
-        "- {loopback: {}, rnic_to_rnic: {}}",
-        ["9: expected one probe kind (loopback, rnic_to_rnic, all_to_all, tor_all_reduce, "],
     ),
     (
         "one thing twice",
@@ -50,24 +38,6 @@ BAD = [
         "- rnic_to_rnic",
         "- group_all_reduce: {order: random, launcher: srun}",
         ["9: order random needs launcher mpirun"],
-    ),
-    (
-        "bare number for a duration",
-        "duration: 5s",
-        "duration: 5",
-        ["8: expected a duration from 1s to 1h such as 5s, 2m or 1h, got '5'"],
-    ),
-    (
-        "size in MB",
-        "size: 8M",
-        "size: 8MB",
-        ["8: expected a size from 1 to 1G such as 8M, 64K, 1G or whole bytes, got '8MB'"],
-    ),
-    (
-        "no series",
-        "[1G, 2G, 4G]",
-        "[1G, 2G, 8G]",
-        ["14: expected sizes that grow by one constant whole factor, such as 1G, 2G, 4G; got 1G, 2G, 8G"],
     ),
     (
         "no probes",
@@ -94,43 +64,10 @@ BAD = [
         "  - name: inside\n    needs: [tor]\n",
         ["7: phase 'tor' does not come before this one"],
     ),
-    ("phase name for a path", "- name: tor", "- name: ../tor", ["10: expected a name of 1 to 64 letters"]),
     ("unknown host", "hosts: all", "hosts: gpu[1-5]", ["4: host is not in the inventory: 'gpu5' (/"]),
-    ("unknown hosts", "hosts: all", "hosts: [gpu1, 'gpu[8-9]']", ["4: 2 hosts are not in the inventory: 'gpu[8-9]'"]),
     ("unknown rack", "hosts: all", "hosts: {rack: r7}", ["4: no host has rack 'r7'"]),
-    ("unknown ToR", "hosts: all", "hosts: {tor: laef1}", ["4: no host has tor 'laef1'; did you mean 'leaf1'?"]),
     ("unknown group", "hosts: all", "hosts: {rak: r1}", ["4: unknown key 'rak'; did you mean 'rack'?"]),
-    (
-        "no hosts",
-        "hosts: all",
-        "hosts: []",
-        ["4: expected all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}, got an empty list"],
-    ),
-    (
-        "launcher of others",
-        "          sizes: [1G, 2G, 4G]",
-        "          launcher: slurm",
-        ["14: expected mpirun or srun, got 'slurm'; 'slurm' is written 'srun' here"],
-    ),
-    (
-        "probe kind of others",
-        "      - rnic_to_rnic",
-        "      - alltoall",
-        ["9: unknown probe kind 'alltoall'; 'alltoall' is written 'all_to_all' here"],
-    ),
     ("no inventory key", "inventory: inventory.yaml\n", "", ["1: 'inventory' is required here, or --inventory"]),
-    (
-        "description of two lines",
-        "A look at a small rack",
-        '"A look\\nat a rack"',
-        ["2: expected a description (printable, 1 to 2000 characters, one line), got 'A look\\nat a rack'"],
-    ),
-    (
-        "wrong algorithm",
-        "          sizes: [1G, 2G, 4G]",
-        "          algorithm: ring",
-        ["14: got 'ring'; did you mean 'RING'?"],
-    ),
 ]
 
 

@@ -16,7 +16,6 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.places import INVENTORY, SCENARIOS
 
 NOTHING = ": it judges nothing there"
 """How a note ends that says that a limit asks for more than the lines carry."""
@@ -84,17 +83,6 @@ def test_a_limit_out_of_reach_is_said(inventory: Inventory, limit: Limit, expect
     assert notes(inventory, [limit]) == ([expected] if expected else [])
 
 
-def test_a_class_that_the_platform_lacks_is_left_alone(inventory: Inventory) -> None:
-    """A limit for pairs that no host has cannot be out of reach."""
-    platform = inventory.topology.hosts["gpu1"].platform
-    present = {platform.link_class(rnic, end) for rnic in platform.rnics for end in platform.endpoints}
-    assert present == {"pix", "sys", "node", "mem_local", "mem_remote"}
-    text = Path(inventory.source).read_text().replace("pcie_switch: pcie0", "numa: 0")
-    Path(inventory.source).write_text(text)
-    plain = config.load_inventory(Path(inventory.source))
-    assert notes(plain, [Limit("loopback", 9999, "x", link_class="pix")]) == []
-
-
 def test_a_run_is_told_in_one_line_of_limits_above_the_line(inventory: Inventory) -> None:
     """All limits of a platform that its lines cannot carry, of those that would judge what is asked for."""
     limits = [
@@ -146,23 +134,6 @@ def test_a_limit_for_another_key_is_none(inventory: Inventory) -> None:
     ]
     one = Limit("rnic_to_rnic", 384, "x", size_bytes=1 << 20)
     assert notes(inventory, [one], RnicToRnicSpec()) == ["no limit for rnic_to_rnic: will be INCONCLUSIVE"]
-
-
-def test_the_scenarios_baseline_is_the_one_looked_at(inventory: Inventory) -> None:
-    """With judge.baseline the platforms' own do not count."""
-    assert notes(inventory, [Limit("loopback", 500, "x"), *ALL[1:]], *SPECS, override="other") == [
-        "loopback: at least 500 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)"
-    ]
-
-
-@pytest.mark.parametrize("name", ["demo-rack", "demo-rack-healthy", "hall-2048"])
-def test_what_is_shipped_fits(name: str) -> None:
-    """No shipped inventory has a note, with the shipped scenario or without."""
-    path = INVENTORY / f"{name}.yaml"
-    scenario, found = config.load_scenario(SCENARIOS / "self-check.yaml", inventory_path=path)
-    baselines = config.load_baselines({"h100-ndr"}, path)
-    assert config.baseline_notes(None, found, baselines) == ()
-    assert config.baseline_notes(scenario, found, baselines) == ()
 
 
 def test_all_broken_baselines_come_at_once(folder: Path) -> None:

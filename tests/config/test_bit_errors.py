@@ -57,12 +57,6 @@ def test_what_is_no_rate_is_refused(value: object) -> None:
         read(value)
 
 
-@given(mantissa=st.integers(1, 15), exponent=st.integers(2, 255))
-def test_every_rate_of_the_register_can_be_written(mantissa: int, exponent: int) -> None:
-    """The value that comes out is the one that went in."""
-    assert read(f"{mantissa}e-{exponent}").value == Fraction(mantissa, 10**exponent)
-
-
 @given(digits=st.integers(1, 10**6), exponent=st.integers(7, 200))
 def test_a_neighbour_is_never_beyond_what_was_asked(digits: int, exponent: int) -> None:
     """Read exactly, or refused between two rates that can be written, with nothing between them."""

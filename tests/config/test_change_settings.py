@@ -63,12 +63,6 @@ def test_every_setting_reaches_the_model(folder: Path, inventory_text: str) -> N
     )
 
 
-def test_without_settings_the_defaults_of_the_model_hold(folder: Path, inventory_text: str) -> None:
-    """Also with an empty section."""
-    assert config.load_inventory(folder / "inventory.yaml").changes == ChangeSettings()
-    assert config.load_inventory(written(folder, inventory_text, "changes: {}\n")).changes == ChangeSettings()
-
-
 def test_the_simulated_fabric_has_reactions(folder: Path, inventory_text: str) -> None:
     """SHIELD, the time of the subnet manager, and UFM."""
     path = folder / "inventory.yaml"

@@ -111,34 +111,18 @@ def test_adaptive_routing_of_the_job_is_asked_of_nccl(
     assert dict(phase_of(written(change, settings=settings)).env) == {"NCCL_IB_TIMEOUT": "22", **env}
 
 
-def test_a_service_level_that_is_written_stays(written: Callable[..., Path]) -> None:
-    """The inventory's is what is taken without one."""
-    path = written("{adaptive_routing: on, scope: job}")
-    path.write_text(path.read_text().replace("NCCL_IB_TIMEOUT: 22", "NCCL_IB_SL: 5"))
-    assert dict(phase_of(path).env) == {"NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_SL": "5"}
-
-
 BAD = [
     ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing or shield) and its settings"]),
     ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
     ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
     ("ber: {links: gpu1/mlx5_0}", ["7: 'raw' or 'effective' is required here"]),
-    ("ber: {links: gpu1/mlx5_0, raw: 1e-6, effective: 1e-6}", ["7: two kinds of bit errors: leave out one"]),
     ("ber: {raw: 2.5e-6, links: gpu1/mlx5_0}", ["7: got '2.5e-6'; write 2e-6 or 3e-6"]),
-    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 24h such as 0.5s, "]),
-    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, by: ip}", ["7: unknown key 'by'"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 601s}", ["7: expected at most 600s, 'max_hold' of the lease in the"]),
-    ("link_down: {}", ["7: 'links' is required here"]),
     (
         "ber: {raw: 1e-6, links: gpu1/mlx5_0, stop_above: {symbol_erors: 9}}",
         ["7: unknown key 'symbol_erors'; did you mean 'symbol_errors'?"],
     ),
     ("link_down: {links: gpu1/mlx5_0, stop_above: {}}", ["7: a counter is required here: raw_errors, "]),
-    (
-        "link_down: {links: gpu1/mlx5_0, stop_above: {link_downed: -1}}",
-        ["7: expected a whole number from 0 to 9007199254740992, got '-1'"],
-    ),
-    ("port_flap: {links: gpu1/mlx5_0}", ["7: 'down' is required here"]),
     ("port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2}", ["7: 'period' is required with a count of 2"]),
     (
         "port_flap: {links: gpu1/mlx5_0, down: 5s, period: 9s, jitter: 1s}",
@@ -153,11 +137,6 @@ BAD = [
         ["7: 'scope' is required here: fabric (the subnet managers' setting, for everyone on this"],
     ),
     ("shield: on", ["7: 'scope' is required here: fabric, because it is the subnet managers' setting, for everyone"]),
-    ("{adaptive_routing: true, scope: fabric}", ["7: expected on or off, got 'true'; write on"]),
-    (
-        "{adaptive_routing: on, scop: fabric}",
-        ["7: 'scope' is required", "7: unknown key 'scop'; did you mean 'scope'?"],
-    ),
     ("{shield: on, scope: job}", ["7: expected fabric, got 'job'"]),
     ("{adaptive_routing: on, scope: host}", ["7: scope host is for RoCE"]),
     (
@@ -171,9 +150,6 @@ BAD = [
     ("link_down: {links: gpu9/mlx5_0}", ["7: no host 'gpu9'; did you mean 'gpu"]),
     ("link_down: {links: gpu1/mlx5_2}", ["7: 'mlx5_2' is not an RNIC of gpu1; did you mean 'mlx5_"]),
     ("link_down: {links: [gpu1/mlx5_0, gpu1/mlx5_0]}", ["7: link 'gpu1/mlx5_0' is there twice"]),
-    ("link_down: {links: [leaf0--spine0, spine0--leaf0#0]}", ["7: link 'spine0--leaf0#0' is there twice"]),
-    ("link_down: {links: []}", ["7: expected at least 1 entry, got 0"]),
-    ("link_down: {links: {count: 2}}", ["7: 'tier' is required here"]),
     (
         "link_down: {links: {tier: spine, count: 9}}",
         ["7: expected at most 8: the hosts of this run have no more spine"],
@@ -217,11 +193,6 @@ def test_what_the_inventory_must_say_is_said(
     """A change that cannot be made on this fabric is refused before anything starts."""
     path = written(change, settings="")
     explained(lambda: config.load_scenario(path), [expected])
-
-
-def test_a_cable_of_a_host_needs_no_settings(written: Callable[..., Path]) -> None:
-    """It is altered from the host itself."""
-    assert phase_of(written("link_down: {links: gpu1/mlx5_0}", settings="")).changes
 
 
 def test_only_hosts_that_take_part_are_altered(written: Callable[..., Path], explained: Explained) -> None:

@@ -84,19 +84,6 @@ def test_what_cannot_be_read_is_one_problem(tmp_path: Path, data: bytes, expecte
     assert expected in problems[0]
 
 
-def test_an_alias_bomb_is_refused_where_it_starts(tmp_path: Path) -> None:
-    """Nothing is expanded: reading ends at the first anchor, after two values and not after 10 ** 9."""
-    levels = "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9))
-    problems = Problems("bomb.yaml")
-    path = tmp_path / "bomb.yaml"
-    path.write_text("a: &a [lol]\n" + levels)
-    assert read_document(path, problems) == {}
-    assert [str(problem) for problem in problems.all()] == [
-        "bomb.yaml:1: anchor '&a' is not allowed: write the value out"
-    ]
-    assert len(problems.lines) == 2  # the file and its first key
-
-
 def test_a_key_that_is_there_twice_keeps_its_first_value(tmp_path: Path) -> None:
     """Every repetition is reported, and reading goes on."""
     tree, problems = read(tmp_path, b"a: 1\nb: {c: 1, c: 2}\na: {d: 3}\n")

@@ -46,13 +46,6 @@ def test_the_roce_rack_is_complete(tmp_path: Path) -> None:
     assert config.baseline_notes(None, inventory, baselines) == ()
 
 
-def test_an_editor_takes_the_roce_rack() -> None:
-    """The exported schema, named in its first line, accepts it."""
-    text = block("name: roce-rack")
-    assert text.startswith("# yaml-language-server: $schema=")
-    jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
-
-
 def test_the_infiniband_rack_is_changed_by_managers_that_are_not_under_test(tmp_path: Path) -> None:
     """Its settings fit it, its baseline too, and an editor takes it."""
     text = block("name: ib-rack")
@@ -62,11 +55,3 @@ def test_the_infiniband_rack_is_changed_by_managers_that_are_not_under_test(tmp_
     baselines = config.load_baselines({"h100-ndr"}, Path(inventory.source))
     assert config.baseline_notes(None, inventory, baselines) == ()
     jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
-
-
-def test_two_tors_with_three_hosts_each(tmp_path: Path) -> None:
-    """The short example gives each host one ToR for all its rails."""
-    whole, short = yaml.safe_load(block("name: roce-rack")), yaml.safe_load(block("hosts_per_unit: 3}"))
-    text = yaml.safe_dump({**whole, **short})
-    hosts = config.load_inventory(beside_baselines(tmp_path, text)).topology.hosts
-    assert [host.leaves for host in hosts.values()] == [("tor0",) * 4] * 3 + [("tor1",) * 4] * 3

@@ -177,11 +177,3 @@ def test_a_change_with_a_begin_is_felt_and_recovered_from(folder: Path, text: st
     resolved = config.load_scenario(path)
     assert resolved[0].expect == (wanted,)
     assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
-
-
-def test_a_change_with_an_end_is_recovered_from(folder: Path) -> None:
-    """Not only a flap."""
-    path = written(folder, "{phase: flap, recovers_within: 30s}")
-    down = "link_down: {links: gpu1/mlx5_0, for: $down}"
-    path.write_text(path.read_text().replace("port_flap: {links: gpu1/mlx5_0, down: $down}", down))
-    assert config.load_scenario(path)[0].expect == (ExpectedRecovery(PhaseRef("flap"), 30.0),)

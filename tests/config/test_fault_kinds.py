@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fabric.config import load_inventory
 from fabric.errors import ConfigError
@@ -95,24 +94,9 @@ def test_the_routings_are_those_of_the_simulated_network() -> None:
     assert set(ROUTING) == set(ENGINES)
 
 
-@pytest.mark.parametrize("text", ["gpu001:garbage", "su0-leaf3:slow=0.5", "gpu001/gpu2:nvlink:slow=0.5"])
-def test_accepted(text: str) -> None:
-    """What the simulated rack can do is taken as it is."""
-    assert load_inventory(DEMO, extra_faults=(text,)).mock.faults[0].component == text.rsplit(":", 1)[0]
-
-
 def test_every_kind_is_documented_and_no_other() -> None:
     """The table of kinds in docs/inventory.md, word for word; those with a factor say so."""
     table = DOCUMENTED.strip().partition("\n\n")[0].splitlines()[2:]
     rows = {kind: row for row in table for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert sorted(rows) == sorted(FAULT_KIND.words)
     assert sorted(kind for kind, row in rows.items() if "`factor`" in row) == sorted(PARTIAL)
-
-
-def test_the_documented_example_is_taken() -> None:
-    """Each fault of the example in docs/inventory.md."""
-    example = DOCUMENTED.partition("```yaml\n")[2].partition("```")[0]
-    faults = yaml.safe_load(example)["mock"]["faults"]
-    texts = tuple(f"{one['component']}:{one['kind']}={one['factor']}" for one in faults)
-    found = load_inventory(DEMO, extra_faults=texts).mock.faults
-    assert [(one.component, one.kind, one.factor) for one in found] == [tuple(one.values()) for one in faults]

@@ -86,13 +86,6 @@ def test_damaged_changes(
 
 
 @FEW
-@given(text=st.text(max_size=80))
-def test_arbitrary_options(folder: Path, text: str) -> None:
-    """Any text as --hosts and --fault."""
-    survives(lambda: config.load_scenario(folder / "scenario.yaml", hosts=text, faults=(text, f"gpu1:{text}")))
-
-
-@FEW
 @given(swap=st.data())
 def test_exchanged_values(folder: Path, inventory_text: str, swap: st.DataObject) -> None:
     """A valid inventory in which two lines have exchanged what follows their colon."""

@@ -63,14 +63,6 @@ def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> Non
     assert topology.tor_groups == (("gpu1", "gpu2"), ("gpu3", "gpu4"))
 
 
-def test_hosts_keep_the_order_written(folder: Path, inventory_text: str) -> None:
-    """Racks are counted over the hosts as written, not as sorted."""
-    path = folder / "inventory.yaml"
-    path.write_text(inventory_text.replace("gpu[1-4]", "gpu4,gpu[1-3]"))
-    hosts = config.load_inventory(path).topology.hosts
-    assert [(host.name, host.rack) for host in hosts.values()][:3] == [("gpu4", "r0"), ("gpu1", "r0"), ("gpu2", "r1")]
-
-
 @pytest.mark.parametrize(
     "component",
     [

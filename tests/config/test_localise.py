@@ -9,7 +9,6 @@ import pytest
 
 from fabric import config
 from fabric.config import from_resolved, resolved_document
-from fabric.errors import ConfigError
 from fabric.model.scenario import LocaliseSettings, Scenario
 from fabric.probes.pairwise import PairwiseSpec
 
@@ -38,15 +37,6 @@ def test_a_phase_localises(folder: Path, text: str, expected: LocaliseSettings) 
     assert (phase.localise, phase.probes) == (expected, (PairwiseSpec(),))
 
 
-def test_a_phase_does_not_localise_unasked(folder: Path) -> None:
-    assert loaded(folder, "    probes: [pairwise]\n").phases[0].localise is None
-
-
-def test_every_combination_of_a_matrix_localises(folder: Path) -> None:
-    found = loaded(folder, "    localise: auto\n    probes: [pairwise: {size: $size}]\nmatrix: {size: [64K, 1M]}\n")
-    assert [phase.localise for phase in found.phases] == [LocaliseSettings()] * 2
-
-
 def test_a_run_is_read_back_with_it(folder: Path) -> None:
     path = folder / "scenario.yaml"
     path.write_text(HEAD + "    localise: {rounds: 7}\n    probes: [pairwise: {rounds: 4, duration: 2s, repeat: 3}]\n")
@@ -67,15 +57,3 @@ def test_a_run_is_read_back_with_it(folder: Path) -> None:
 )
 def test_what_is_wrong_is_said(folder: Path, explained: Explained, body: str, problem: str) -> None:
     explained(lambda: loaded(folder, body), [problem])
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [("gpu1/mlx5_0:port:broken", "a cable can be slow"), ("gpu1/mlx5_9:port:slow=0.9", "is not a part")],
-)
-def test_a_cable_of_an_rnic_can_be_slow_and_nothing_else(folder: Path, fault: str, said: str) -> None:
-    path = folder / "scenario.yaml"
-    path.write_text(HEAD + "    probes: [pairwise]\n")
-    config.load_scenario(path, faults=("gpu1/mlx5_0:port:slow=0.9",))
-    with pytest.raises(ConfigError, match=said):
-        config.load_scenario(path, faults=(fault,))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.config.resolved import from_resolved, resolved_document
 from fabric.errors import ConfigError
 from fabric.model.topology import Login
 
@@ -39,22 +38,10 @@ def test_they_are_reached_and_are_no_hosts_under_test(folder: Path, inventory_te
     assert [manager.host for manager in inventory.changes.subnet_managers] == ["sm1", "sm2"]
 
 
-def test_all_hosts_are_those_under_test(folder: Path, inventory_text: str) -> None:
-    written(folder, inventory_text)
-    scenario, _ = config.load_scenario(folder / "scenario.yaml")
-    assert scenario.hosts == ("gpu1", "gpu2", "gpu3", "gpu4")
-
-
 def test_nothing_can_be_measured_on_them(folder: Path, inventory_text: str) -> None:
     written(folder, inventory_text)
     with pytest.raises(ConfigError, match=r"'sm1': role management, nothing is measured there$"):
         config.load_scenario(folder / "scenario.yaml", hosts="gpu1,sm1")
-
-
-def test_what_a_run_keeps_has_them(folder: Path, inventory_text: str) -> None:
-    inventory = config.load_inventory(written(folder, inventory_text))
-    _, again = from_resolved(resolved_document(*config.load_scenario(folder / "scenario.yaml")))
-    assert again.topology == inventory.topology
 
 
 @pytest.mark.parametrize(

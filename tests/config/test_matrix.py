@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
-from fabric.changes.link_down import LinkDown, PortFlap
-from fabric.config.matrix import rounds, suffix
+from fabric.changes.link_down import PortFlap
+from fabric.config.matrix import rounds
 from fabric.errors import ConfigError
 from fabric.model.command import GIB
 from fabric.model.scenario import Phase
@@ -73,16 +73,6 @@ def test_all_phases_run_once_per_combination(phases: Callable[..., tuple[Phase, 
     assert found[3].where == (("down", "1s"), ("tool", "ip"))
     assert found[6].changes == ()
     assert found[7].changes == (port_flap("gpu1/mlx5_0", down=0.5, by="ip"),)
-
-
-def test_without_matrix_and_rounds_nothing_changes(folder: Path, scenario_text: str) -> None:
-    """Phases are called as they are written and belong to no combination."""
-    found = config.load_scenario(folder / "scenario.yaml")[0].phases
-    assert [(phase.name, phase.label, phase.where, phase.round) for phase in found] == [
-        ("inside", "", (), 1),
-        ("tor", "", (), 1),
-    ]
-    assert scenario_text.count("matrix") == 0
 
 
 def test_rounds_repeat_everything(folder: Path, scenario_text: str) -> None:
@@ -152,23 +142,6 @@ phases:
     assert one.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(GIB,)))
     assert other.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(2 * GIB,)))
     assert dict(one.env) == {"NCCL_IB_TIMEOUT": "20", "NCCL_SOCKET_IFNAME": "a$timeout"}
-
-
-def test_names_keep_to_safe_characters() -> None:
-    """Ids become parts of paths."""
-    assert suffix((("link", "su0-leaf3--spine02#1"), ("size", "8G")), 1) == ".link-su0-leaf3--spine02-1.size-8G"
-    assert suffix((("what", "a b/../c"),), 12) == ".what-a-b-..-c.r12"
-
-
-def test_the_same_draw_is_the_same_links(folder: Path) -> None:
-    """In every combination and phase, so that phases can be compared."""
-    path = written(
-        folder,
-        "port_flap: {links: gpu1/mlx5_0, down: $down, by: $tool}",
-        "link_down: {links: {tier: access, count: 3}, for: $down, by: $tool}",
-    )
-    found = [change for phase in config.load_scenario(path)[0].phases for change in phase.changes]
-    assert len({change.link_names for change in found if isinstance(change, LinkDown)}) == 1
 
 
 BAD = [
@@ -249,6 +222,7 @@ def test_the_number_of_phases_has_a_bound(folder: Path, explained: Explained) ->
     explained(lambda: config.load_scenario(path), ["3: expected at most 2000 phases in all, got 2 x 20 x 100"])
 
 
+@pytest.mark.slow
 def test_a_long_file_is_not_read_in_every_combination(folder: Path) -> None:
     """A million values times 64 would take minutes."""
     path = written(

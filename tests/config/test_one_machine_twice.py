@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from fabric import config
 from fabric.errors import ConfigError
-from tests.cli.command_line import called
 
 HOSTS = """\
 hosts:
@@ -72,16 +70,6 @@ def test_many_hosts_of_one_entry_are_one_problem(folder: Path, inventory_text: s
     assert found[1].startswith("'gpu[1-4]' are reached at one address, '10.0.0.1'; with {name} each has its own")
 
 
-def test_a_manager_and_a_switch_are_machines_too(folder: Path, inventory_text: str) -> None:
-    more = "  - {names: sm1, role: management, address: 10.0.0.1}\nswitches:\n"
-    hosts = HOSTS.format(first="10.0.0.1", second="10.0.0.2").replace("switches:\n", more)
-    path = written(folder, inventory_text, hosts)
-    assert [line for line, _ in problems(path)] == [18, 21]
-    spines = '{names: "spine[0-1]", tier: spine'
-    path.write_text(inventory_text.replace(spines, f'{spines}, address: "gpu1.mgmt"'))
-    assert {line for line, _ in problems(path)} == {20, 26}
-
-
 def test_ports_and_accounts_tell_machines_behind_one_address_apart(folder: Path, inventory_text: str) -> None:
     """A gateway that forwards ports, or sends each account on to another machine."""
     spines = '  - {names: "spine[0-1]", tier: spine}'
@@ -93,10 +81,3 @@ def test_ports_and_accounts_tell_machines_behind_one_address_apart(folder: Path,
     assert not problems(path)
     path.write_text(inventory_text.replace(spines, apart.replace("2201", "2200")))
     assert len(problems(path)) == 2
-
-
-def test_the_command_line_says_it_with_exit_2(folder: Path, inventory_text: str) -> None:
-    path = written(folder, inventory_text, HOSTS.format(first="10.0.0.1", second="10.0.0.1"))
-    said = called(["inventory", "show", str(path), "--json"])
-    assert said.returncode == 2
-    assert len(json.loads(said.stdout)["problems"]) == 2

@@ -95,13 +95,6 @@ def test_only_the_section_is_replaced(section: str, after: str) -> None:
     assert text == config.with_recorded(LIMITS, [RECORDED]) + after
 
 
-def test_writing_twice_is_writing_once() -> None:
-    """The same records give the same bytes, in whatever order they come."""
-    other = Recorded(Key("all_to_all", "nccl-tests", ranks=8), 2700.0, 5.0, 16, 0.002, ("a/1", "b/2"), 1)
-    once = config.with_recorded(LIMITS, [RECORDED, other])
-    assert config.with_recorded(once, [other, RECORDED]) == once
-
-
 _POSITIVE = st.floats(0.01, 99_999.0)
 _KEYS = st.builds(
     Key,

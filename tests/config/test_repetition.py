@@ -8,7 +8,6 @@ import pytest
 
 from fabric.config import from_resolved, load_scenario
 from fabric.config.resolved import resolved_document
-from fabric.errors import ConfigError
 from tests.places import INVENTORY
 
 RACK = INVENTORY / "demo-rack-healthy.yaml"
@@ -45,14 +44,6 @@ def test_a_phase_with_changes_stays_as_written(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("probes:", "changes: [{link_down: {links: gpu001/mlx5_0}}]\n    probes:"))
     scenario, _ = load_scenario(path)
     assert [spec.repeat for spec in scenario.phases[0].probes] == [1, 5, 1]
-
-
-def test_another_word_is_refused_with_its_line_and_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_scenario(written(tmp_path, "{samples: atuo}"))
-    (problem,) = caught.value.problems
-    assert problem.line == 7
-    assert "auto" in problem.text
 
 
 def test_a_run_remembers_how_it_was_to_be_judged(tmp_path: Path) -> None:

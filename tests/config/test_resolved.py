@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +57,6 @@ def test_a_run_from_before_changes_can_still_be_judged(folder: Path) -> None:
     for key in ("shield", "sm_reroute_s", "ufm_isolates"):
         del document["inventory"]["mock"][key]
     assert config.from_resolved(document) == resolved
-
-
-def test_what_a_budget_left_of_each_phase_comes_back(folder: Path) -> None:
-    """All, some and nothing of it; a run from before budgets says of none, and has all."""
-    scenario, inventory = config.load_scenario(folder / "scenario.yaml")
-    phase = scenario.phases[0]
-    kept: tuple[tuple[int, ...] | None, ...] = (None, (0, 3), ())
-    cut = replace(scenario, phases=tuple(replace(phase, name=f"p{n}", kept=one) for n, one in enumerate(kept)))
-    assert again((cut, inventory)) == (cut, inventory)
-    document = json.loads(json.dumps(config.resolved_document(scenario, inventory)))
-    for one in document["scenario"]["phases"]:
-        del one["kept"]
-    assert config.from_resolved(document) == (scenario, inventory)
 
 
 def test_a_hall_is_kept_compactly() -> None:

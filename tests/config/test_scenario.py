@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from fabric import config
 from fabric.errors import ConfigError
 from fabric.probes.all_to_all import AllToAllSpec
-from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -107,45 +104,3 @@ def test_the_inventory_lies_relative_to_the_scenario(folder: Path, scenario_text
     path.write_text(scenario_text.replace("inventory: inventory.yaml", "inventory: ../inventory.yaml"))
     scenario, _ = config.load_scenario(path)
     assert scenario.inventory == str(folder / "inventory.yaml")
-
-
-def test_an_absent_inventory_is_one_problem(folder: Path, scenario_text: str) -> None:
-    """The path that was tried is named."""
-    (folder / "scenario.yaml").write_text(scenario_text.replace("inventory: inventory.yaml", "inventory: gone.yaml"))
-    with pytest.raises(ConfigError, match=r"gone\.yaml: no such file"):
-        config.load_scenario(folder / "scenario.yaml")
-
-
-def test_groups_of_hosts(folder: Path, scenario_text: str) -> None:
-    """Every setting of the kinds that take groups of hosts reaches the model, and comes back from run.json."""
-    probes = """      - group_all_reduce: {name: a, hosts: 3, sizes: [1M], algorithm: TREE, order: random, seed: 5}
-      - group_all_reduce: {name: b, gpus: 16, launcher: srun, iterations: 7, repeat: 2}
-      - concurrent_rings: {name: c, groups_of: 4, pairing: random, seed: 9, sizes: [4K], iterations: 3, repeat: 8}
-      - group_all_reduce
-      - concurrent_rings
-"""
-    old = "      - loopback: {size: 8M, duration: 5s}\n      - rnic_to_rnic\n"
-    (folder / "scenario.yaml").write_text(scenario_text.replace(old, probes))
-    resolved = config.load_scenario(folder / "scenario.yaml")
-    assert resolved[0].phases[0].probes == (
-        GroupAllReduceSpec(name="a", hosts=3, sizes_bytes=(1 << 20,), algorithm="TREE", order="random", seed=5),
-        GroupAllReduceSpec(name="b", gpus=16, launcher="srun", iterations=7, repeat=2),
-        ConcurrentRingsSpec(
-            name="c", groups_of=4, pairing="random", seed=9, sizes_bytes=(4096,), iterations=3, repeat=8
-        ),
-        GroupAllReduceSpec(),
-        ConcurrentRingsSpec(),
-    )
-    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
-
-
-def test_the_mock_network_is_read(folder: Path, inventory_text: str) -> None:
-    """How paths are chosen is the inventory's to say; without a word it is left open."""
-    path = folder / "inventory.yaml"
-    assert (config.load_inventory(path).mock.routing, config.load_inventory(path).mock.qps) == (None, 1)
-    path.write_text(inventory_text.replace("noise_cv: 0.003", "routing: ecmp\n  qps: 16\n  salt: 7"))
-    mock = config.load_inventory(path).mock
-    assert (mock.routing, mock.qps, mock.salt) == ("ecmp", 16, 7)
-    path.write_text(inventory_text.replace("noise_cv: 0.003", "routing: fat-tree"))
-    with pytest.raises(ConfigError, match="expected ftree, updn, minhop, lft_random, ecmp or ar, got 'fat-tree'"):
-        config.load_inventory(path)

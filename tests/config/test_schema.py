@@ -150,18 +150,3 @@ def test_scenarios_fit_as_the_decoder_takes_them(
     elif good is False:
         with pytest.raises(ConfigError):
             config.load_scenario(folder / "scenario.yaml")
-
-
-def test_an_editor_takes_every_setting_of_changes(inventory_text: str) -> None:
-    """Numbers and booleans where YAML sees them, too."""
-    settings = """\
-changes:
-  via: gpu1
-  lease: {ttl: 30s, max_hold: 2h}
-  subnet_managers: [{host: gpu2, config: /a/b.conf, reload: [pkill, -HUP, opensm]}]
-  adaptive_on: {routing_engine: "ar_ftree,updn", ar_sl_mask: 0xFFFF, scatter: true}
-  adaptive_off: {routing_engine: ftree, ar_sl_mask: 0, scatter: false}
-  ufm_url: https://ufm.example.net:8443/ufmRest
-  blast_radius: {links_fraction: 0.25}
-"""
-    assert accepts(INVENTORIES, inventory_text + settings)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.config.resolved import from_resolved, resolved_document
 from fabric.errors import ConfigError
 from fabric.model.topology import Login
 
@@ -37,13 +36,6 @@ def test_each_switch_gets_its_address_and_none_is_a_host(folder: Path, inventory
     }
     assert topology.switches["leaf0"].login is None
     assert "spine0" not in topology.hosts
-
-
-def test_what_a_run_keeps_has_the_addresses(folder: Path, inventory_text: str) -> None:
-    line = '  - {names: "spine[0-1]", tier: spine, address: "{name}.mgmt", management: nvue}'
-    inventory = loaded(folder, inventory_text, line)
-    _, again = from_resolved(resolved_document(*config.load_scenario(folder / "scenario.yaml")))
-    assert again.topology.switches == inventory.topology.switches
 
 
 @pytest.mark.parametrize(

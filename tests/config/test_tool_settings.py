@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
-import yaml
 
 from fabric import config
 from fabric.model.topology import Platform
@@ -81,75 +78,23 @@ def test_bandwidth_is_measured_in_the_class_of_collectives(
     assert platform(with_settings(folder, text, settings)).traffic_class == expected
 
 
-def test_left_out_nothing_is_set(folder: Path) -> None:
-    """A platform that says nothing calls the tools by their names."""
-    found = platform(folder / "inventory.yaml")
-    assert (found.gid_index, found.tools, found.env, found.mpirun_options) == (None, (), (), ())
-
-
-def test_settings_survive_the_run_document(folder: Path, inventory_text: str) -> None:
-    """A run is judged again with the very platform that it was made with."""
-    with_settings(folder, inventory_text, SETTINGS)
-    resolved = config.load_scenario(folder / "scenario.yaml")
-    document = json.loads(json.dumps(config.resolved_document(*resolved)))
-    assert config.from_resolved(document) == resolved
-    for name in (
-        "gid_index",
-        "tools",
-        "env",
-        "mpirun_options",
-        "srun_options",
-        "wrapper",
-        "use_cuda",
-    ):  # a run of before they were there
-        del document["inventory"]["platforms"][0][name]
-    assert config.from_resolved(document)[1].topology.hosts["gpu1"].platform.env == ()
-
-
-def test_an_editor_takes_them(folder: Path, inventory_text: str) -> None:
-    """The JSON Schema accepts what the decoder accepts, numbers among it, and refuses a misspelt tool."""
-    text = with_settings(folder, inventory_text, SETTINGS).read_text()
-    validator = jsonschema.Draft202012Validator(config.inventory_schema())
-    validator.validate(yaml.safe_load(text))
-    for old, new in (
-        ("ib_write_bw:", "ib_wrte_bw:"),
-        ("/opt/perftest/bin/", "perftest/bin/"),
-        ("NCCL_IB_TC:", "nccl_ib_tc:"),
-        ("--mca, ", "'--mca x', "),
-        ("gid_index: 3", "gid_index: 256"),
-    ):
-        assert not validator.is_valid(yaml.safe_load(text.replace(old, new))), new
-
-
 BAD = [
-    ("gid_index: 03", "8: expected a whole number from 0 to 255, got '03' (plain digits without a leading zero)"),
     ("tools: {ib_wrte_bw: /bin/x}", "8: unknown key 'ib_wrte_bw'; did you mean 'ib_write_bw'?"),
-    ("tools: {mpiexec: /bin/x}", "8: unknown key 'mpiexec'; 'mpiexec' is written 'mpirun' here"),
-    ("tools: {mpirun: ~/bin/mpirun}", "8: expected an absolute path"),
     ('tools: {mpirun: "/bin/sh;reboot"}', "8: expected an absolute path"),
     ("env: {nccl_debug: INFO}", "8: expected a variable's name of 1 to 64 capital letters, digits and '_'"),
     ('env: {NCCL_DEBUG: "a\\tb"}', "8: expected a value (printable, 1 to 4096 characters, one line), got 'a\\tb'"),
-    ("env: {NCCL_DEBUG: }", "8: expected a value, got nothing"),
     ("env: {NCCL_ALGO: TREE}", "8: 'NCCL_ALGO' cannot be set here: the scenario says it (tor_all_reduce: algorithm)"),
-    ("env: {NCCL_IB_HCA: mlx5_0}", "8: 'NCCL_IB_HCA' cannot be set here: it is made from this platform's rnics"),
-    ("env: {NCCL_IB_GID_INDEX: 3}", "8: 'NCCL_IB_GID_INDEX' cannot be set here: write gid_index in this platform"),
     ("env: {CUDA_VISIBLE_DEVICES: 0}", "8: 'CUDA_VISIBLE_DEVICES' cannot be set here: each probe has its own GPUs"),
     ('mpirun_options: ["--mca btl self"]', "8: expected one printable word without blanks"),
-    ('mpirun_options: ["--mcä"]', "8: expected one printable word without blanks"),
     ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
     ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
     ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
     ("perftest_options: [node02]", "8: expected an option first, got 'node02', which perftest would not take"),
     ("perftest_options: [-R, --qp=4]", "8: '--qp=4' cannot be set here: the probe says it"),
-    ("perftest_options: [-R, -T, 106]", "8: '-T' cannot be set here: the probe says it"),
-    ("perftest_options: [--tclass=106]", "8: '--tclass=106' cannot be set here: the probe says it"),
     ("traffic_class: 106", "8: 'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"),
-    ("srun_options: [gpu]", "8: expected an option first, got 'gpu', which srun would not take"),
     ("srun_options: [--gres=gpu:8, --nodes=2]", "8: '--nodes=2' cannot be set here: the probe says it"),
-    ("srun_options: [-n4]", "8: '-n4' cannot be set here: the probe says it"),
     ("nccl_tests_options: [-R, 1, -b, 8]", "8: '-b' cannot be set here: the probe says it"),
     ("wrapper: [--nv]", "8: expected a program first, got '--nv'"),
-    ("use_cuda: yes", "8: expected auto, dmabuf, peermem or no, got 'yes'"),
     ("mpirun_options: [--oversubscribe, -np, 4]", "8: '-np' cannot be set here: the probe sets hosts and ranks"),
 ]
 

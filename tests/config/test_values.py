@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from fabric.config.topology import TemplateText
-from fabric.model.fields.folded import NAMES_MOST, FoldedNames
+from fabric.model.fields.folded import FoldedNames
 from fabric.model.fields.quantities import Duration, Indexes, Size, Span, geometric
 from fabric.model.fields.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
 from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
@@ -148,11 +148,6 @@ def test_hostile_sets_are_refused_by_arithmetic(text: str) -> None:
     """Neither the shape nor the count takes long (each would run for hours if it backtracked or expanded)."""
     with pytest.raises(PydanticCustomError):
         FoldedNames().parse(text)
-
-
-def test_the_largest_set_is_allowed() -> None:
-    """The bound itself is within bounds."""
-    assert FoldedNames().parse(f"gpu[1-{NAMES_MOST}]").count == NAMES_MOST
 
 
 def test_templates_pad_with_zeros() -> None:

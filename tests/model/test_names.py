@@ -12,11 +12,6 @@ def test_fold_keeps_padding() -> None:
     assert fold(["gpu001", "gpu002", "gpu004"]) == "gpu[001-002,004]"
 
 
-def test_nobody_is_said() -> None:
-    """No names is "none", not an empty text."""
-    assert fold([]) == "none"
-
-
 def test_unfold_in_order() -> None:
     """A two-dimensional set unfolds in order."""
     assert unfold("su[0-1]-leaf[0-1]") == ("su0-leaf0", "su0-leaf1", "su1-leaf0", "su1-leaf1")

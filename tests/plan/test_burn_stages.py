@@ -61,25 +61,12 @@ def test_a_stage_starts_all_its_flows_at_once(tmp_path: Path) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_a_single_stage_keeps_the_name_of_its_phase(tmp_path: Path) -> None:
-    scenario, inventory = loaded(tmp_path, "ftree")
-    made, lines = staged(scenario, inventory)
-    assert [phase.name for phase in made.phases] == ["burn", "after"]
-    assert "burn: leaf to spine: 512 of 512 links at half their rate or more" in lines
-
-
 def test_what_is_planned_stays_so_when_the_run_is_read_again(tmp_path: Path) -> None:
     scenario, inventory = loaded(tmp_path, "ftree")
     made, _ = staged(scenario, inventory)
     again, _ = from_resolved(resolved_document(made, inventory))
     assert again.phases == made.phases
     assert staged(again, inventory) == (again, ())
-
-
-def test_other_scenarios_are_left_alone(tmp_path: Path) -> None:
-    scenario, inventory = loaded(tmp_path)
-    plain = replace(scenario, phases=scenario.phases[1:])
-    assert staged(plain, inventory) == (plain, ())
 
 
 def test_a_network_that_is_no_fat_tree_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -145,9 +132,3 @@ def test_a_phase_of_the_name_of_a_stage_is_refused(tmp_path: Path) -> None:
     clash = replace(scenario, phases=(scenario.phases[0], replace(scenario.phases[1], name="burn-s2")))
     with pytest.raises(ConfigError, match="both called burn-s2"):
         staged(clash, inventory)
-
-
-def test_the_spec_in_the_file_has_no_stages_yet(tmp_path: Path) -> None:
-    scenario, _ = loaded(tmp_path, "updn")
-    (spec,) = [spec for spec in scenario.phases[0].probes if isinstance(spec, LinkBurnSpec)]
-    assert (spec.routing, spec.duration_s, spec.memory, spec.stages) == ("updn", 60, "gpu", ())

@@ -11,7 +11,6 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
-from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(4)
@@ -41,9 +40,3 @@ def test_what_stays_inside_hosts_loads_no_leaf() -> None:
 def test_a_pair_loads_the_leaf_of_its_rail_alone() -> None:
     found = costs(PairwiseSpec(rounds=1))
     assert {load.name: load.probes for load in found.leaves} == {f"leaf{rail}": 2 for rail in range(8)}
-
-
-def test_a_collective_between_hosts_loads_every_leaf_of_theirs() -> None:
-    found = costs(TorAllReduceSpec())
-    assert {load.name for load in found.leaves} == {f"leaf{rail}" for rail in range(8)}
-    assert [load.work_s for load in found.hosts] == sorted((load.work_s for load in found.hosts), reverse=True)

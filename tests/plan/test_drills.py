@@ -48,11 +48,6 @@ def test_with_allow_they_stay_and_that_is_said_too() -> None:
     assert lines[0].startswith("drills are on: flap-drill, ber-drill alter the fabric")
 
 
-def test_a_scenario_without_drills_says_nothing_of_them() -> None:
-    scenario, _ = load_scenario(SCENARIOS / "self-check.yaml")
-    assert without_drills(scenario) == (scenario, ())
-
-
 def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> None:
     asked = prepare(Given(BURN_IN, hosts="gpu[001-004]", lasts_s=3600.0))
     assert any(note.startswith("drills are off") for note in asked.notes)

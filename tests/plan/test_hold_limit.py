@@ -86,7 +86,3 @@ def test_what_may_begin_after_the_phase_is_told_while_the_plan_still_lasts() -> 
 def test_what_begins_early_enough_is_not_told() -> None:
     assert late(8.0, iterations=40) == {}
     assert late(19.0, duration_s=18) == {}  # perftest sends for as long as it is told to
-
-
-def test_what_never_begins_is_refused_and_not_told_twice() -> None:
-    assert late(20.0, iterations=40) == {}

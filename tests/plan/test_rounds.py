@@ -44,11 +44,6 @@ def test_a_share_is_of_the_whole_run() -> None:
     assert 1500.0 < plan_scenario(found, inventory).duration_s <= 1800.0
 
 
-def test_the_command_line_says_how_long_the_whole_lasts() -> None:
-    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),), share=0.5), lasts_s=3600.0)
-    assert len(timed(scenario, inventory, lasts_s=7200.0)[0].phases) > len(timed(scenario, inventory)[0].phases)
-
-
 def test_pairs_and_drawn_groups_are_others_each_round() -> None:
     phase = Phase("soak", (PairwiseSpec(rounds=2), ConcurrentRingsSpec(pairing="random", seed=5)), for_s=1000.0)
     scenario, inventory = asked(phase)
@@ -126,11 +121,6 @@ def test_stages_are_repeated_together() -> None:
     assert [phase.name for phase in found.phases[:4]] == ["burn-s1-r1", "burn-s2-r1", "burn-s1-r2", "burn-s2-r2"]
 
 
-def test_a_phase_without_a_time_is_run_once() -> None:
-    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),)))
-    assert timed(scenario, inventory) == (scenario, ())
-
-
 @pytest.mark.parametrize(
     ("phases", "lasts_s", "says"),
     [
@@ -172,8 +162,3 @@ def test_a_time_that_no_phase_takes_a_share_of_is_refused() -> None:
         scenario, inventory = asked(phase)
         with pytest.raises(ConfigError, match="--for: no phase of self-check has a share of the whole run"):
             timed(scenario, inventory, lasts_s=7200.0)
-
-
-def test_one_round_is_one() -> None:
-    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),), for_s=1.0))
-    assert timed(scenario, inventory)[1][0].startswith("soak: 1 round of ")

@@ -102,16 +102,6 @@ def test_hosts_that_call_themselves_alike_cannot_be_told_apart() -> None:
     assert found.reason.endswith("hosts that call themselves alike cannot be told apart")
 
 
-def test_names_with_a_domain_are_compared_up_to_the_first_dot() -> None:
-    """So nccl-tests prints them; case does not count."""
-    ring = base("tor_all_reduce gpu001+ IB")
-    hosts = tuple(f"{name}.rack.example" for name in ring.probe.hosts)
-    known = {f"{name}.rack.example": host for name, host in ring.topology.hosts.items()}
-    topology = replace(ring.topology, hosts={name: replace(host, name=name) for name, host in known.items()})
-    one = replace(ring, probe=replace(ring.probe, hosts=hosts), topology=topology)
-    assert read(replace(one, client=one.client.replace(" gpu001 ", " GPU001 "))).outcome is None
-
-
 @pytest.mark.parametrize(
     ("name", "options", "reasons"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -25,15 +24,6 @@ def test_probes_per_host(spec: ProbeSpec, count: int) -> None:
     """8 x (8 + 2) = 80 loopback pairs, 8 x 7 = 56 ordered RNIC pairs, all-to-all whole and in 6 halves."""
     topology = rack_topology(1)
     assert len(expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts))) == count
-
-
-def test_ids_and_ports_are_unique(rack: Topology) -> None:
-    """No two probes share an id; no two servers of one host share a TCP port."""
-    phase = Phase("p", (LoopbackSpec(), RnicToRnicSpec(repeat=2), AllToAllSpec(), TorAllReduceSpec(repeat=2)))
-    probes = expand_phase(phase, rack, tuple(rack.hosts))
-    assert max(Counter(probe.probe_id for probe in probes).values()) == 1
-    ports = Counter((probe.hosts, probe.params["port"]) for probe in probes if "port" in probe.params)
-    assert max(ports.values()) == 1
 
 
 def test_commands_name_both_ends(rack: Topology) -> None:

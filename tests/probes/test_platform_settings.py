@@ -83,18 +83,6 @@ def test_perftest_is_in_the_class_of_collectives(spec: ProbeSpec, options: tuple
     assert "NCCL_IB_TC=106" in exported
 
 
-def test_all_to_all_gets_its_environment() -> None:
-    """The site's variables, the GID, and the probe's own GPUs."""
-    env = dict(commands(AllToAllSpec(), rack(SITE))[0].env)
-    assert env == {
-        "NCCL_DEBUG": "WARN",
-        "NCCL_SOCKET_IFNAME": "eth0",
-        "NCCL_IB_TC": "106",
-        "NCCL_IB_GID_INDEX": "3",
-        "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
-    }
-
-
 def test_mpirun_gets_options_first_and_variables_by_x() -> None:
     """The site's words stand right after mpirun; each variable is exported."""
     argv = commands(TorAllReduceSpec(), rack(SITE))[0].argv
@@ -149,19 +137,6 @@ def test_without_cuda_memory_nodes_are_measured_and_it_is_said() -> None:
     assert in_host_memory(phase, rack(SITE), ("gpu001",)) == []
 
 
-def test_what_the_site_says_of_warnings_counts() -> None:
-    """NCCL warns unless the inventory asks for something else."""
-    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_DEBUG", "INFO"),))))[0].argv
-    assert [word for word in argv if word.startswith("NCCL_DEBUG")] == ["NCCL_DEBUG=INFO"]
-
-
-def test_the_probe_wins_over_the_site() -> None:
-    """A platform made by hand cannot change the algorithm that the scenario asks for."""
-    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_ALGO", "TREE"),))))[0].argv
-    assert "NCCL_ALGO=RING" in argv
-    assert "NCCL_ALGO=TREE" not in argv
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -187,10 +162,3 @@ def test_no_path_can_be_misread(bad: str) -> None:
     """A path that is an option, a script or relative never reaches a command line."""
     with pytest.raises(ValueError, match="command line could misread"):
         commands(TorAllReduceSpec(), rack(replace(SITE, tools=(("mpirun", bad),))))
-
-
-@pytest.mark.parametrize("bad", ["", "a b", "a\n", "\x1b[31m", "ä"])
-def test_no_option_can_be_two(bad: str) -> None:
-    """Only single printable words are handed on."""
-    with pytest.raises(ValueError, match="not one printable word"):
-        commands(TorAllReduceSpec(), rack(replace(SITE, mpirun_options=(bad,))))

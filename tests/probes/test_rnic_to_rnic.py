@@ -66,12 +66,3 @@ def test_on_ethernet_they_are_left_out_and_that_is_said() -> None:
     assert len(probes(made)) == len(probes(rack())) == 3 * 56
     assert left_out(PHASE, tuple(made.hosts), probes(made), made) == []
     assert left_out(PHASE, ("gpu001",), probes(rack()), rack()) == []
-
-
-def test_below_one_leaf_nothing_is_left_out_on_ethernet() -> None:
-    """Two rails on one ToR: the kernel's way is the right one."""
-    topology = rack(link_layer="ethernet")
-    hosts = {name: replace(host, leaves=("tor0",) * 8) for name, host in topology.hosts.items()}
-    one_leaf = replace(topology, hosts=hosts)
-    assert len(probes(one_leaf)) == 3 * 56
-    assert left_out(PHASE, tuple(hosts), probes(one_leaf), one_leaf) == []

@@ -99,12 +99,6 @@ def test_the_script_prints_the_darkest_lane(tmp_path: Path, module: str, expecte
     assert said == "".join(f"mlx5_0:{way}_dbm: {level}\n" for way, level in expected.items())
 
 
-def test_light_is_read_as_root_where_sudo_is_used() -> None:
-    """mlxlink opens the device, which only root may."""
-    _, slowly = sources_of(dgx_platform(), SampleSettings(optics=True), sudo=True)
-    assert {source.argv[-3:] for source in slowly if OPTICS in source.argv} == {("sudo", "-n", "mlxlink")}
-
-
 STATISTICS = """NIC statistics:
      rx_prio0_pause: 2
      rx_prio0_pause_duration: 10

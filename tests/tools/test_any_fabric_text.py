@@ -47,7 +47,7 @@ def mutated(draw):
     return text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=mutated() | st.text(), status=st.sampled_from([0, 0, 0, 1, 127, 255]))
 def test_a_reader_answers_or_raises_its_own_error(text, status):
     """Nothing else comes out, and of numbers only those that stand in the text."""

@@ -37,13 +37,6 @@ def test_perfquery_recorded():
     assert infiniband.counters(2, 21, extended=True) == ("perfquery", "-x", "2", "21")
 
 
-@pytest.mark.parametrize("text", ["", "PortRcvErrors:...................77\n", "# Port counters: Lid 2 port 21\nPort"])
-def test_perfquery_of_anything_else(text):
-    """No head, no counters."""
-    with pytest.raises(UnreadableOutput):
-        infiniband.read_counters(text)
-
-
 def test_sminfo_recorded():
     """The master by LID and GUID."""
     ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-05-sminfo.txt")
@@ -130,15 +123,6 @@ def test_guids_interfaces_and_counters_in_sysfs():
     assert sysfs.port_state("mlx5_0", 1)[1] == "/sys/class/infiniband/mlx5_0/ports/1/state"
     with pytest.raises(ValueError, match="device"):
         sysfs.node_guid("../../etc")
-
-
-def test_keys_of_opensm():
-    """Comments and headings are passed over; of two the last counts."""
-    text = "# routing_engine x\n\nrouting_engine updn\n  ar_sl_mask\t0xFFFF \nalone\nrouting_engine ar_updn\n"
-    assert management.parse_conf(text) == {"routing_engine": "ar_updn", "ar_sl_mask": "0xFFFF"}
-    assert management.conf_words({"shield_mode": "1"}) == ("shield_mode=1",)
-    assert re.search(management.conf_equals("a", "x.y"), "a\tx.y ")
-    assert not re.search(management.conf_equals("a", "x.y"), "a xzy")
 
 
 def test_unhealthy_ports():

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from fabric.errors import ToolError, UnreadableOutput
+from fabric.errors import UnreadableOutput
 from fabric.tools import infiniband
-from tests.tools.samples import calls
 
 BLOCK = (
     "# Port info: Lid 4 port 23\nLinkState:.......................{state}\n"
@@ -38,12 +37,6 @@ def test_what_is_asked():
         infiniband.port(1, 1, "explode")
 
 
-def test_a_query_is_of_the_port_that_was_asked_for():
-    """By both its states."""
-    found = infiniband.read_port(said())
-    assert (str(found), found.active, found.disabled) == ("Active/LinkUp", True, False)
-
-
 def test_a_closed_port_is_known_and_a_guard_sees_it():
     """Its pattern matches when it is not closed, and only then."""
     for physical, closed in (("Disabled", True), ("Polling", False), ("LinkUp", False)):
@@ -67,11 +60,3 @@ def test_a_cut_answer_never_gives_another_state(length):
     except UnreadableOutput:
         return
     assert str(found) == "Active/LinkUp"
-
-
-@pytest.mark.parametrize("name", ["ibsim-11-ibportstate-bad-lid", "ibsim-12-ibportstate-bad-op"])
-def test_recorded_failures(name):
-    """Exit 255 and the tool's own words."""
-    ((_, stdout, stderr, status),) = calls(f"infiniband-diags/{name}.txt")
-    with pytest.raises(ToolError, match=r"exit 255: .*failed"):
-        infiniband.read_port("", stdout + stderr, status)

@@ -6,7 +6,6 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import infiniband
-from fabric.tools.mlxlink import port_label
 from tests.tools.samples import sample
 
 TORN = 'Errors for 0x200003 "leaf03"\n   GUID 0x200003 port 18: [LinkDownedCounter == 3]\n'
@@ -30,14 +29,6 @@ def test_a_recorded_sweep_has_counters_by_port_and_says_who_was_mute() -> None:
     assert len(sweep.counters) == 4
 
 
-def test_a_number_with_its_size_for_people_is_the_number() -> None:
-    more = (
-        "   GUID 0x200003 port 4: [PortXmitWait == 54747 (53.464K)]\n## Summary: 1 nodes checked, 1 bad nodes found\n"
-    )
-    text = TORN + more
-    assert infiniband.read_errors(text, "", 1).counters[0x200003, 4] == {"port_xmit_wait": 54747}
-
-
 @pytest.mark.parametrize(
     ("stdout", "status", "error"),
     [
@@ -56,11 +47,6 @@ def test_half_a_sweep_is_none(stdout: str, status: int, error: type[Exception]) 
 def test_what_grows_on_a_good_fabric_can_be_left_out() -> None:
     assert infiniband.errors() == ("ibqueryerrors",)
     assert infiniband.errors(without=infiniband.BUSY)[1:] == ("-s", "PortXmitWait,PortRcvSwitchRelayErrors")
-
-
-@pytest.mark.parametrize(("number", "label"), [(1, "1/1"), (2, "1/2"), (17, "9/1"), (64, "32/2")])
-def test_two_ports_of_a_switch_share_a_cage(number: int, label: str) -> None:
-    assert port_label(number) == label
 
 
 @pytest.mark.parametrize(

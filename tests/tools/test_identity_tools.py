@@ -53,19 +53,9 @@ def test_vital_product_data_is_read_by_address() -> None:
     }
 
 
-def test_a_device_without_serial_number_is_there_without_one() -> None:
-    text = "".join(line for line in LSPCI.splitlines(keepends=True) if "[SN]" not in line)
-    assert {one.serial for one in serials.read_rnics(text).values()} == {None}
-
-
 def test_who_is_not_root_is_told_so() -> None:
     with pytest.raises(ToolError, match="for root alone"):
         serials.read_rnics("0000:18:00.0 Infiniband controller: Mellanox\n\tCapabilities: <access denied>\n")
-
-
-def test_two_serial_numbers_of_one_device_are_no_answer() -> None:
-    with pytest.raises(UnreadableOutput, match="twice"):
-        serials.read_rnics(LSPCI.replace("\t\t\t[EC] Engineering changes: A8", "\t\t\t[SN] Serial number: MT9"))
 
 
 def test_devices_are_read_with_what_is_known_of_them() -> None:

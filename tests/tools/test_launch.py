@@ -37,11 +37,6 @@ def test_srun_passes_values_with_commas_whole() -> None:
     )
 
 
-def test_srun_without_variables_needs_no_env() -> None:
-    """The program follows the options at once."""
-    assert "env" not in launch.srun(ARGV, hosts=HOSTS, env={})
-
-
 def test_srun_refuses_unequal_hosts() -> None:
     """It could not place the processes as asked."""
     with pytest.raises(ValueError, match="equally many"):

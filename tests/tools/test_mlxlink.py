@@ -8,7 +8,6 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import mlxlink
-from tests.places import CAPTURES
 from tests.tools.samples import calls, sample
 
 OPERATIONAL = {"State": "Active", "Physical state": "LinkUp", "Speed": "IB-NDR", "Width": "4x", "FEC": "N/A"}
@@ -51,12 +50,6 @@ def test_json_with_counters():
     }
 
 
-def test_counters_of_a_link_that_is_down_are_not_zero():
-    """They are not known."""
-    counters = mlxlink.read(document(**{"Physical Counters and BER Info": dict.fromkeys(COUNTERS, "N/A")})).counters
-    assert counters == {}
-
-
 def test_a_document_that_says_it_failed_failed():
     """Whatever the exit status is."""
     with pytest.raises(ToolError, match="Failed to open device"):
@@ -94,12 +87,6 @@ def test_recorded_ports(name, values):
     assert (link.state, link.physical_state, link.up) == values
 
 
-def test_recorded_counters_of_ethernet():
-    """It has no symbol errors; no error was seen."""
-    counters = mlxlink.read(sample("mlxlink/04-bf3-100g-module-counters-4.30.txt")).counters
-    assert counters == dict.fromkeys(("raw_errors", "effective_errors", "link_downed", "link_error_recovery"), 0)
-
-
 def test_a_recorded_failure_with_colours():
     """The tool's own words, without them."""
     _, stdout, stderr, status = calls("mlxlink/10-local-open-failure-4.21.txt")[0]
@@ -118,10 +105,3 @@ def test_no_recorded_port_can_be_cut_to_another_one():
             continue
         assert (link.state, link.physical_state) == (whole.state, whole.physical_state)
         assert {link.counters.get(name, 0) for name in ("raw_errors", "effective_errors", "link_downed")} == {0}
-
-
-def test_samples_of_other_tools_are_no_ports():
-    """Nothing is found where nothing is."""
-    for path in (path for folder in ("mlxreg", "ibstat", "opensm") for path in (CAPTURES / folder).iterdir()):
-        with pytest.raises(ToolError):
-            mlxlink.read(path.read_text("utf-8", "replace"))

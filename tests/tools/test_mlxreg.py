@@ -8,7 +8,7 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import mlxreg
-from tests.tools.samples import calls, sample
+from tests.tools.samples import calls
 
 TABLE = (
     "Sending access register...\n\nField Name            | Data    \n===================================\n"
@@ -41,13 +41,6 @@ def test_what_does_not_fit_is_never_sent(values):
     """Above all not the injection time that has no end."""
     with pytest.raises(ValueError, match="not in 0"):
         mlxreg.pter_values(*values)
-
-
-@pytest.mark.parametrize("device", ["", "-d", "a b", "mlx5_0;reboot", "$(x)"])
-def test_a_device_is_only_a_name(device):
-    """Nothing that a command line could misread."""
-    with pytest.raises(ValueError, match="device"):
-        mlxreg.get(device, "PTER", {})
 
 
 def test_fields_are_known_by_their_exact_names():
@@ -84,12 +77,6 @@ def test_recorded_injection_and_restore():
     assert full["page_data.pter_phy_page_reg_ext.error_type_cap"] == 7
 
 
-def test_recorded_accelerations_with_a_note_beside_a_value():
-    """Somebody's remark after a number is not a number."""
-    fields = mlxreg.read(sample("mlxreg/01-roce_accl-get-ar-enabled.txt").partition("\n")[2])
-    assert (fields["adaptive_routing_forced_en"], fields["adaptive_routing_forced_en_field_select"]) == (1, 1)
-
-
 def test_recorded_refusals_are_said_in_the_tools_words():
     """Twelve access errors and the open errors."""
     failures = []
@@ -100,12 +87,3 @@ def test_recorded_refusals_are_said_in_the_tools_words():
     assert "Failed to send access register: Register not supported" in failures[0]
     assert any("permission issue, debug token might be needed." in text for text in failures)
     assert not any("\n" in text for text in failures)
-
-
-def test_recorded_complaints_about_the_command_line():
-    """Every ``-E-`` is an error, whatever else was printed."""
-    for command, stdout, stderr, status in calls("mlxreg/10-offline-errors-4.36.txt"):
-        if status:
-            with pytest.raises(ToolError) as failed:
-                mlxreg.read(stdout, stderr, status)
-            assert stderr.split("-E-")[-1].strip().splitlines()[0][:200] in str(failed.value), command

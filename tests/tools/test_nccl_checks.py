@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from fabric.tools import nccl
 from fabric.tools.nccl.failures import NcclFailure, blames_fabric
 from tests.places import CAPTURES, GOLDEN
@@ -24,18 +22,6 @@ def test_a_lost_row_changes_the_mean() -> None:
     lines = [line for line in TWO_TESTS.splitlines() if not line.startswith("     8388608")]
     (problem,) = problems("\n".join(lines))
     assert problem == "mean of 6 rows is 293.0317, printed average is 297.693: rows were lost or altered"
-
-
-def test_a_cut_average_is_noticed() -> None:
-    """Five digits of six are another number."""
-    text = TWO_TESTS[: TWO_TESTS.index("297.693") + 5]
-    assert "rows were lost or altered" in problems(text)[0]
-
-
-def test_an_average_of_no_rows_is_noticed() -> None:
-    """A table whose rows were all removed."""
-    lines = [line for line in TWO_TESTS.splitlines() if not line[:12].strip().isdigit()]
-    assert problems("\n".join(lines)) == ("no rows, printed average is 297.693: rows were lost",)
 
 
 def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
@@ -69,19 +55,6 @@ def test_out_of_bounds_values_are_wrong_results() -> None:
     log = nccl.parse(text)
     assert log.tests[0].problems == ("out of bounds values: FAILED",)
     assert [failure.kind for failure in log.failures] == ["wrong_result"]
-
-
-def test_the_tools_own_limit_is_said() -> None:
-    """NCCL_TESTS_MIN_BW adds a word to the average."""
-    assert problems(TWO_TESTS.replace("297.693 ", "297.693 FAILED")) == (
-        "the average is below NCCL_TESTS_MIN_BW, says the tool",
-    )
-
-
-@pytest.mark.parametrize("time", ["1.0e+07", "9.9e+08"])
-def test_times_of_two_digits_are_not_checked(time: str) -> None:
-    """From 10 s on the time column is too coarse."""
-    assert problems(TWO_TESTS.replace(" 279.32", time, 1)) == ()
 
 
 def test_a_lost_digit_is_noticed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fabric.model.probe import FailureKind
 from fabric.tools import nccl
-from fabric.tools.nccl.failures import FABRIC, KINDS, NcclFailure, blames_fabric, failure_kind, status
+from fabric.tools.nccl.failures import NcclFailure, blames_fabric, failure_kind, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -62,16 +62,6 @@ def test_each_failure_has_its_kind_and_host(prefix: str, line: str, host: str | 
     assert blames_fabric(kind, line) is fabric
 
 
-def test_one_failure_a_host_and_kind() -> None:
-    """All ranks of a host say the same; the lines of the stack add nothing."""
-    line = f"gpu01: Test NCCL failure common.cu:1279 '{REMOTE} / '\n .. gpu01 pid 7: Test failure common.cu:1100\n"
-    log = nccl.parse(line * 8 + line.replace("gpu01", "gpu02"))
-    assert [(failure.host, failure.kind) for failure in log.failures] == [
-        ("gpu01", "nccl_remote_error"),
-        ("gpu02", "nccl_remote_error"),
-    ]
-
-
 def test_a_crash_comes_before_what_its_peers_saw() -> None:
     """A process that crashed makes its peers' retries run out: that is not the fabric's fault."""
     log = nccl.parse((FOLDER / "cuda-crash-and-retries.txt").read_text())
@@ -103,23 +93,6 @@ def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
         '[gpu01:11560] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages\n'
     )
     assert nccl.parse(text).failures == ()
-
-
-def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
-    """As in an exception of a training framework, all on one line."""
-    text = (
-        "x" * 5000
-        + "Last error: NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129"
-    )
-    (failure,) = nccl.parse(text).failures
-    assert failure.text.startswith("Got completion from peer")
-    assert blames_fabric(failure.kind, failure.text)
-
-
-def test_what_blames_the_fabric_is_known() -> None:
-    """Two kinds are told otherwise than by a text."""
-    assert set(KINDS) >= FABRIC
-    assert [kind for kind, texts in KINDS.items() if not texts] == ["wrong_result", "port_down"]
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,6 @@ def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
     assert test.problems == ()
 
 
-@pytest.mark.parametrize(("op", "expected"), [("all_gather", None), ("alltoall", None), ("all_reduce", "all_reduce")])
-def test_two_candidates_stay_unknown(op: str, expected: str | None) -> None:
-    """Without checking, all_gather and alltoall look alike; their ranks are known all the same."""
-    (test,) = nccl.parse(log(op, 16, wrong="N/A")).tests
-    assert (test.op, test.ranks) == (expected, 16)
-
-
 def test_all_reduce_of_two_ranks_has_a_ratio_of_one() -> None:
     """So it is told from sendrecv by its checked in-place results."""
     (test,) = nccl.parse(log("all_reduce", 2)).tests
@@ -65,25 +58,3 @@ def test_many_ranks_are_not_guessed_from_rounded_numbers() -> None:
     """1440 and 1441 ranks differ in the fifth digit only."""
     (test,) = nccl.parse(log("all_reduce", 1440)).tests
     assert (test.op, test.ranks) == ("all_reduce", None)
-
-
-def test_tiny_values_tell_nothing() -> None:
-    """All bandwidths are printed as 0.00."""
-    text = HEADING + "8 2 float sum -1 164.3 0.00 0.00 0 163.3 0.00 0.00 0\n"
-    (test,) = nccl.parse(text).tests
-    assert (test.op, test.ranks, test.problems) == (None, None, ())
-
-
-@pytest.mark.parametrize(
-    ("op", "ranks", "expected"),
-    [
-        ("all_reduce", 8, 1.75),
-        ("alltoall", 16, 0.9375),
-        ("broadcast", None, 1.0),
-        ("all_reduce", None, None),
-        (None, 8, None),
-    ],
-)
-def test_factors(op: str | None, ranks: int | None, expected: float | None) -> None:
-    """As in nccl-tests' own documentation."""
-    assert factor(op, ranks) == expected

@@ -165,12 +165,6 @@ def test_a_row_cut_anywhere_is_never_read_wrong(length: int) -> None:
     assert bool(test.problems) is bool(ROW_2G[:length].strip())
 
 
-def test_a_missing_footer_is_incomplete() -> None:
-    """And the average is unknown, not recomputed."""
-    (test,) = nccl.parse(table(ROW_1G, foot="")).tests
-    assert (test.avg_busbw_gbps, test.complete, test.problems) == (None, False, ())
-
-
 def test_rows_without_a_heading_are_read_and_said() -> None:
     """The head of the log was cut off."""
     (test,) = nccl.parse(ROW_1G + "\n" + ROW_2G + "\n" + AVERAGE).tests
@@ -208,17 +202,6 @@ def test_a_shortened_list_of_devices_still_ends_with_the_last_rank() -> None:
     """As quoted in documents."""
     device = "#  Rank 1439 Group  0 Pid  21082 on gpu360 device  3 [0x01] NVIDIA GB200\n"
     assert nccl.parse(device).tests[0].ranks == 1440
-
-
-def test_a_test_that_never_printed_a_table_is_a_test() -> None:
-    """Its ranks and hosts are known, its rows are none."""
-    (test,) = nccl.parse("# Collective test starting: alltoall_perf\n").tests
-    assert (test.op, test.rows, test.complete, test.problems) == ("alltoall", (), False, ("no result row",))
-
-
-def test_other_text_is_nothing() -> None:
-    """Another tool's report, for example."""
-    assert nccl.parse("Testing a <-> b... 448.35 GB/s\n# a comment\n") == nccl.NcclLog((), ())
 
 
 def test_what_a_test_says_of_itself_is_read() -> None:

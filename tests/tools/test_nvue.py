@@ -27,25 +27,10 @@ def test_both_spellings_of_the_setting_are_read() -> None:
     assert nvue.read(golden("show-interface-5.12.json")).on
 
 
-def test_turning_keeps_the_words_of_the_release() -> None:
-    assert Setting("enable", "on").turned(on=False) == Setting("enable", "off")
-    assert Setting("state", "disabled").turned(on=True) == Setting("state", "enabled")
-
-
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"enable": true}', '{"enable": "yes"}', '{"enable": "on"', "null"])
 def test_anything_else_is_said_to_be_unreadable(text: str) -> None:
     with pytest.raises(UnreadableOutput, match="nv show"):
         nvue.read(text)
-
-
-def test_two_settings_at_once_are_not_understood() -> None:
-    with pytest.raises(UnreadableOutput, match="expected one"):
-        nvue.read('{"enable": "on", "state": "disabled"}')
-
-
-def test_a_tool_that_fails_says_so_in_its_own_words() -> None:
-    with pytest.raises(ToolError, match="does not exist"):
-        nvue.read("", "Error: The requested item does not exist.\n", 1)
 
 
 def test_what_is_set_is_told_from_what_is_by_default() -> None:
@@ -62,11 +47,6 @@ def test_a_line_about_adaptive_routing_that_is_not_understood_is_quoted() -> Non
 def test_lists_of_interfaces_are_bounded_and_well_formed(folded: str) -> None:
     with pytest.raises(UnreadableOutput, match="no list of"):
         nvue.ports(folded)
-
-
-def test_pending_edits_are_told_line_by_line() -> None:
-    assert nvue.read_pending("\n") == ()
-    assert nvue.read_pending(golden("diff.txt"))[0] == "- set:"
 
 
 def test_a_commit_with_a_timer_says_its_unit() -> None:

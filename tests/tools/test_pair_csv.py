@@ -36,10 +36,6 @@ def test_common_names_of_columns_are_known(heading):
     assert ({row.a, row.b}, row.gbps) == ({"x", "y"}, 391.0)
 
 
-def test_a_column_may_hold_the_unit():
-    assert parse("a,b,value,unit\nx,y,10,GB/s\nx,z,80,Gb/s\n").rows[0].gbps == 80.0
-
-
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
@@ -101,13 +97,6 @@ def test_a_table_of_a_spreadsheet_that_cannot_be_read_is_told_what_to_write(text
     table = parse(text)
     assert table.rows == ()
     assert [number for number, problem in table.problems if said in problem] == [line]
-
-
-def test_everything_that_is_wrong_with_the_first_line_is_said_at_once():
-    said = "\n".join(problem for _, problem in parse("a;hostb;valeu\nx;y;1\n").problems)
-    assert "got 'hostb'" in said
-    assert "did you mean 'value'?" in said
-    assert "no column b, value" in said
 
 
 @given(st.text(max_size=300))

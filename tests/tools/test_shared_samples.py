@@ -178,30 +178,6 @@ def test_nccl_tests_failures(name: str) -> None:
     ] == NCCL_FAILURES.get(name, [])
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "out_of_place", "in_place"),
-    [
-        ("01-superbench-a100x8-allreduce-old-format", 8 << 30, 235.26, 235.03),
-        ("15-oci-h100-2node-16gpu", 16 << 30, 471.22, 470.75),
-        ("24-ar-off-2node-16gpu-cx8-2.18.3", 8 << 30, 37.01, 37.17),
-        ("26-ar-on-ddp-on-2node-16gpu-cx8-2.18.3", 8 << 30, 36.98, 36.90),
-        ("26-ar-on-ddp-on-2node-16gpu-cx8-2.18.3", 256 << 10, 0.23, 4.18),
-    ],
-)
-def test_single_rows(name: str, size: int, out_of_place: float, in_place: float) -> None:
-    """Bus bandwidth of one size, in GB/s as printed."""
-    (test,) = nccl.parse(text(f"nccl-tests/{name}")).tests
-    (row,) = [row for row in test.rows if row.size_bytes == size]
-    assert (row.out_of_place.busbw_gbps / 8, row.in_place.busbw_gbps / 8) == pytest.approx((out_of_place, in_place))
-
-
-def test_the_vendor_error_and_the_adapter_are_in_the_text() -> None:
-    """What a person needs to look further."""
-    (failure,) = nccl.parse(text("nccl-tests/36-FAIL-nccl-*-status12-recv-4.12")).failures
-    for word in ("192.168.3.5", "status=12", "vendor err 129", "hca mlx5_10"):
-        assert word in failure.text
-
-
 @pytest.mark.parametrize("name", sorted(PERFTEST))
 def test_perftest(name: str) -> None:
     """Every table and every failure, with all their values."""
