@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, with_config
 
-from fabric.model.fields.entry import STRICT, Entry
+from fabric.model.fields.entry import STRICT, Entry, key
 from fabric.model.fields.kinds import Kinds
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import (
@@ -206,16 +206,12 @@ Most = Annotated[int, Whole(1, 1000)]
 class Lease:
     """How long a change outlives its orchestrator: its guard undoes it then, renewals or not."""
 
-    ttl_s: Annotated[
-        float,
-        Duration(10, 600),
-        Field(alias="ttl", description="A change undoes itself so long after the run was last heard of."),
-    ] = 60.0
-    max_hold_s: Annotated[
-        float,
-        Duration(10, 86_400),
-        Field(alias="max_hold", description="And at the latest so long after it was made, whatever the run says."),
-    ] = 600.0
+    ttl_s: Annotated[float, Duration(10, 600)] = key(
+        60.0, alias="ttl", description="A change undoes itself so long after the run was last heard of."
+    )
+    max_hold_s: Annotated[float, Duration(10, 86_400)] = key(
+        600.0, alias="max_hold", description="And at the latest so long after it was made, whatever the run says."
+    )
 
 
 @with_config(STRICT)
@@ -224,13 +220,15 @@ class SubnetManager:
     """One subnet manager, running or standing by."""
 
     host: Annotated[HostName, Field(description="The host it runs on, one of hosts, of any role.")]
-    config: Annotated[str, SAFE_PATH, Field(description="Its configuration file (opensm.conf).")] = (
-        "/etc/opensm/opensm.conf"
+    config: Annotated[str, SAFE_PATH] = key(
+        "/etc/opensm/opensm.conf", description="Its configuration file (opensm.conf)."
     )
-    reload: Annotated[
-        tuple[Annotated[str, OPTION_WORD], ...],
-        Field(min_length=1, max_length=16, description="The argv that makes it read that file."),
-    ] = ("systemctl", "restart", "opensm")
+    reload: tuple[Annotated[str, OPTION_WORD], ...] = key(
+        ("systemctl", "restart", "opensm"),
+        min_length=1,
+        max_length=16,
+        description="The argv that makes it read that file.",
+    )
 
 
 @with_config(STRICT)
@@ -238,10 +236,10 @@ class SubnetManager:
 class BlastRadius:
     """The most that may be altered at once."""
 
-    changes: Annotated[Most, Field(description="Changes in all.")] = 4
-    per_switch: Annotated[Most, Field(description="Links of one switch.")] = 1
-    per_host: Annotated[Most, Field(description="Links of one host.")] = 1
-    links_fraction: Annotated[float, Decimal(0, 1), Field(description="Fraction of all links of the inventory.")] = 0.05
+    changes: Most = key(4, description="Changes in all.")
+    per_switch: Most = key(1, description="Links of one switch.")
+    per_host: Most = key(1, description="Links of one host.")
+    links_fraction: Annotated[float, Decimal(0, 1)] = key(0.05, description="Fraction of all links of the inventory.")
 
 
 @with_config(STRICT)
@@ -249,65 +247,50 @@ class BlastRadius:
 class ChangeSettings:
     """How changes are made on this fabric (``changes:`` of an inventory)."""
 
-    via: Annotated[
-        HostName | None,
-        Field(description="The host from which switches are reached in-band; without it no switch port is altered."),
-    ] = None
-    via_device: Annotated[
-        Annotated[str, DEVICE] | None,
-        Field(description="The RNIC of via through which management packets go; else its first one."),
-    ] = None
-    m_key: Annotated[
-        Annotated[str, M_KEY] | None,
-        Field(description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."),
-    ] = None
-    port_state: Annotated[
-        PortTool, Field(description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip.")
-    ] = "ibportstate"
-    sudo: Annotated[bool, Flag(), Field(description="Commands that need root go through sudo -n.")] = False
-    guard_directory: Annotated[
-        str, GUARD_DIRECTORY, Field(description="Where guards on the hosts keep what they would undo.")
-    ] = "/run/fabric-guard"
-    lease: Annotated[Lease, Field(description="How long a change outlives a run that is gone.")] = Lease()
-    management: Annotated[
-        tuple[HostName, ...],
-        Field(max_length=1000, description="Never touched: names of interfaces, RDMA devices, hosts and switches."),
-    ] = ()
-    subnet_managers: Annotated[
-        tuple[SubnetManager, ...],
-        Field(
-            max_length=16,
-            description="All subnet managers; without them adaptive routing and SHIELD stay as they are.",
-        ),
-    ] = ()
-    adaptive_on: Annotated[Options, Field(description="Their options with adaptive routing on.")] = field(
-        default_factory=lambda: {"routing_engine": "ar_updn"}
+    via: HostName | None = key(
+        None, description="The host from which switches are reached in-band; without it no switch port is altered."
     )
-    adaptive_off: Annotated[Options, Field(description="And with adaptive routing off.")] = field(
-        default_factory=lambda: {"routing_engine": "updn"}
+    via_device: Annotated[str, DEVICE] | None = key(
+        None, description="The RNIC of via through which management packets go; else its first one."
     )
-    shield_on: Annotated[Options, Field(description="Their options with SHIELD on.")] = field(
-        default_factory=lambda: {"shield_mode": "1"}
+    m_key: Annotated[str, M_KEY] | None = key(
+        None, description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."
     )
-    shield_off: Annotated[Options, Field(description="And with SHIELD off.")] = field(
-        default_factory=lambda: {"shield_mode": "0"}
+    port_state: PortTool = key(
+        "ibportstate", description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip."
     )
-    adaptive_sl: Annotated[
-        Annotated[int, Whole(0, 15)] | None,
-        Field(description="The service level that is routed adaptively, for adaptive_routing with scope job."),
-    ] = None
-    ufm_url: Annotated[
-        Annotated[str, UFM_URL] | None,
-        Field(description="Where UFM's REST interface is; asked by curl -n from via."),
-    ] = None
-    ufm_ca: Annotated[
-        Annotated[str, SAFE_PATH] | None,
-        Field(description="A file on via with the certificate authority of UFM (curl --cacert)."),
-    ] = None
-    ufm_insecure: Annotated[
-        bool, Flag(), Field(description="Whether any certificate of UFM is believed (curl -k); rather name ufm_ca.")
-    ] = False
-    blast_radius: Annotated[BlastRadius, Field(description="What may be altered at once, at the most.")] = BlastRadius()
+    sudo: Annotated[bool, Flag()] = key(False, description="Commands that need root go through sudo -n.")
+    guard_directory: Annotated[str, GUARD_DIRECTORY] = key(
+        "/run/fabric-guard", description="Where guards on the hosts keep what they would undo."
+    )
+    lease: Lease = key(Lease(), description="How long a change outlives a run that is gone.")
+    management: tuple[HostName, ...] = key(
+        (), max_length=1000, description="Never touched: names of interfaces, RDMA devices, hosts and switches."
+    )
+    subnet_managers: tuple[SubnetManager, ...] = key(
+        (), max_length=16, description="All subnet managers; without them adaptive routing and SHIELD stay as they are."
+    )
+    adaptive_on: Options = key(
+        default_factory=lambda: {"routing_engine": "ar_updn"}, description="Their options with adaptive routing on."
+    )
+    adaptive_off: Options = key(
+        default_factory=lambda: {"routing_engine": "updn"}, description="And with adaptive routing off."
+    )
+    shield_on: Options = key(default_factory=lambda: {"shield_mode": "1"}, description="Their options with SHIELD on.")
+    shield_off: Options = key(default_factory=lambda: {"shield_mode": "0"}, description="And with SHIELD off.")
+    adaptive_sl: Annotated[int, Whole(0, 15)] | None = key(
+        None, description="The service level that is routed adaptively, for adaptive_routing with scope job."
+    )
+    ufm_url: Annotated[str, UFM_URL] | None = key(
+        None, description="Where UFM's REST interface is; asked by curl -n from via."
+    )
+    ufm_ca: Annotated[str, SAFE_PATH] | None = key(
+        None, description="A file on via with the certificate authority of UFM (curl --cacert)."
+    )
+    ufm_insecure: Annotated[bool, Flag()] = key(
+        False, description="Whether any certificate of UFM is believed (curl -k); rather name ufm_ca."
+    )
+    blast_radius: BlastRadius = key(BlastRadius(), description="What may be altered at once, at the most.")
 
 
 @dataclass(frozen=True, slots=True)

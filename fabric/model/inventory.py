@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, with_config
 
 from fabric.model.change import ChangeSettings
-from fabric.model.fields.entry import STRICT, Entry, WrittenAs
+from fabric.model.fields.entry import STRICT, Entry, WrittenAs, key
 from fabric.model.fields.quantities import Duration, Span
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.model.topology import Topology
@@ -48,8 +48,8 @@ class JumpHost:
     """A host to go through; its key is checked like any other."""
 
     address: Annotated[str, ADDRESS, Field(description="Its name or address.")]
-    user: Annotated[User | None, Field(description="The account there.")] = None
-    port: Annotated[Port, Field(description="Its SSH port.")] = 22
+    user: User | None = key(None, description="The account there.")
+    port: Port = key(22, description="Its SSH port.")
 
 
 @with_config(STRICT)
@@ -57,20 +57,20 @@ class JumpHost:
 class SshSettings:
     """How hosts are reached over SSH; no password, no switch that turns host keys off."""
 
-    user: Annotated[User | None, Field(description="The account; else your own name.")] = None
-    port: Annotated[Port, Field(description="The SSH port of every host.")] = 22
-    key_file: Annotated[PathText | None, Field(description="A private key; else the agent.")] = None
-    agent: Annotated[bool, Flag(), Field(description="Whether keys of the SSH agent may be used.")] = True
-    jump: Annotated[tuple[JumpHost, ...], Field(max_length=8, description="Hosts to go through, nearest first.")] = ()
-    known_hosts: Annotated[
-        tuple[PathText, ...],
-        Field(
-            min_length=1, max_length=16, description="Files of host keys; a host that is in none of them is refused."
-        ),
-    ] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
-    connect_timeout_s: Annotated[
-        float, Duration(1, 600), Field(alias="connect_timeout", description="How long to wait for a session.")
-    ] = 15.0
+    user: User | None = key(None, description="The account; else your own name.")
+    port: Port = key(22, description="The SSH port of every host.")
+    key_file: PathText | None = key(None, description="A private key; else the agent.")
+    agent: Annotated[bool, Flag()] = key(True, description="Whether keys of the SSH agent may be used.")
+    jump: tuple[JumpHost, ...] = key((), max_length=8, description="Hosts to go through, nearest first.")
+    known_hosts: tuple[PathText, ...] = key(
+        ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"),
+        min_length=1,
+        max_length=16,
+        description="Files of host keys; a host that is in none of them is refused.",
+    )
+    connect_timeout_s: Annotated[float, Duration(1, 600)] = key(
+        15.0, alias="connect_timeout", description="How long to wait for a session."
+    )
 
 
 @with_config(STRICT)
@@ -78,10 +78,9 @@ class SshSettings:
 class ProcessSettings:
     """How a command is carried to a host by another command."""
 
-    prefix: Annotated[
-        tuple[Annotated[str, Line("an argument", option=True)], ...],
-        Field(max_length=64, description="The argv before each command, {host} replaced; empty runs it here."),
-    ] = ()
+    prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key(
+        (), max_length=64, description="The argv before each command, {host} replaced; empty runs it here."
+    )
 
 
 WHOLE = 1.0
@@ -120,7 +119,7 @@ class Fault:
 
     component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
     kind: Annotated[str, FAULT_KIND, Field(description=_KIND_TEXT)]
-    factor: Annotated[float, FACTOR, Field(description=_FACTOR_TEXT)] = field(default_factory=_whole)
+    factor: Annotated[float, FACTOR] = key(default_factory=_whole, description=_FACTOR_TEXT)
 
 
 class TimedFaultEntry(Entry):
@@ -157,58 +156,44 @@ class TimedFault:
 class MockSettings:
     """How the simulated rack behaves."""
 
-    faults: Annotated[tuple[Fault, ...], Field(max_length=1000, description="What is bad in it.")] = ()
-    noise_cv: Annotated[
-        float, Decimal(0, 0.5), Field(description="Spread of a healthy measurement (sigma / mean).")
-    ] = 0.003
-    noise: Annotated[
-        str,
-        Choice(NOISES),
-        Field(description="clean, or real: as real clusters are; noise_cv then counts for nothing."),
-    ] = "clean"
-    routing: Annotated[
-        Annotated[str, Choice(ROUTING)] | None,
-        Field(description="How paths between leaves are chosen; ftree when left out."),
-    ] = None
-    lossless_class: Annotated[
-        Annotated[int, Whole(0, 255)] | None,
-        Field(description="RoCE: the traffic class that is never dropped; all are kept when left out."),
-    ] = None
-    qps: Annotated[
-        int,
-        Whole(1, 1024),
-        Field(description="With ecmp: the queue pairs of each connection, which are hashed apart."),
-    ] = 1
-    salt: Annotated[
-        int,
-        Whole(0, 2**32 - 1),
-        Field(description="With ecmp and lft_random: another number is another draw of paths."),
-    ] = 0
-    shield: Annotated[
-        bool, Flag(), Field(description="Whether the switches reroute around dead ports by themselves (SHIELD).")
-    ] = False
-    sm_reroute_s: Annotated[
-        float,
-        Span(0, 600),
-        Field(alias="sm_reroute", description="How long the subnet manager takes to route around a dead port."),
-    ] = 15.0
-    ufm_isolates: Annotated[
-        bool,
-        Flag(),
-        Field(description="Whether UFM isolates ports with many bit errors; they stay so until it is told."),
-    ] = False
-    site: Annotated[
-        tuple[Annotated[str, Choice(tuple(SITE))], ...],
-        Field(max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."),
-    ] = ()
-    timed_faults: Annotated[
-        tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...],
-        Field(max_length=1000, description="What goes wrong for a while."),
-    ] = ()
-    failures_per_host_day: Annotated[
-        float, Decimal(0, 10_000), Field(description="How often a host fails by chance: 0.0065 is Meta's RSC-1.")
-    ] = 0.0
-    lemon_per_hour: Annotated[float, Decimal(0.001, 3600), Field(description="How often a lemon errs or flaps.")] = 1.0
+    faults: tuple[Fault, ...] = key((), max_length=1000, description="What is bad in it.")
+    noise_cv: Annotated[float, Decimal(0, 0.5)] = key(
+        0.003, description="Spread of a healthy measurement (sigma / mean)."
+    )
+    noise: Annotated[str, Choice(NOISES)] = key(
+        "clean", description="clean, or real: as real clusters are; noise_cv then counts for nothing."
+    )
+    routing: Annotated[str, Choice(ROUTING)] | None = key(
+        None, description="How paths between leaves are chosen; ftree when left out."
+    )
+    lossless_class: Annotated[int, Whole(0, 255)] | None = key(
+        None, description="RoCE: the traffic class that is never dropped; all are kept when left out."
+    )
+    qps: Annotated[int, Whole(1, 1024)] = key(
+        1, description="With ecmp: the queue pairs of each connection, which are hashed apart."
+    )
+    salt: Annotated[int, Whole(0, 2**32 - 1)] = key(
+        0, description="With ecmp and lft_random: another number is another draw of paths."
+    )
+    shield: Annotated[bool, Flag()] = key(
+        False, description="Whether the switches reroute around dead ports by themselves (SHIELD)."
+    )
+    sm_reroute_s: Annotated[float, Span(0, 600)] = key(
+        15.0, alias="sm_reroute", description="How long the subnet manager takes to route around a dead port."
+    )
+    ufm_isolates: Annotated[bool, Flag()] = key(
+        False, description="Whether UFM isolates ports with many bit errors; they stay so until it is told."
+    )
+    site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key(
+        (), max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."
+    )
+    timed_faults: tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...] = key(
+        (), max_length=1000, description="What goes wrong for a while."
+    )
+    failures_per_host_day: Annotated[float, Decimal(0, 10_000)] = key(
+        0.0, description="How often a host fails by chance: 0.0065 is Meta's RSC-1."
+    )
+    lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = key(1.0, description="How often a lemon errs or flaps.")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 
 from fabric.model.change import CHANGES, ChangeSpec
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles, WrittenAs
+from fabric.model.fields.entry import STRICT, Entry, NotInFiles, WrittenAs, key
 from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Whole, Word, refusal
@@ -84,7 +84,7 @@ class ProbeSpec(Entry):
     that run at once share the network: what one gains another loses, and a slow one may be bad luck of routing."""
 
     name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports; the kind when left out.")]
-    repeat: Annotated[int, Whole(1, 1000), Field(description="How often each measurement is made.")] = 1
+    repeat: Annotated[int, Whole(1, 1000)] = Field(1, description="How often each measurement is made.")
 
     @property
     def is_of_some(self) -> bool:
@@ -130,22 +130,15 @@ class LocaliseSettings(Entry):
     *paths* ``unknown``: adaptive routing or ECMP decides, and uplinks and spines cannot be told apart.
     """
 
-    rounds: Annotated[
-        int,
-        Whole(1, 32),
-        Field(description="How many rounds of each rail there are at most, the planned ones included."),
-    ] = 10
-    budget_s: Annotated[
-        float,
-        Duration(1, 86400),
-        AfterValidator(float),
-        Field(validation_alias="budget", description="After this time no further round begins."),
-    ] = 1200.0
-    paths: Annotated[
-        str,
-        Choice(("unknown", "static")),
-        Field(description="static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."),
-    ] = "unknown"
+    rounds: Annotated[int, Whole(1, 32)] = Field(
+        10, description="How many rounds of each rail there are at most, the planned ones included."
+    )
+    budget_s: Annotated[float, Duration(1, 86400), AfterValidator(float)] = Field(
+        1200.0, validation_alias="budget", description="After this time no further round begins."
+    )
+    paths: Annotated[str, Choice(("unknown", "static"))] = Field(
+        "unknown", description="static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."
+    )
 
 
 DRILLS = "drills"
@@ -199,43 +192,29 @@ class Phase:
         tuple[Annotated[ProbeSpec, PROBES], ...],
         Field(min_length=1, max_length=64, description="What is measured, in this order."),
     ]
-    needs: Annotated[
-        tuple[Name, ...], Field(max_length=64, description="Phases that a host must have passed to take part.")
-    ] = ()
-    changes: Annotated[
-        tuple[Annotated[ChangeSpec, CHANGES], ...],
-        Field(max_length=64, description="What is altered while it runs; everything is undone at its end."),
-    ] = ()
+    needs: tuple[Name, ...] = key((), max_length=64, description="Phases that a host must have passed to take part.")
+    changes: tuple[Annotated[ChangeSpec, CHANGES], ...] = key(
+        (), max_length=64, description="What is altered while it runs; everything is undone at its end."
+    )
     env: Annotated[
-        tuple[tuple[str, str], ...],
-        WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items())),
-        Field(description="Variables for its collectives; they win over the platform's env."),
-    ] = ()
+        tuple[tuple[str, str], ...], WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items()))
+    ] = key((), description="Variables for its collectives; they win over the platform's env.")
     label: Annotated[str, NotInFiles()] = ""
     where: Annotated[Where, NotInFiles()] = ()
     round: Annotated[int, NotInFiles()] = 1
-    localise: Annotated[
-        Localise | None, Field(description="auto: further rounds of its pairwise probes find the bad part.")
-    ] = None
-    for_s: Annotated[
-        RunTime | None,
-        Field(alias="for", description="It is run again and again for so long: 4h; no round is begun after it."),
-    ] = None
-    share: Annotated[
-        Annotated[float, Decimal(0.001, 1)] | None,
-        Field(description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."),
-    ] = None
-    stop_host_on: Annotated[
-        Annotated[str, Choice(("fail",))] | None,
-        Field(description="fail: a host whose own probes FAIL in two rounds in a row is left out of later ones."),
-    ] = None
-    drill: Annotated[
-        bool,
-        Flag(),
-        Field(
-            description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
-        ),
-    ] = False
+    localise: Localise | None = key(None, description="auto: further rounds of its pairwise probes find the bad part.")
+    for_s: RunTime | None = key(
+        None, alias="for", description="It is run again and again for so long: 4h; no round is begun after it."
+    )
+    share: Annotated[float, Decimal(0.001, 1)] | None = key(
+        None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
+    )
+    stop_host_on: Annotated[str, Choice(("fail",))] | None = key(
+        None, description="fail: a host whose own probes FAIL in two rounds in a row is left out of later ones."
+    )
+    drill: Annotated[bool, Flag()] = key(
+        False, description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
+    )
     fills: Annotated[FilledTime | None, NotInFiles()] = None
     kept: Annotated[tuple[int, ...] | None, NotInFiles()] = None
 

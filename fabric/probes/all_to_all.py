@@ -38,11 +38,9 @@ class AllToAllSpec(InHost, CollectiveSpec):
     peers: ClassVar[bool] = True
 
     name: Name = kind
-    halves: Annotated[
-        bool,
-        Flag(),
-        Field(description="Whether halves of the GPUs are measured too, so that one slow GPU can be named."),
-    ] = True
+    halves: Annotated[bool, Flag()] = Field(
+        True, description="Whether halves of the GPUs are measured too, so that one slow GPU can be named."
+    )
 
     def uses(self, platform: Platform) -> Uses | None:
         """One program, where there are two GPUs."""

@@ -36,19 +36,15 @@ class ConcurrentRingsSpec(AllReduceSpec):
     needs: ClassVar[str] = "GPUs, and enough other hosts of its make to fill its group"
 
     name: Name = kind
-    groups_of: Annotated[int, Whole(2, 1024), Field(description="How many hosts form a group.")] = 2
-    pairing: Annotated[
-        str,
-        Choice(("across", "neighbours", "random")),
-        Field(description="Which hosts: across (far apart in the list), neighbours or random."),
-    ] = "across"
+    groups_of: Annotated[int, Whole(2, 1024)] = Field(2, description="How many hosts form a group.")
+    pairing: Annotated[str, Choice(("across", "neighbours", "random"))] = Field(
+        "across", description="Which hosts: across (far apart in the list), neighbours or random."
+    )
     seed: Seed = 0
     sizes_bytes: Sizes = (8 * GIB,)
-    told: Annotated[
-        bool,
-        Flag(),
-        Field(description="Whether numbers without a limit are told only: of pairs, the bisection of the hall."),
-    ] = False
+    told: Annotated[bool, Flag()] = Field(
+        False, description="Whether numbers without a limit are told only: of pairs, the bisection of the hall."
+    )
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """None where numbers are told."""

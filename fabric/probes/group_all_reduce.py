@@ -39,16 +39,12 @@ class GroupAllReduceSpec(AllReduceSpec):
     gpus: Annotated[int, Whole(2, 1_000_000)] | None = Field(
         None, description="Instead of hosts: as many hosts as have so many GPUs, whole hosts only."
     )
-    scaling: Annotated[
-        bool,
-        Flag(),
-        Field(description="Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."),
-    ] = False
-    order: Annotated[
-        str,
-        Choice(("sorted", "random")),
-        Field(description="How the hosts are ranked: sorted as they are listed, or random."),
-    ] = "sorted"
+    scaling: Annotated[bool, Flag()] = Field(
+        False, description="Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."
+    )
+    order: Annotated[str, Choice(("sorted", "random"))] = Field(
+        "sorted", description="How the hosts are ranked: sorted as they are listed, or random."
+    )
     seed: Seed = 0
 
     @model_validator(mode="after")

@@ -56,11 +56,9 @@ class PairSpec(PerftestSpec):
     first_port: ClassVar[int] = FIRST_PORT
     ways: ClassVar[Ways] = ONE_WAY
 
-    rounds: Annotated[
-        int,
-        Whole(1, 16),
-        Field(description="How many rounds are planned: the first under the leaves, the others across them."),
-    ] = 3
+    rounds: Annotated[int, Whole(1, 16)] = Field(
+        3, description="How many rounds are planned: the first under the leaves, the others across them."
+    )
     duration_s: Seconds = 3
     queue_pairs: QueuePairs = 2
     only: Annotated[tuple[str, ...], NotInFiles()] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import MISSING, field, fields
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast, get_args, get_type_hints
 
@@ -37,13 +38,17 @@ def written_keys(model: type) -> dict[str, Any]:
     """The type of every key that a mapping in a file may have, an Entry's or a dataclass's."""
     if issubclass(model, Entry):
         return {key: field.annotation for key, field in model.written_keys().items()}
-    found = {}
-    for name, annotation in get_type_hints(model, include_extras=True).items():
-        metadata = get_args(annotation)
-        if not any(isinstance(one, NotInFiles) for one in metadata):
-            aliases = (one.alias for one in metadata if isinstance(one, FieldInfo))
-            found[next(aliases, None) or name] = annotation
-    return found
+    hints = get_type_hints(model, include_extras=True)
+    written = (
+        one for one in fields(model) if not any(isinstance(meta, NotInFiles) for meta in get_args(hints[one.name]))
+    )
+    return {one.metadata.get("alias", one.name): hints[one.name] for one in written}
+
+
+def key(default: Any = MISSING, **told: Any) -> Any:
+    """The default of a dataclass's field, and what pydantic's Field says of it: description, alias, bounds."""
+    factory = told.pop("default_factory", MISSING)
+    return field(default=default, default_factory=factory, metadata=told)  # type: ignore[call-overload]
 
 
 class Entry(BaseModel):

@@ -97,12 +97,8 @@ def inferred(
     names = _candidates(first, at, rows) if op is None else (op,)
     counts = range(2, _MOST_RANKS) if ranks is None else (ranks,)
     fitting = [(name, n) for name in names for n in counts if bounds[0] <= (factor(name, n) or -1.0) <= bounds[1]]
-    fitting_ops, fitting_ranks = ({each[place] for each in fitting} for place in (0, 1))
-    if len(fitting_ops) == 1:
-        op = fitting_ops.pop()
-    if len(fitting_ranks) == 1:
-        ranks = fitting_ranks.pop()
-    return op, ranks
+    ops, of_ranks = {name for name, _ in fitting}, {n for _, n in fitting}
+    return ops.pop() if len(ops) == 1 else op, of_ranks.pop() if len(of_ranks) == 1 else ranks
 
 
 def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> tuple[str, ...]:
