@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Annotated
 
 from pydantic import Field
@@ -241,14 +240,11 @@ def refuse_one_machine_twice(
 
 
 def _one_spelling(address: str) -> str:
-    """An address as it is compared: of IPv6 the short form, IPv4 out of IPv6, ``127.1`` in full, names in small."""
+    """An address as it is compared: of IPv6 the short form, names in small."""
     text = address.rstrip(".").lower()
     try:
-        if ":" not in text:
-            return socket.inet_ntoa(socket.inet_aton(text))
-        parsed = ipaddress.IPv6Address(text)
-        return str(parsed.ipv4_mapped or parsed)
-    except (OSError, ValueError):
+        return str(ip_address(text))
+    except ValueError:
         return text
 
 

@@ -131,8 +131,8 @@ def _bounded(question: Question) -> None:
 
 
 _TEXT_MOST = 256
-_DRAW = re.compile(r"(?P<word>[A-Za-z]+)\*(?P<count>[0-9]{1,9})")
-_TRUNK = "trunk"
+_FAULT = re.compile(r"(?P<link>[^:]+):(?P<kind>[^:=]*)(?:=(?P<value>[^:]*))?(?::seed=(?P<seed>[^:]*))?")
+_DRAW = re.compile(r"trunk(?:\*(?P<count>[0-9]{1,9}))?")
 _SEED = Whole(0, 2**32 - 1)
 _VALUES = {kind: Decimal(*bounds) for kind, bounds in LINK_KINDS.items() if bounds is not None}
 _FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25:seed=7"
@@ -146,13 +146,18 @@ def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, see
     """The faults; *seed* draws the links of those that name none. What is wrong with any of them is noted."""
     found = []
     for number, text in enumerate(texts):
-        try:
-            link, kind, value, options = _words(text)
-        except _Wrong as exc:
-            problems.at_line(0, str(exc))
+        said = _FAULT.fullmatch(text) if len(text) <= _TEXT_MOST and text.isprintable() else None
+        if said is None:
+            problems.at_line(0, f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
+            continue
+        kind = said["kind"]
+        if kind not in LINK_KINDS:
+            expected = f"expected {one_of(LINK_KINDS)} after the link, got {quoted(kind)}"
+            problems.at_line(0, f"{quoted(text)}: {expected}{nearest(kind, LINK_KINDS)}")
             continue
         read: list[Any] = []
-        for part in (partial(_value, kind, value), partial(_links, link, kind, options, net, seed + number)):
+        links = partial(_links, said["link"], kind, said["seed"], net, seed + number)
+        for part in (partial(_value, kind, said["value"]), links):
             try:
                 read.append(part())
             except _Wrong as exc:
@@ -160,18 +165,6 @@ def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, see
         if len(read) == 2:
             found.append(LinkFault(text, kind, read[0], read[1]))
     return tuple(found)
-
-
-def _words(text: str) -> tuple[str, str, str | None, list[str]]:
-    """LINK, KIND, VALUE or None, then count= and seed=; not yet read."""
-    link, *words = text.split(":")
-    if not link or not words or len(text) > _TEXT_MOST or not text.isprintable():
-        raise _Wrong(f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
-    kind, equals, value = words[0].partition("=")
-    if kind not in LINK_KINDS:
-        near = nearest(kind, tuple(LINK_KINDS))
-        raise _Wrong(f"{quoted(text)}: expected {one_of(tuple(LINK_KINDS))} after the link, got {quoted(kind)}{near}")
-    return link, kind, value if equals else None, words[1:]
 
 
 def _value(kind: str, text: str | None) -> float:
@@ -185,35 +178,6 @@ def _value(kind: str, text: str | None) -> float:
     return float(_parsed(_VALUES[kind], text, kind))
 
 
-def _options(words: Iterable[str]) -> dict[str, int]:
-    """``count=16`` and ``seed=7``, each at most once."""
-    bounds = {"count": Whole(1, 1_000_000), "seed": _SEED}
-    found: dict[str, int] = {}
-    for word in words:
-        key, _, value = word.partition("=")
-        if key not in bounds:
-            raise _Wrong(f"expected count=N or seed=N, got {quoted(word)}{nearest(key, tuple(bounds))}")
-        if key in found:
-            raise _Wrong(f"{key} is given twice")
-        found[key] = int(_parsed(bounds[key], value, key))
-    return found
-
-
-def _drawn(link: str, options: dict[str, int]) -> tuple[str, int | None]:
-    """The link, and how many to draw where it is ``trunk``."""
-    match = _DRAW.fullmatch(link)
-    word, count = (match["word"], int(match["count"])) if match else (link, options.get("count"))
-    if match and word != _TRUNK:
-        raise _Wrong(f"expected trunk*N, got {quoted(link)}{nearest(word, (_TRUNK,))}")
-    if match and "count" in options:
-        raise _Wrong(f"{quoted(link)} says how many already: leave out count")
-    if word == _TRUNK:
-        return word, 1 if count is None else count
-    if options:
-        raise _Wrong(f"{next(iter(options))} goes with trunk, not with a link that is named, got {quoted(link)}")
-    return word, None
-
-
 def _parsed(scalar: Decimal | Whole, text: str, what: str) -> float:
     try:
         return scalar.parse(text)
@@ -221,12 +185,13 @@ def _parsed(scalar: Decimal | Whole, text: str, what: str) -> float:
         raise _Wrong(f"{what}: {exc.message()}") from exc
 
 
-def _links(text: str, kind: str, words: list[str], net: NamedClos, seed: int) -> tuple[int, ...]:
+def _links(link: str, kind: str, own_seed: str | None, net: NamedClos, seed: int) -> tuple[int, ...]:
     """The directed links that are meant."""
-    options = _options(words)
-    link, count = _drawn(text, options)
-    if count is not None:
-        return _random_trunks(count, net, options.get("seed", seed))
+    if drawn := _DRAW.fullmatch(link):
+        given = seed if own_seed is None else int(_parsed(_SEED, own_seed, "seed"))
+        return _random_trunks(int(drawn["count"] or 1), net, given)
+    if own_seed is not None:
+        raise _Wrong(f"seed goes with trunk, not with a link that is named, got {quoted(link)}")
     if "/" in link:
         return _access(link, net)
     text, sharp, number = link.partition("#")
@@ -235,7 +200,7 @@ def _links(text: str, kind: str, words: list[str], net: NamedClos, seed: int) ->
         return _between(ends, number if sharp else None, net, kind)
     if link in net.host_ids or link in net.switches:
         raise _Wrong(f"{quoted(link)} is no link: write {_FORMS}")
-    near = nearest(link, (_TRUNK,)) or nearest(link, (*net.switches, *net.host_ids))
+    near = nearest(link, ("trunk",)) or nearest(link, (*net.switches, *net.host_ids))
     raise _Wrong(f"expected a link, such as {_FORMS}, got {quoted(link)}{near}")
 
 

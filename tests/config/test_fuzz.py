@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fabric import config
 from fabric.errors import ConfigError, Problem
 
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 INSERTS = [*"\n \t:[]{}'\"\0", "- ", "&a ", "*a", "!!int ", "null", "22:22", "on", "---\n"]
 edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(INSERTS)), min_size=1, max_size=4)
 

@@ -129,7 +129,7 @@ def altered(draw: st.DrawFn) -> tuple[int, str]:
     return which, text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(what=altered(), status=st.sampled_from([0, 0, 0, 1, 127, 255]))
 def test_a_reader_gives_what_stands_there_or_says_what_it_saw(what: tuple[int, str], status: int) -> None:
     """Nothing else comes out: no other error, and no number that is not in the text."""
