@@ -63,16 +63,6 @@ def test_every_setting_reaches_the_model(folder: Path, inventory_text: str) -> N
     )
 
 
-def test_the_simulated_fabric_has_reactions(folder: Path, inventory_text: str) -> None:
-    """SHIELD, the time of the subnet manager, and UFM."""
-    path = folder / "inventory.yaml"
-    plain = config.load_inventory(path).mock
-    assert (plain.shield, plain.sm_reroute_s, plain.ufm_isolates) == (False, 15.0, False)
-    path.write_text(inventory_text.replace("noise_cv: 0.003", "shield: true\n  sm_reroute: 0.5s\n  ufm_isolates: true"))
-    mock = config.load_inventory(path).mock
-    assert (mock.shield, mock.sm_reroute_s, mock.ufm_isolates) == (True, 0.5, True)
-
-
 BAD = [
     ("via: gpu1", "via: gpu7", ["+1: no host 'gpu7' under hosts:; did you mean 'gpu"]),
     ("via: gpu1", "via: leaf0", ["+1: no host 'leaf0' under hosts:"]),

@@ -156,13 +156,6 @@ def test_members_are_told_from_bad_luck_by_three_rounds(folder: Path, explained:
     assert config.load_scenario(path)[0].expect
 
 
-def test_a_bad_phase_does_not_hide_what_is_expected_of_it(folder: Path, explained: Explained) -> None:
-    """Its name is known; what it measures is not."""
-    path = written(folder, "{compare: flap/helthy, at_least: 1, size: 4G}")
-    path.write_text(path.read_text().replace("[1G, 4G]", "[1G, 5 G]"))
-    explained(lambda: config.load_scenario(path), ["11: expected a size", "13: no phase 'helthy'"])
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -9,8 +9,7 @@ import pytest
 
 from fabric.config import load_inventory
 from fabric.errors import ConfigError
-from fabric.model.inventory import FAULT_KIND, PARTIAL, ROUTING
-from fabric.sim.net.route import ENGINES
+from fabric.model.inventory import FAULT_KIND, PARTIAL
 from tests.places import INVENTORY, ROOT
 
 POD = INVENTORY / "pod-64.yaml"
@@ -87,11 +86,6 @@ def test_an_irregular_network_has_no_routing(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("noise_cv: 0.003", "routing: ar"))
     with pytest.raises(ConfigError, match="no regular Clos network"):
         load_inventory(path)
-
-
-def test_the_routings_are_those_of_the_simulated_network() -> None:
-    """The inventory accepts every engine that there is."""
-    assert set(ROUTING) == set(ENGINES)
 
 
 def test_every_kind_is_documented_and_no_other() -> None:

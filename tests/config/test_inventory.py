@@ -64,27 +64,6 @@ def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "component",
-    [
-        "gpu2",
-        "leaf1",
-        "gpu2/mlx5_1",
-        "gpu2/gpu1",
-        "gpu2/gpu0:nvlink",
-        "gpu2/numa1",
-        "gpu2/pcie0",
-        "gpu2/mlx5_0->gpu1",
-        "gpu2/mlx5_0->numa1",
-        "gpu2/mlx5_0->numa1-gpus",
-    ],
-)
-def test_every_kind_of_component_can_be_faulty(folder: Path, component: str) -> None:
-    """Whatever the model's words for a component allow, ``--fault`` takes."""
-    inventory = config.load_inventory(folder / "inventory.yaml", extra_faults=(f"{component}:slow=0.5",))
-    assert inventory.mock.faults[-1] == Fault(component, "slow", 0.5)
-
-
-@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("gpu1", "expected COMPONENT:KIND or COMPONENT:slow=FACTOR"),

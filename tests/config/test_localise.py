@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.config import from_resolved, resolved_document
 from fabric.model.scenario import LocaliseSettings, Scenario
 from fabric.probes.pairwise import PairwiseSpec
 
@@ -35,14 +34,6 @@ def loaded(folder: Path, body: str) -> Scenario:
 def test_a_phase_localises(folder: Path, text: str, expected: LocaliseSettings) -> None:
     phase = loaded(folder, f"    localise: {text}\n    probes: [pairwise]\n").phases[0]
     assert (phase.localise, phase.probes) == (expected, (PairwiseSpec(),))
-
-
-def test_a_run_is_read_back_with_it(folder: Path) -> None:
-    path = folder / "scenario.yaml"
-    path.write_text(HEAD + "    localise: {rounds: 7}\n    probes: [pairwise: {rounds: 4, duration: 2s, repeat: 3}]\n")
-    scenario, inventory = config.load_scenario(path)
-    again, _ = from_resolved(resolved_document(scenario, inventory))
-    assert again.phases == scenario.phases
 
 
 @pytest.mark.parametrize(

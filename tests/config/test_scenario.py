@@ -78,15 +78,6 @@ def test_the_command_line_overrides_the_file(folder: Path, scenario_text: str, i
     assert [fault.component for fault in inventory.mock.faults] == ["node3", "node1"]
 
 
-@pytest.mark.parametrize("hosts", ["gpu9", "gpu[1-", "", "{rack: r1}", "gpu[0-999999999]", "--all", "$(reboot)"])
-def test_a_bad_hosts_option_names_the_option(folder: Path, hosts: str) -> None:
-    """Problems of ``--hosts`` do not point at the file."""
-    with pytest.raises(ConfigError) as caught:
-        config.load_scenario(folder / "scenario.yaml", hosts=hosts)
-    (problem,) = caught.value.problems
-    assert (problem.file, problem.line) == ("--hosts", 0)
-
-
 def test_both_files_are_checked_at_once(folder: Path, scenario_text: str, inventory_text: str) -> None:
     """A mistake in the inventory does not hide one in the scenario."""
     (folder / "scenario.yaml").write_text(scenario_text.replace("8M", "8Q"))

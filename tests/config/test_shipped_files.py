@@ -7,7 +7,7 @@ import pytest
 from fabric import config
 from fabric.changes.link_down import PortFlap
 from fabric.model.scenario import ExpectedEnd, Scenario
-from tests.places import INVENTORY, ROOT, SCENARIOS, SHIPPED_SCENARIOS
+from tests.places import INVENTORY, ROOT, SCENARIOS
 
 
 def test_a_hall_fits_in_sixty_lines() -> None:
@@ -52,20 +52,6 @@ def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
         window_s = 8 * 4.096e-6 * 2 ** int(dict(phase.env)["NCCL_IB_TIMEOUT"])
         said = {end.completes for end in ends if set(end.phase.where) <= set(phase.where)}
         assert said == {change.down_s < window_s}, phase.name
-
-
-def test_the_pod_can_be_altered() -> None:
-    """Two subnet managers, and a way to the switches that no shipped scenario cuts."""
-    inventory = config.load_inventory(INVENTORY / "pod-64.yaml")
-    assert len(inventory.changes.subnet_managers) == 2
-    for path in SHIPPED_SCENARIOS:
-        for phase in config.load_scenario(path)[0].phases:
-            for change in phase.changes:
-                names = getattr(change, "link_names", ())
-                assert not any(name.startswith(f"{inventory.changes.via}/") for name in names)
-                switches = [end for name in names if "--" in name for end in name.split("--")]
-                assert len(switches) == len(set(switches)), "more than one link of a switch at a time"
-                assert len(names) <= inventory.changes.blast_radius.changes
 
 
 def test_a_run_that_may_fail_a_host_notes_who_is_who() -> None:

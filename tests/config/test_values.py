@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.topology import TemplateText
 from fabric.model.fields.folded import FoldedNames
-from fabric.model.fields.quantities import Duration, Indexes, Size, Span, geometric
+from fabric.model.fields.quantities import Duration, Indexes, Size, Span
 from fabric.model.fields.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
 from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
 from fabric.model.text import size_text
@@ -111,13 +111,6 @@ def test_bad_values_are_refused(scalar: Scalar, text: str) -> None:
 def test_sizes_read_back_as_they_are_printed(size_bytes: int) -> None:
     """``size_text`` and ``Size`` are each other's inverse."""
     assert Size(1, 1 << 40).parse(size_text(size_bytes)) == size_bytes
-
-
-@given(st.integers(1, 1 << 20), st.integers(2, 16), st.integers(1, 8))
-def test_a_geometric_series_is_accepted(first: int, factor: int, count: int) -> None:
-    """Any constant whole factor from 2 will do, and one size alone."""
-    sizes = tuple(first * factor**power for power in range(count))
-    assert geometric(sizes) == sizes
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=4), st.integers(1, 3))

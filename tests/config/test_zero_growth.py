@@ -38,13 +38,6 @@ def test_it_is_decoded_and_kept_in_the_run(tmp_path: Path) -> None:
     assert from_resolved(resolved_document(scenario, inventory))[0] == scenario
 
 
-def test_without_it_nothing_is_asked_and_pauses_are_not_read(tmp_path: Path) -> None:
-    scenario, _ = load_scenario(written(tmp_path, "{}"))
-    assert scenario.judge.zero_growth is None
-    assert scenario.sample is not None
-    assert not scenario.sample.pfc
-
-
 @pytest.mark.parametrize(
     ("judge", "sample", "says"),
     [

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 
 from fabric.app.prepare import Given, prepare
-from fabric.app.run import run
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
-from fabric.model.outcome import Outcome
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.plan.as_run import without_drills
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
-from tests.places import INVENTORY, ROOT, SCENARIOS
+from tests.places import ROOT, SCENARIOS
 
 BURN_IN = SCENARIOS / "burn-in.yaml"
 HEAD = f"name: x\ninventory: {ROOT / 'inventory' / 'pod-64.yaml'}\nhosts: gpu[001-004]\nphases:\n"
@@ -52,32 +48,6 @@ def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> N
     asked = prepare(Given(BURN_IN, hosts="gpu[001-004]", lasts_s=3600.0))
     assert any(note.startswith("drills are off") for note in asked.notes)
     assert not any(phase.changes for phase in asked.plan.phases)
-
-
-@pytest.mark.slow
-def test_with_the_drills_the_burn_in_ends_well_and_everything_is_taken_back(tmp_path: Path) -> None:
-    """On the mock: both drills complete, both changes are reverted, no part is accused."""
-    path = tmp_path / "burn-in.yaml"
-    text = BURN_IN.read_text("utf-8").replace("../inventory", str(INVENTORY))
-    assert "# allow: [drills]" in text
-    path.write_text(text.replace("# allow: [drills]", "allow: [drills]"))
-    asked = prepare(Given(path, hosts="gpu[001-004]", lasts_s=1800.0))
-    judged = run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=tmp_path / "results",
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-        reports=False,
-    )
-    assert [result.state for result in judged.verdict.changes] == ["reverted", "reverted"]
-    assert {found.outcome for found in judged.verdict.expectations} == {Outcome.PASS}
-    assert judged.verdict.suspects == ()
-    told = ("burn/", "hall", "bisection")  # of the hall nobody publishes a limit
-    others = {one.outcome for one in judged.verdict.probes if not one.probe_id.startswith(told)}
-    assert others == {Outcome.PASS}
-    assert not any("zero growth" in reason for reason in judged.verdict.reasons)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes import routes
-from fabric.probes.kinds import expand_phase, left_out
+from fabric.probes.kinds import expand_phase
 from fabric.probes.pairs import planes_of
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.routes import RoutesSpec
@@ -79,13 +79,6 @@ def test_hosts_of_different_line_rates_never_meet() -> None:
     assert [plane.name for plane in planes_of(topology.hosts, topology)] == [
         f"rail{rail} {rate}G" for rail in (0, 1) for rate in (400, 200)
     ]
-
-
-def test_a_host_that_meets_nobody_is_noted() -> None:
-    topology = pod(slower=frozenset({"gpu002"}))
-    phase = Phase("p", (PairwiseSpec(),))
-    notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)), topology)
-    assert notes == [f"no pairwise on gpu002: it needs {PairwiseSpec.needs}"]
 
 
 def test_ids_and_ports_are_told_apart() -> None:

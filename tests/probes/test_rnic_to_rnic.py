@@ -44,12 +44,6 @@ def test_a_pair_that_leaves_its_leaf_holds_a_cable_up_and_one_down() -> None:
         assert one.params["link_class"] == "cross_leaf"
 
 
-def test_where_a_leaf_has_fewer_cables_than_hosts_they_take_turns() -> None:
-    """The third host has the cable of the first."""
-    claims = {one.hosts[0]: one.claims[-2:] for one in probes(rack(spines=2))}
-    assert claims["gpu001"] == claims["gpu003"] != claims["gpu002"]
-
-
 @pytest.mark.parametrize("spines", [0, 1])
 def test_what_is_not_described_is_as_if_below_one_leaf(spines: int) -> None:
     """No uplinks, or none that meet."""

@@ -19,11 +19,6 @@ def test_fewer_iterations_take_less_time_but_for_the_start() -> None:
     assert found.probe_id == "soak/a/all_to_all"
 
 
-def test_what_is_short_enough_is_the_very_probe() -> None:
-    probe = collective(20, 6.0)
-    assert shortened(probe, iterations=20, duration_s=5) is probe
-
-
 def test_traffic_by_the_second_is_cut_as_well() -> None:
     probe = Probe("p", "pairwise", "soak", ("a", "b"), (), 62.0, {"duration_s": 60, "size_bytes": 8})
     found = shortened(probe, iterations=20, duration_s=5)

@@ -66,13 +66,6 @@ def test_ethernet_asks_for_crc_errors_and_infiniband_for_symbol_errors() -> None
     assert "symbol_error" not in asked["ethernet"]
 
 
-def test_nothing_is_asked_that_is_switched_off() -> None:
-    """No counters, no temperatures, no light: no source."""
-    assert sources_of(
-        dgx_platform(), SampleSettings(every_s=10.0, counters=False, temperatures=False, optics=False)
-    ) == ((), ())
-
-
 LIGHT = "Rx Power Current [dBm]             : {} \nTx Power Current [dBm]             : {} \n"
 
 

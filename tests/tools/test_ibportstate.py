@@ -45,13 +45,6 @@ def test_a_closed_port_is_known_and_a_guard_sees_it():
         assert any(re.search(infiniband.NOT_DISABLED, line) for line in text.splitlines()) is not closed
 
 
-@pytest.mark.parametrize("text", ["", "Switch PortInfo:\n", said() * 2, said("Up"), said(physical="Dead"), said()[:60]])
-def test_states_that_are_unknown_or_missing_are_unreadable(text):
-    """Never a port without state."""
-    with pytest.raises(UnreadableOutput):
-        infiniband.read_port(text)
-
-
 @pytest.mark.parametrize("length", range(0, len(said()), 3))
 def test_a_cut_answer_never_gives_another_state(length):
     """The same, or an error."""

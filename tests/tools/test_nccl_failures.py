@@ -73,17 +73,6 @@ def test_a_crash_comes_before_what_its_peers_saw() -> None:
     assert status(log.failures[1].text) == 12
 
 
-def test_retries_exceeded_come_before_the_network_errors_they_cause() -> None:
-    """Whatever was printed first."""
-    log = nccl.parse((FOLDER / "srun-label-retries-exceeded.txt").read_text())
-    assert [(failure.host, failure.kind) for failure in log.failures] == [
-        ("gpu004", "ib_completion_error"),
-        ("gpu004", "nccl_remote_error"),
-        ("gpu003", "nccl_remote_error"),
-        ("gpu004", "launcher_error"),
-    ]
-
-
 def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
     """NCCL looks for plugins it can do without; Open MPI warns of settings."""
     text = (

@@ -115,20 +115,6 @@ def test_per_iteration_columns_and_timestamps() -> None:
     assert test.rows[-1].in_place == NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
 
 
-def test_a_trace_replay_has_no_out_of_place_half() -> None:
-    """It is blank there, which is not a cut row."""
-    (test,) = golden("trace-replay-in-place-only").tests
-    assert [row.out_of_place for row in test.rows] == [None] * 3
-    assert (test.ranks, test.complete, test.problems) == (8, True, ())
-
-
-def test_labelled_ranks_are_read_apart() -> None:
-    """srun -l: rank 0 prints the table, others print between its rows."""
-    (test,) = golden("srun-label-retries-exceeded").tests
-    assert (test.op, test.ranks, len(test.rows)) == ("all_reduce", 16, 4)
-    assert (test.avg_busbw_gbps, test.complete) == (None, False)
-
-
 def test_tags_of_open_mpi_5_colours_and_a_cut_last_row() -> None:
     """The rows before the cut stay; the cut one is quoted."""
     (test,) = golden("openmpi5-tags-last-row-cut").tests
@@ -196,12 +182,6 @@ def test_devices_of_a_split_job_count_one_group() -> None:
     )
     (test,) = nccl.parse("# Collective test starting: all_reduce_perf\n# Using devices\n" + devices).tests
     assert (test.op, test.ranks, test.hosts) == ("all_reduce", 8, ("gpu000", "gpu001"))
-
-
-def test_a_shortened_list_of_devices_still_ends_with_the_last_rank() -> None:
-    """As quoted in documents."""
-    device = "#  Rank 1439 Group  0 Pid  21082 on gpu360 device  3 [0x01] NVIDIA GB200\n"
-    assert nccl.parse(device).tests[0].ranks == 1440
 
 
 def test_what_a_test_says_of_itself_is_read() -> None:

@@ -108,14 +108,6 @@ def test_each_interleaved_row_belongs_to_its_table() -> None:
     assert [test.problems for test in log.tests] == [(), ()]
 
 
-def test_server_and_client_one_after_the_other_are_two_tests() -> None:
-    """Identical tables included."""
-    text = (FOLDER / "duration-client.txt").read_text()
-    log = perftest.parse(text + text)
-    assert len(log.tests) == 2
-    assert log.tests[0] == log.tests[1]
-
-
 def test_a_failed_test_leaves_its_place_to_the_next() -> None:
     """Rows of a later block are never given to one that failed before it."""
     log = perftest.parse((FOLDER / "retries-exceeded.txt").read_text() + (FOLDER / "duration-client.txt").read_text())
@@ -130,13 +122,6 @@ def test_a_cut_last_row_is_dropped_and_said() -> None:
     assert test.rows[-1] == perftest.PerftestRow(4096, 5000, 62.62, 62.55)
     assert len(test.problems) == 1
     assert "the last row is cut: '8192 " in test.problems[0]
-
-
-def test_a_negative_average_is_no_value() -> None:
-    """Seen in the wild; it is neither a number nor zero."""
-    (test,) = golden("negative-average").tests
-    assert rows(test) == [(65536, 5000, 97.11, None)]
-    assert test.problems == ("65536 bytes: negative bandwidth 97.11 and -14.20",)
 
 
 def test_a_zero_average_after_iterations_is_no_value() -> None:
@@ -164,13 +149,6 @@ def test_a_service_level_column_is_not_the_iterations() -> None:
     """Its layout has one more number."""
     (test,) = golden("service-level-column").tests
     assert rows(test) == [(65536, 5000, 97.11, 96.42)]
-
-
-def test_an_unknown_unit_is_not_guessed() -> None:
-    """No row of such a table is kept."""
-    (test,) = perftest.parse(header("GiB/sec") + " 65536 5000 92.42 92.40 0.176239\n").tests
-    assert test.rows == ()
-    assert "unknown unit" in test.problems[0]
 
 
 def test_what_is_said_above_the_table_is_read() -> None:

@@ -43,16 +43,6 @@ def test_each_complaint_has_its_kind(text: str, kind: str, fabric: bool) -> None
     assert blames_fabric(first.kind, first.text) is fabric
 
 
-def test_the_first_text_of_a_kind_is_kept() -> None:
-    """The queue pairs flushed afterwards (status 5) do not hide the one that failed."""
-    text = (
-        "Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
-        "Completion with error at client\n Failed status 5: wr_id 1 syndrom 0xf9\n"
-    )
-    (failure,) = perftest.parse(text).failures
-    assert "status 12" in failure.text
-
-
 def test_warnings_are_no_failures() -> None:
     """libibverbs warns of every driver that is not installed; perftest of a peak that it will not measure."""
     text = (

@@ -51,13 +51,6 @@ def test_recorded_distances() -> None:
     assert all(len(one.distance) % 2 == 0 for one in found.values())
 
 
-def test_a_matrix_that_contradicts_itself_is_unreadable() -> None:
-    """Each pair is told twice."""
-    text = TOPO["06-power9-v100-mlx5-no-numa-col"]
-    with pytest.raises(UnreadableOutput, match=r"are NV3 and SYS|are SYS and NV3"):
-        gpu_topology.read_topology(text.replace("NV3", "SYS", 1))
-
-
 def test_recorded_links() -> None:
     """Real switches: names without quotes, blanks in names, ports without a speed."""
     lines = infiniband.read_links(LINKS)

@@ -34,7 +34,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 
-def written_keys(model: type) -> dict[str, Any]:
+def written_keys(model: Any) -> dict[str, Any]:
     """The type of every key that a mapping in a file may have, an Entry's or a dataclass's."""
     if issubclass(model, Entry):
         return {key: field.annotation for key, field in model.written_keys().items()}
@@ -48,7 +48,7 @@ def written_keys(model: type) -> dict[str, Any]:
 def key(default: Any = MISSING, **told: Any) -> Any:
     """The default of a dataclass's field, and what pydantic's Field says of it: description, alias, bounds."""
     factory = told.pop("default_factory", MISSING)
-    return field(default=default, default_factory=factory, metadata=told)  # type: ignore[call-overload]
+    return field(default=default, default_factory=factory, metadata=told)
 
 
 class Entry(BaseModel):
