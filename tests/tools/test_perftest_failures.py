@@ -6,7 +6,7 @@ import pytest
 
 from fabric.model.probe import FailureKind
 from fabric.tools import perftest
-from fabric.tools.perftest.failures import GATES, KINDS, blames_fabric, failure_kind
+from fabric.tools.perftest.failures import blames_fabric, failure_kind
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -50,21 +50,6 @@ def test_warnings_are_no_failures() -> None:
         " WARNING: BW peak won't be measured in this run.\n"
     )
     assert perftest.parse(text).failures == ()
-
-
-@pytest.mark.parametrize("name", ["duration-client", "bidirectional", "interleaved-server-client", "negative-average"])
-def test_a_good_run_passes_no_gate(name: str) -> None:
-    """Else every table would be searched for every complaint."""
-    text = (FOLDER / f"{name}.txt").read_text()
-    assert [gate for gate in GATES if gate in text] == []
-
-
-@pytest.mark.parametrize(
-    "needle", [text for texts in KINDS.values() for text in texts] + ["state is ", "IB device x not found"]
-)
-def test_every_complaint_passes_a_gate(needle: str) -> None:
-    """Else it would never be found."""
-    assert any(gate in needle for gate in GATES)
 
 
 def test_decisions_know_a_failure_by_its_kind() -> None:

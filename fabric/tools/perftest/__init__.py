@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from fabric.tools.driver import COLOUR
-from fabric.tools.perftest.failures import PerftestFailure, complaints, suspicious
+from fabric.tools.perftest.failures import PerftestFailure, complaints
 
 _GBPS: dict[str, float] = {
     "Gb/sec": 1.0,
@@ -26,8 +26,6 @@ _ROW_WITH_SL = re.compile(
 _HEADER = re.compile(r"\s*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
 _TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20} [ \w+]{0,60}?) ?Test\s*")
 _PICKED = re.compile(r"(?:Picking device No\. |Using ROCm Device with ID: )(\d{1,5})(?:$|, Name:)", re.ASCII)
-_OTHERS = frozenset(["", *"0123456789-#lr"])
-"""What a row, a rule, a heading or an address begins with, or a line without anything."""
 
 _ADDRESSES = ("local address:", "remote address:")
 _WORD = 64  # characters kept of a value above the table; a choice, a device's name has 63 at most
@@ -86,8 +84,10 @@ def parse(text: str) -> PerftestLog:
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     lines = text.splitlines()
-    found, doubtful = _tests(lines)
-    return PerftestLog(found, complaints(lines) if doubtful else ())
+    reader = _Reader()
+    for number, line in enumerate(lines, start=1):
+        reader.line(line, last=number == len(lines))
+    return PerftestLog(tuple([_finished(table) for table in reader.tables]), complaints(lines))
 
 
 @dataclass(slots=True)
@@ -120,29 +120,21 @@ class _Reader:
         self._open: list[_Table] = []
         self._gpu: str | None = None  # that the next block's buffers are on
 
-    def words(self, line: str, unsure: list[str]) -> None:
-        """A line of words: a title, something that is told, or neither."""
-        title, told, may_complain = _words(line)
-        if told:
-            self._say(told)
-        elif title:
-            self._title(title)
-        if may_complain:
-            unsure.append(line)
-
-    def mark(self, line: str, unsure: list[str]) -> None:
-        """A rule, a heading or an address; or a line that only begins like one."""
-        if line.startswith("-----"):
+    def line(self, line: str, *, last: bool) -> None:
+        """Take one line, the *last* of all or another; what is no part of a block is passed over."""
+        text = line.strip()
+        if text[:1].isdigit():
+            self._number_line(line, last=last)
+        elif text.startswith("-----"):
             self._rule()
-            line = line.strip("-")
-        elif line.startswith("#bytes"):
-            self._header(line)
-        elif line.startswith(_ADDRESSES):
-            self._address(line)
-        else:
-            self.words(line, unsure)
-            return
-        unsure.append(line)
+        elif text.startswith("#bytes"):
+            self._header(text)
+        elif text.startswith(_ADDRESSES):
+            self._address(text)
+        elif told := _told(text):
+            self._say(told)
+        elif title := _TITLE.fullmatch(text):
+            self._title(title[1].rstrip())
 
     def _title(self, title: str) -> None:
         """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
@@ -195,25 +187,16 @@ class _Reader:
             ended.closed = True
             self._open.remove(ended)
 
-    def number_line(self, line: str, *, last: bool) -> bool:
-        """
-        A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart.
-
-        Returns whether the line is a row and nothing else.
-        """
+    def _number_line(self, line: str, *, last: bool) -> None:
+        """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
         pattern = self._open[0].row if self._open else None
-        if pattern is None:
-            return False
-        found = pattern.match(line)
-        if found is None:
-            if _is_row_like(line, last=last):
-                what = "the last row is cut" if last else "unreadable row"
-                self._open[0].say(f"{what}: {line.strip()[:120]!r}")
-            return False
-        size_bytes = int(found[1])
-        table = next((t for t in self._open if not t.rows or t.rows[-1].size_bytes < size_bytes), self._open[-1])
-        _add_row(table, found)
-        return found.end() == len(line)
+        found = pattern.match(line) if pattern else None
+        if found is not None:
+            size_bytes = int(found[1])
+            tables = (table for table in self._open if not table.rows or table.rows[-1].size_bytes < size_bytes)
+            _add_row(next(tables, self._open[-1]), found)
+        elif pattern and _is_row_like(line, last=last):
+            self._open[0].say(f"{'the last row is cut' if last else 'unreadable row'}: {line.strip()[:120]!r}")
 
 
 # Lines above a table: the first four characters, and the names of the one or two values in it.
@@ -227,43 +210,19 @@ _SAYS = {
 }
 
 
-@lru_cache(maxsize=4096)  # nearly all such lines are the same in every run on every host
-def _words(line: str) -> tuple[str, tuple[tuple[str, str], ...], bool]:
-    """The title that a line is, or "", the values told in it, and whether it may be a complaint."""
-    found = _TITLE.fullmatch(line)
-    return found[1].rstrip() if found else "", tuple(_told(line)), suspicious(line)
-
-
-def _told(line: str) -> Iterator[tuple[str, str]]:
+@lru_cache(maxsize=4096)  # nearly all lines are the same in every run on every host
+def _told(line: str) -> tuple[tuple[str, str], ...]:
     """The values in a line above a table."""
-    picked = _PICKED.match(line)
-    if picked:
-        yield "GPU", picked[1]
+    if picked := _PICKED.match(line):
+        return (("GPU", picked[1]),)
     first, second = _SAYS.get(line[:4], ("", ""))
     cells = line.split(":", 2)
     if not first or not cells[0].startswith(first) or len(cells) < 2:
-        return
-    yield first, next(iter(cells[1].split()), "")[:_WORD]
-    if second and second in cells[1] and len(cells) == 3:
-        yield second, cells[2].strip()[:_WORD]
-
-
-def _tests(lines: Sequence[str]) -> tuple[tuple[PerftestTest, ...], bool]:
-    """One test per title or table, in the order printed; and whether a line may be a complaint."""
-    reader = _Reader()
-    last = len(lines) - 1
-    unsure: list[str] = []
-    for number, line in enumerate(lines):
-        stripped = line.strip()
-        first = stripped[:1]
-        if first not in _OTHERS:
-            reader.words(stripped, unsure)
-        elif first.isdigit():
-            if not reader.number_line(line, last=number == last):
-                unsure.append(line)
-        elif first:
-            reader.mark(stripped, unsure)
-    return tuple([_finished(table) for table in reader.tables]), suspicious("\n".join(unsure))
+        return ()
+    found = (first, next(iter(cells[1].split()), "")[:_WORD])
+    return (
+        (found, (second, cells[2].strip()[:_WORD])) if second and second in cells[1] and len(cells) == 3 else (found,)
+    )
 
 
 @dataclass(frozen=True, slots=True)
