@@ -60,14 +60,6 @@ GOOD: list[tuple[str, ChangeSpec]] = [
         link_down("leaf1--spine0#1", "gpu2/mlx5_1", by="mlxlink", for_=0.5),
     ),
     (
-        "ber: {links: gpu1/mlx5_0, raw: 3e-4, stop_above: {link_downed: 0, symbol_errors: 1000}}",
-        ber("gpu1/mlx5_0", raw="3e-4", stop_above={"symbol_errors": 1000, "link_downed": 0}),
-    ),
-    (
-        "link_down: {links: gpu1/mlx5_0, for: 5s, stop_above: {link_downed: 1}}",
-        link_down("gpu1/mlx5_0", for_=5.0, stop_above={"link_downed": 1}),
-    ),
-    (
         "port_flap: {links: gpu1/mlx5_0, down: 1s, stop_above: {link_downed: 3}}",
         port_flap("gpu1/mlx5_0", down=1.0, stop_above={"link_downed": 3}),
     ),

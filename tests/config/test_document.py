@@ -84,13 +84,6 @@ def test_what_cannot_be_read_is_one_problem(tmp_path: Path, data: bytes, expecte
     assert expected in problems[0]
 
 
-def test_a_key_that_is_there_twice_keeps_its_first_value(tmp_path: Path) -> None:
-    """Every repetition is reported, and reading goes on."""
-    tree, problems = read(tmp_path, b"a: 1\nb: {c: 1, c: 2}\na: {d: 3}\n")
-    assert tree == {"a": "1", "b": {"c": "1"}}
-    assert problems == ["2: key 'c' is there twice (first on line 2)", "3: key 'a' is there twice (first on line 1)"]
-
-
 def test_what_is_no_file_is_explained(tmp_path: Path) -> None:
     """Absent, a folder, a pipe, a name with NUL: line 0 and the reason, and no waiting."""
     os.mkfifo(tmp_path / "pipe")

@@ -88,15 +88,6 @@ BAD = [
     ),
     ("{compare: flap, at_least: 1}", ["13: expected two phases such as flap/..., or 'against'"]),
     ("{compare: flap/flap, at_least: 1}", ["13: 'flap' would be compared with itself"]),
-    ("{compare: flap, against: {routing: on}, at_least: 1}", ["13: 'flap' would be compared with itself"]),
-    (
-        "{compare: flap, where: {down: 1s}, against: {routing: on}, at_least: 1}",
-        ["13: 'flap' would be compared with itself: give 'where' and 'against' different values"],
-    ),
-    (
-        "{compare: flap/healthy, where: {ruoting: on}, at_least: 1}",
-        ["13: no 'ruoting' under matrix:; did you mean 'ro"],
-    ),
     (
         "{compare: flap/healthy, where: {routing: true}, at_least: 1}",
         ["13: expected off or on, a value of routing under matrix:, got 'true'"],
@@ -113,22 +104,12 @@ BAD = [
         "{compare: flap/healthy, at_least: 1, size: 2G}",
         ["13: expected a size that phase 'flap' measures, 1G or 4G; got 2G"],
     ),
-    ("{compare: flap/healthy, at_least: 1, size: 2GB}", ["13: expected a size from 1 to 256G"]),
     ("{phase: flap, ends: aborted, at_least: 1}", ["13: unknown key 'at_least'"]),
     ("{ends: aborted}", ["13: 'phase' is required here"]),
     ("{phase: healthy, recovers_within: 30s}", ["13: no change of phase 'healthy' ends while it is measured"]),
     ("{phase: flap, recovers_within: 3s, since: begin}", ["13: no change of phase 'flap' begins while it is measured"]),
-    (
-        "{phase: flap, recovers_within: 3s, since: begn}",
-        ["13: expected end or begin, got 'begn'; did you mean 'begin'?"],
-    ),
     ("{phase: flap, falls_within: 3s}", ["13: no change of phase 'flap' begins while it is measured: give it 'at'"]),
-    ("{phase: flap, fals_within: 3s}", ["13: unknown key 'fals_within'; did you mean 'falls_within'?"]),
     ("{phase: flap, statistic: cv, size: 4G}", ["13: 'at_least' or 'at_most' is required here: the bounds of cv"]),
-    (
-        "{phase: flap, statistic: slowest, size: 4G, at_most: 1}",
-        ["13: expected mean, cv, p5 or slowest/median, got 'slowest'; did you mean 'slowest/median'?"],
-    ),
     (
         "{phase: flap, statistic: cv, at_most: 1}",
         ["13: cv is of one size, and phase 'flap' has 1G and 4G: choose with 'size'"],

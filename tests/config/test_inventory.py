@@ -47,13 +47,6 @@ def test_all_problems_come_at_once(folder: Path, inventory_text: str) -> None:
     assert [line.split(":")[0] for line in found] == ["0", "16", "19", "26", "29"]
 
 
-def test_a_list_gives_each_rail_its_own_leaf(folder: Path, inventory_text: str) -> None:
-    """Leaves with names of no pattern are listed in rail order."""
-    path = folder / "inventory.yaml"
-    path.write_text(inventory_text.replace('"leaf{rail}"', "[leaf1, leaf0]"))
-    assert config.load_inventory(path).topology.hosts["gpu1"].leaves == ("leaf1", "leaf0")
-
-
 def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> None:
     """Two ToRs with two hosts each, both rails on the host's own ToR, as docs/inventory.md shows."""
     path = folder / "inventory.yaml"

@@ -86,12 +86,3 @@ def test_both_files_are_checked_at_once(folder: Path, scenario_text: str, invent
         config.load_scenario(folder / "scenario.yaml", faults=("x:y",))
     files = [problem.file for problem in caught.value.problems]
     assert files == ["--fault", str(folder / "inventory.yaml"), str(folder / "scenario.yaml")]
-
-
-def test_the_inventory_lies_relative_to_the_scenario(folder: Path, scenario_text: str) -> None:
-    """A scenario in its own folder finds its inventory wherever the command is run."""
-    (folder / "scenarios").mkdir()
-    path = folder / "scenarios" / "deep.yaml"
-    path.write_text(scenario_text.replace("inventory: inventory.yaml", "inventory: ../inventory.yaml"))
-    scenario, _ = config.load_scenario(path)
-    assert scenario.inventory == str(folder / "inventory.yaml")

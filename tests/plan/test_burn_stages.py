@@ -125,10 +125,3 @@ def test_flows_that_share_a_link_say_what_is_left_to_them(tmp_path: Path) -> Non
     probes = plan_scenario(made, inventory).planned
     shared = [probe.params["share_percent"] for probe in probes if "share_percent" in probe.params]
     assert 0 < max(shared, default=0) < 100
-
-
-def test_a_phase_of_the_name_of_a_stage_is_refused(tmp_path: Path) -> None:
-    scenario, inventory = loaded(tmp_path)
-    clash = replace(scenario, phases=(scenario.phases[0], replace(scenario.phases[1], name="burn-s2")))
-    with pytest.raises(ConfigError, match="both called burn-s2"):
-        staged(clash, inventory)

@@ -10,7 +10,6 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(4)
@@ -35,8 +34,3 @@ def test_what_stays_inside_hosts_loads_no_leaf() -> None:
     found = costs(LoopbackSpec())
     assert found.leaves == ()
     assert {(load.probes, load.work_s) for load in found.hosts} == {(80, 80 * 7.0)}
-
-
-def test_a_pair_loads_the_leaf_of_its_rail_alone() -> None:
-    found = costs(PairwiseSpec(rounds=1))
-    assert {load.name: load.probes for load in found.leaves} == {f"leaf{rail}": 2 for rail in range(8)}

@@ -155,10 +155,3 @@ def test_a_plan_that_is_longer_than_asked_says_so_and_the_shortest_possible() ->
     assert more is not None
     assert f"the shortest possible is {whole}" in more
     assert not more.startswith(f"this takes {whole}")
-
-
-def test_a_time_that_no_phase_takes_a_share_of_is_refused() -> None:
-    for phase in (Phase("soak", (LoopbackSpec(),)), Phase("soak", (LoopbackSpec(),), for_s=1000.0)):
-        scenario, inventory = asked(phase)
-        with pytest.raises(ConfigError, match="--for: no phase of self-check has a share of the whole run"):
-            timed(scenario, inventory, lasts_s=7200.0)

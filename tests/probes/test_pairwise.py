@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -60,14 +59,6 @@ def test_a_pair_that_leaves_its_leaf_has_the_uplinks_of_both_leaves_alone() -> N
     for probe in expanded(pod()):
         uplinks = [claim for claim in probe.claims if claim.endswith(":up") and "leaf" in claim]
         assert len(uplinks) == (2 if probe.params["round"] else 0)
-
-
-def test_what_shares_a_pcie_uplink_in_one_direction_waits() -> None:
-    probe = next(iter(expanded(pod())))
-    assert {claim for claim in probe.claims if "pcie" in claim} == {
-        f"{probe.hosts[0]}/pcie0:down",
-        f"{probe.hosts[1]}/pcie0:up",
-    }
 
 
 def test_hosts_of_different_line_rates_never_meet() -> None:
@@ -155,14 +146,3 @@ def test_routes_that_cannot_be_read_are_inconclusive(stdout: str, status: int) -
     )
     found = RoutesSpec.read(table, topology, answer(table, topology, stdout, status))
     assert (found.outcome, found.measurements) == (Outcome.INCONCLUSIVE, ())
-
-
-def test_hosts_that_nothing_joins_never_meet() -> None:
-    """Two units under spines of their own: all pairs stay inside a unit."""
-    made = pod()
-    lower = {unit: tuple(leaf for leaf in made.parts if leaf.startswith(unit)) for unit in ("u0", "u1")}
-    up = tuple(Uplinks(leaves, (f"spine{unit[1]}",), 1, 400.0) for unit, leaves in lower.items())
-    apart = replace(made, uplinks=up)
-    assert len(planes_of(apart.hosts, apart)) == 4
-    for probe in expanded(apart):
-        assert len({apart.hosts[host].leaves for host in probe.hosts}) == 1

@@ -62,14 +62,6 @@ def test_every_program_is_called_by_its_path(spec: ProbeSpec) -> None:
     assert all(command.argv[0].startswith("/opt/") for command in found)
 
 
-@pytest.mark.parametrize("spec", SPECS[:2], ids=["loopback", "rnic_to_rnic"])
-def test_perftest_gets_the_gid_on_both_sides(spec: ProbeSpec) -> None:
-    """Servers and clients use the same entry; without gid_index neither names one."""
-    assert all("--gid-index=3" in command.argv for command in commands(spec, rack(SITE)))
-    words = {word for command in commands(spec, rack(dgx_platform())) for word in command.argv}
-    assert not any("gid" in word for word in words)
-
-
 @pytest.mark.parametrize(
     ("options", "words"), [((), ["--tclass=106"]), (("-R", "--retry_count=5"), ["--tos=106", "-R", "--retry_count=5"])]
 )

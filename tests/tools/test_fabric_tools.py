@@ -98,16 +98,6 @@ def test_ports_in_sysfs():
         sysfs.read_port_state("", "cat: /sys/x: No such file or directory\n", 1)
 
 
-def test_states_of_many_ports():
-    """Those that are not there are left out."""
-    assert sysfs.read_states("4: ACTIVE\n1: DOWN\n", "cat: x: No such file or directory\n", 1) == ("ACTIVE", "DOWN")
-    assert sysfs.read_states("", "cat: x: No such file or directory\n", 1) == ()
-    with pytest.raises(ToolError, match="127"):
-        sysfs.read_states("", "cat: command not found\n", 127)
-    with pytest.raises(UnreadableOutput):
-        sysfs.read_states("4: ACTIVE\nwhat\n")
-
-
 def test_guids_interfaces_and_counters_in_sysfs():
     """A number, a name, three counts; N/A is no count."""
     assert sysfs.read_node_guid("b859:9f03:0000:1000\n") == 0xB8599F0300001000

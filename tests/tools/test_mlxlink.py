@@ -92,16 +92,3 @@ def test_a_recorded_failure_with_colours():
     _, stdout, stderr, status = calls("mlxlink/10-local-open-failure-4.21.txt")[0]
     with pytest.raises(ToolError, match=r'-E- Failed to open device: "3b:00\.0", No such file'):
         mlxlink.read(stdout, stderr, status)
-
-
-def test_no_recorded_port_can_be_cut_to_another_one():
-    """Every cut gives the same values or none, or an error."""
-    text = sample("mlxlink/04-bf3-100g-module-counters-4.30.txt")
-    whole = mlxlink.read(text)
-    for length in range(0, len(text), 5):
-        try:
-            link = mlxlink.read(text[:length])
-        except ToolError:
-            continue
-        assert (link.state, link.physical_state) == (whole.state, whole.physical_state)
-        assert {link.counters.get(name, 0) for name in ("raw_errors", "effective_errors", "link_downed")} == {0}

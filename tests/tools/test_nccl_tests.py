@@ -174,16 +174,6 @@ def test_a_cell_that_is_no_number_makes_no_row(cell: str) -> None:
     assert "unreadable or cut row" in test.problems[0]
 
 
-def test_devices_of_a_split_job_count_one_group() -> None:
-    """NCCL_TESTS_SPLIT: two groups of 8 are 8 ranks each."""
-    devices = "".join(
-        f"#  Rank {rank:2d} Group {rank // 8:2d} Pid {4000 + rank} on gpu00{rank // 8} device {rank % 8} [0x1b] H100\n"
-        for rank in range(16)
-    )
-    (test,) = nccl.parse("# Collective test starting: all_reduce_perf\n# Using devices\n" + devices).tests
-    assert (test.op, test.ranks, test.hosts) == ("all_reduce", 8, ("gpu000", "gpu001"))
-
-
 def test_what_a_test_says_of_itself_is_read() -> None:
     """Its options by name, the collective that starts and ends, the closing lines."""
     options = "step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"

@@ -127,15 +127,6 @@ def test_a_perftest_log_that_is_only_a_failure_is_read_without_being_told(words,
     assert [(one.a, one.b, one.fabric) for one in table.failures] == [("a", "b", fabric)]
 
 
-def test_captured_failures_of_perftest_are_recognised():
-    files = [file for file in sorted((CAPTURES / "perftest").glob("*error*.txt")) if "usage" not in file.name]
-    files += sorted((CAPTURES / "rxe").glob("ib_write_bw_no_server.txt"))
-    assert len(files) >= 6
-    assert {file.name: detect(file.read_text("utf-8", "replace")) for file in files} == {
-        file.name: "perftest" for file in files
-    }
-
-
 def test_a_number_beside_a_failure_of_the_fabric_does_not_hide_it():
     table = parse_perftest(PERFTEST + "Completion with error at client\n Failed status 12: wr_id 0\n", "a--b.txt")
     assert len(table.rows) == 1
@@ -182,25 +173,6 @@ def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
     assert many.problems[0] == (6, many.problems[0][1])
     failed = parse_nccl((folder / "18-h100-pair-g8-FAILED-remote-process-exited.txt").read_text())
     assert failed.rows == ()
-
-
-def test_a_table_without_names_is_refused_where_it_begins():
-    """Whoever looks for the mistake finds the table, not the top of a long log."""
-    assert parse_perftest("starting\n\n" + PERFTEST, "run7.txt").problems[0][0] == 8
-    log = (
-        "starting\n#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
-        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
-        "  8589934592    2147483648     float     sum      -1    44012  195.17  365.95      0\n"
-    )
-    (problem,) = parse_nccl(log).problems
-    assert problem == (2, "expected Rank lines of two hosts, got 0 (none)")
-
-
-def test_every_refusal_of_a_captured_log_has_a_line():
-    files = [file for tool in ("nccl-tests", "perftest") for file in sorted((CAPTURES / tool).iterdir())]
-    tables = [(file.name, read(file.read_text("utf-8", "replace"), "auto", file.name)) for file in files]
-    assert len([name for name, table in tables if table.problems]) > 20
-    assert not [name for name, table in tables if any(line < 1 for line, _ in table.problems)]
 
 
 @pytest.mark.parametrize(

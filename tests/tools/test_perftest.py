@@ -58,11 +58,6 @@ def test_the_server_on_a_memory_node_is_bound_to_it() -> None:
     assert "--ib-port=2" in argv
 
 
-def test_buffers_on_a_gpu_are_asked_for_by_number() -> None:
-    """GPU 0 is a GPU, not the absence of one."""
-    assert write_bw(cuda_gpu=0)[-2:] == ("--use_cuda=0", "127.0.0.1")
-
-
 @pytest.mark.parametrize("peer", ["::1", "fe80::1%eth0", "gpu001.rack-1.example", "10.0.0.1"])
 def test_a_peer_is_a_name_or_an_address(peer: str) -> None:
     """IPv6 with a zone included."""
@@ -136,13 +131,6 @@ def test_an_altered_average_contradicts_the_message_rate() -> None:
     """Average = message rate x size."""
     (test,) = perftest.parse(header() + " 65536 5000 92.42 29.40 0.176239\n").tests
     assert test.problems == ("65536 bytes: average 29.40 and message rate 0.176239 contradict each other",)
-
-
-def test_a_number_that_is_none_is_said() -> None:
-    """inf and nan are neither dropped in silence nor kept."""
-    (test,) = perftest.parse(header() + " 65536 5000 inf -nan inf\n 131072 5000 92.42 92.40 0.088120\n").tests
-    assert [row.size_bytes for row in test.rows] == [131072]
-    assert test.problems == ("unreadable row: '65536 5000 inf -nan inf'",)
 
 
 def test_a_service_level_column_is_not_the_iterations() -> None:
