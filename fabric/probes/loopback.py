@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from fabric.model.command import MIB
-from fabric.model.probe import ParamValue, Probe, ProbeCommands
+from fabric.model.probe import ParamValue, Probe
 from fabric.model.scenario import LimitKey
-from fabric.model.topology import Endpoint, Platform, Rnic, Topology
+from fabric.model.topology import Endpoint, Platform, Rnic
 from fabric.probes.intra_host import both_ways
 from fabric.probes.keys import MessageSize, Name
-from fabric.probes.perftest_pair import LOCAL, InHostSpec
+from fabric.probes.perftest_pair import InHostSpec
 
 
 class LoopbackSpec(InHostSpec):
@@ -47,19 +47,11 @@ class LoopbackSpec(InHostSpec):
                 yield f"{rnic.device}.{endpoint}", _claims(platform, rnic, endpoint), own
 
     @classmethod
-    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """Server and client on the same RNIC, both with their buffers on the endpoint."""
-        host = topology.hosts[probe.hosts[0]]
-        rnic = host.platform.rnic_by_device[str(probe.params["rnic"])]
+    def buffers(cls, probe: Probe, platform: Platform, rnic: Rnic) -> tuple[int | None, int]:
+        """On the endpoint, at both ends."""
         endpoint = str(probe.params["endpoint"])
-        gpu = host.platform.gpu_by_name.get(endpoint)
-        cuda_gpu = None if gpu is None else gpu.index
-        numa = int(endpoint.removeprefix("numa")) if gpu is None else rnic.numa
-        server, client = (
-            cls.side(probe, host.platform, rnic, peer, host=host.name, gpu=cuda_gpu, numa=numa)
-            for peer in (None, LOCAL)
-        )
-        return ProbeCommands(servers=(server,), client=client)
+        gpu = platform.gpu_by_name.get(endpoint)
+        return (None, int(endpoint.removeprefix("numa"))) if gpu is None else (gpu.index, rnic.numa)
 
 
 def link_classes(platform: Platform) -> tuple[str, ...]:

@@ -57,29 +57,10 @@ class PerftestSpec(ProbeSpec):
         return False
 
     @classmethod
-    def side(
-        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
-    ) -> Command:
-        """One side on *host*; without *peer* it is the server, ready once its TCP port listens."""
-        port = int_param(probe, "port")
-        called = cls.words(
-            probe,
-            platform,
-            gpu,
-            device=rnic.device,
-            ib_port=rnic.port,
-            port=port,
-            peer=peer,
-            size_bytes=int_param(probe, "size_bytes"),
-            numa_node=numa,
-            gid_index=platform.gid_index,
-            traffic_class=platform.traffic_class,
-            options=platform.perftest_options,
-            program_path=platform.program(cls.tool),
-            numactl_path=platform.program("numactl"),
-        )
-        argv = (*platform.wrapper, *called)
-        return Command(host, argv, cls.at_most_s(probe) + GRACE_S, ready_port=port if peer is None else None)
+    def buffers(cls, probe: Probe, platform: Platform, rnic: Rnic) -> tuple[int | None, int]:
+        """On which GPU the buffers of a side are, if on any, and which memory node its program is bound to."""
+        on_gpu = probe.params.get("memory") == "gpu" and rnic.nearest_gpus
+        return rnic.nearest_gpus[0] if on_gpu else None, rnic.numa
 
     @classmethod
     def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
@@ -101,17 +82,33 @@ class PerftestSpec(ProbeSpec):
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """
-        The server on the last host, the client, which sends, on the first; hosts know each other by inventory name.
+        The server on the last host, ready once its TCP port listens, the client, which sends, on the first.
 
-        Buffers are next to each RNIC: on its nearest GPU where *memory* asks for it and there is one, else in host
-        memory.
+        Hosts know each other by inventory name.
         """
-        on_gpu = probe.params.get("memory") == "gpu"
 
         def side(host: Host, device: str, peer: str | None) -> Command:
-            rnic = host.platform.rnic_by_device[device]
-            gpu = rnic.nearest_gpus[0] if on_gpu and rnic.nearest_gpus else None
-            return cls.side(probe, host.platform, rnic, peer, host=host.name, gpu=gpu, numa=rnic.numa)
+            platform, port = host.platform, int_param(probe, "port")
+            rnic = platform.rnic_by_device[device]
+            gpu, numa = cls.buffers(probe, platform, rnic)
+            words = cls.words(
+                probe,
+                platform,
+                gpu,
+                device=device,
+                ib_port=rnic.port,
+                port=port,
+                peer=peer,
+                size_bytes=int_param(probe, "size_bytes"),
+                numa_node=numa,
+                gid_index=platform.gid_index,
+                traffic_class=platform.traffic_class,
+                options=platform.perftest_options,
+                program_path=platform.program(cls.tool),
+                numactl_path=platform.program("numactl"),
+            )
+            timeout_s = cls.at_most_s(probe) + GRACE_S
+            return Command(host.name, (*platform.wrapper, *words), timeout_s, ready_port=None if peer else port)
 
         there, here = ends_of(probe)
         sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
