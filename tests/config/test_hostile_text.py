@@ -48,6 +48,12 @@ SETTING_WORDS = {
     "blast_radius: {links_fraction: 0.25}": "ufm_url",
     "  via: gpu1": "  port_state",
 }
+CHANGING_WORDS = {
+    "links: [gpu1/mlx5_0, leaf0--spine1#1]": "links",
+    'of: ["leaf[0-1]"]': "of",
+    "effective: 3e-5": "effective",
+    "compare: degraded": "compare",
+}
 FREE_TEXT = {"description: A look at a small rack": "description", "inventory: inventory.yaml": "inventory"}
 PATHS = {"  user: root": "  key_file", 'prefix: [ip, netns, exec, "{host}"]': "prefix"}
 
@@ -118,6 +124,16 @@ def test_words_in_the_settings_of_changes(folder: Path, inventory_text: str, set
     new = {one: f"{SETTING_WORDS[old]}: {quoted(one)}" for one in HOSTILE}
     texts = {one: inventory_text + settings_text.replace(old, text, 1) for one, text in new.items()}
     each(folder / "inventory.yaml", texts)
+
+
+@pytest.mark.parametrize("old", CHANGING_WORDS)
+def test_words_in_changes_and_expectations(
+    folder: Path, inventory_text: str, settings_text: str, changing_text: str, old: str
+) -> None:
+    """No link, rate, switch or name of a phase does."""
+    (folder / "inventory.yaml").write_text(inventory_text + settings_text)
+    new = {one: f"{CHANGING_WORDS[old]}: {quoted(one)}" for one in HOSTILE}
+    each(folder / "scenario.yaml", {one: changing_text.replace(old, text, 1) for one, text in new.items()})
 
 
 @pytest.mark.parametrize("old", ["down: [1s, 2s]", "NCCL_IB_TIMEOUT: 22"])
