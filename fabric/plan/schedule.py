@@ -43,6 +43,11 @@ class Schedule:
         """How many probes are planned."""
         return len(self.slots)
 
+    @property
+    def components(self) -> tuple[tuple[Slot, ...], ...]:
+        """All of them as one group."""
+        return (self.slots,)
+
 
 @dataclass(slots=True)
 class _Claim:
