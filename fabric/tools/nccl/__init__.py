@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fabric.tools.driver import COLOUR
 from fabric.tools.nccl.failures import Failures, NcclFailure
 from fabric.tools.nccl.ops import UNCHECKED_IN_PLACE, disagreements, inferred, wrong_rows
-from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, full_row, looks_like_row, row
+from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, looks_like_row, row
 
 # The order in which a test prints its parts; a part that comes too early begins the next test.
 _VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)
@@ -141,7 +141,6 @@ class _Stream:
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
         self._now: _Draft | None = None
-        self._cells = self._places = 0  # of a full row of the table that is open, and before its first place
         self._remnant = ""  # a line that may be a row cut short, if no other follows
 
     def line(self, number: int, line: str, cells: list[str]) -> bool:
@@ -149,13 +148,7 @@ class _Stream:
         self._remnant = ""
         if cells[0][0] == "#":
             return self._comment(number, cells)
-        now = self._now
-        if now is not None and len(cells) == self._cells and line.isascii() and "_" not in line:
-            read = full_row(cells, now.columns or UNKNOWN)
-            if read is not None:
-                now.add(read, line, cells, cells[2 : self._places])
-                return True
-        return cells[0].isdigit() and self._odd_row(number, line, cells)
+        return cells[0].isdigit() and self._row(number, line, cells)
 
     def finish(self) -> list[NcclTest]:
         """Every test of this rank, in the order printed."""
@@ -163,31 +156,28 @@ class _Stream:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
         return [_finished(draft) for draft in self._drafts]
 
-    def _odd_row(self, number: int, line: str, cells: list[str]) -> bool:
+    def _row(self, number: int, line: str, cells: list[str]) -> bool:
         now = self._now
-        if not looks_like_row(cells):
+        at = None if now is None or now.average is not None else now.columns  # of the table that is open
+        if not looks_like_row(cells) and (at is None or len(cells) != at.cells):
             if len(cells) <= 3 and now is not None and now.average is None and all(c.isdigit() for c in cells[:2]):
                 self._remnant = line.strip()
             return False
         if now is not None and now.stage == _HEADING and now.columns is None:
             return False  # its heading is one that we cannot read, and said so
-        if now is None or now.columns is None or now.average is not None:
-            if row(line, cells, UNKNOWN) is None:
+        read = row(line, cells, at or UNKNOWN)
+        if now is None or at is None:
+            if read is None:
                 return False
             now = self._at(number, _HEADING)
             now.say("the heading is not in the log: columns and units are those of nccl-tests' default layout")
-            self._open(now, UNKNOWN)
-        read = row(line, cells, now.columns or UNKNOWN)
+            now.columns = at = UNKNOWN
         if read is None:
             now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
             return False
-        at, places = now.columns or UNKNOWN, 1 if read.out_of_place is None else 2
+        places = 1 if read.out_of_place is None else 2
         now.add(read, line, cells, cells[2 : len(cells) - at.trailing - at.width * places])
         return True
-
-    def _open(self, draft: _Draft, at: Columns) -> None:
-        draft.columns = at
-        self._cells, self._places = at.cells, len(at.leading)
 
     def _at(self, number: int, stage: int) -> _Draft:
         """The test that a part belongs to; a new one when the present one is past that part."""
@@ -195,7 +185,7 @@ class _Stream:
         if now is None or stage < now.stage or (stage == now.stage and stage not in (_RANK, _FOOTER)):
             now = _Draft(number, stage)
             self._drafts.append(now)
-            self._now, self._cells = now, 0
+            self._now = now
         now.stage = stage
         return now
 
@@ -250,14 +240,13 @@ class _Stream:
         if at is None:
             now.say(f"unknown columns: {' '.join(names)[:200]!r}")
         else:
-            self._open(now, at)
+            now.columns = at
 
     def _footer(self, number: int, cells: list[str]) -> None:
         """``# Avg bus bandwidth    : 13.4689 ``, and OK or FAILED when NCCL_TESTS_MIN_BW is set."""
         if cells[2:4] != ["bus", "bandwidth"] or len(cells) < 6:
             return
         now = self._at(number, _FOOTER)
-        self._cells = 0
         try:
             average = float(cells[5]) if cells[5].isascii() and "_" not in cells[5] else -1.0
         except ValueError:

@@ -87,7 +87,7 @@ def columns(heading: Sequence[str]) -> Columns | None:
     return Columns(leading, len(place), wrong_at, place[wrong_at] == "#wrong", trailing, place[0] == "time")
 
 
-def full_row(cells: list[str], at: Columns) -> NcclRow | None:
+def _full_row(cells: list[str], at: Columns) -> NcclRow | None:
     """A row with both places; None when a cell is not what its column holds."""
     first = len(cells) - at.trailing - 2 * at.width
     try:
@@ -108,16 +108,16 @@ def _place(cells: list[str], first: int, at: Columns) -> NcclPlace:
 
 
 def row(line: str, cells: list[str], at: Columns) -> NcclRow | None:
-    """What ``full_row`` reads, or the row of a trace replay; None when it is neither."""
+    """A row with both places, or that of a trace replay; None when it is neither."""
     # int() and float() also take 1_000 and other scripts' digits: the tool prints neither.
     if not line.isascii() or ("_" in line and any("_" in cell for cell in (*cells[:2], *cells[3:]))):
         return None
     missing = at.cells - len(cells)
     if missing == 0 or (missing == 1 and "redop" in at.leading):
-        return full_row(cells, at)
+        return _full_row(cells, at)
     if missing in (at.width, at.width + 1) and _BLANK_PLACE in line.rstrip():
         doubled = cells[: -at.trailing - at.width] + 2 * cells[-at.trailing - at.width :][: at.width]
-        whole = full_row([*doubled, *["-"] * at.trailing], at)
+        whole = _full_row([*doubled, *["-"] * at.trailing], at)
         return None if whole is None else NcclRow(whole.size_bytes, None, whole.in_place)
     return None
 
