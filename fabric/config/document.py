@@ -2,15 +2,14 @@
 Reads one YAML file as a plain tree in which every scalar is text, and remembers on which line each value stands.
 
 PyYAML would read ``on`` as true, ``22:22`` as 1342, ``010`` as 8 and ``1e-6`` as text: so nothing is converted here,
-the field's type does that. The events of the parser are followed one by one, not composed: an alias is refused
-where it stands and never expanded, and depth and size are bounded without recursion.
+the field's type does that. The events of the parser are looked at first: an alias is refused where it stands
+and never expanded, and depth and size are bounded before anything is composed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -67,7 +66,7 @@ NODES_MOST = 200_000  # 2,048 hosts written one by one are 30,000
 # What YAML 1.1 may hold, without NEL, LS and PS: YAML counts lines by them and editors do not.
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOTHING = ("", "~", "null", "Null", "NULL")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class _Stop(Exception):
@@ -80,16 +79,15 @@ def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
     if text is None:
         return {}
     problems.lines[()] = 1
-    builder = _Builder(problems)
     try:
-        for event in _events(text, problems):
-            builder.take(event)
+        _check(_events(text, problems), problems)
+        root = yaml.compose(text, Loader=_LOADER)
+        tree = None if root is None else _tree(root, (), problems)
     except _Stop:
         return {}
-    root = builder.root
-    if isinstance(root, dict):
-        return root
-    problems.add((), "the file is empty" if root is None else "expected 'key: value' lines at the top of the file")
+    if isinstance(tree, dict):
+        return tree
+    problems.add((), "the file is empty" if tree is None else "expected 'key: value' lines at the top of the file")
     return {}
 
 
@@ -140,100 +138,56 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
         raise _Stop from exc
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A list or mapping that is still open."""
-
-    value: list[Tree] | dict[str, Tree]
-    path: KeyPath
-    key: str | None = None  # in a mapping: the key whose value comes next
-    twice: bool = False  # that key was there before: its value is read and dropped
-
-
-class _Builder:
-    """Makes the tree from events; lives for one file."""
-
-    def __init__(self, problems: Problems) -> None:
-        self.root: Tree | None = None
-        self._problems = problems
-        self._open: list[_Frame] = []
-        self._nodes = 0
-        self._documents = 0
-
-    def take(self, event: yaml.Event) -> None:
-        """Add what one event says."""
+def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
+    """Refuse what is never allowed, before anything is made of it: aliases, tags, a second document, depth and size."""
+    documents = nodes = depth = 0
+    for event in events:
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        said = ""
         if isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                self._stop(event, "a second document starts here ('---'); one file holds one")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._open.pop()
+            documents += 1
+            said = "a second document starts here ('---'); one file holds one" if documents > 1 else ""
         elif isinstance(event, yaml.NodeEvent):
-            self._nodes += 1
-            if self._nodes > NODES_MOST:
-                self._stop(event, f"more than {NODES_MOST} values")
-            self._node(event)
-
-    def _node(self, event: yaml.NodeEvent) -> None:
-        line = _line(event)
-        if isinstance(event, yaml.AliasEvent):
-            self._stop(event, f"alias {quoted(f'*{event.anchor}')} is not allowed: write the value out")
-        if event.anchor is not None:
-            self._stop(event, f"anchor {quoted(f'&{event.anchor}')} is not allowed: write the value out")
-        tag: str | None = getattr(event, "tag", None)
-        if tag is not None:
-            self._problems.at_line(line, f"tag {quoted(tag)} is not allowed")
-        if isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, line)
-            return
-        value: list[Tree] | dict[str, Tree] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
-        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
-            self._stop(event, "a key must be plain text, got a list or mapping")
-        path = self._place(value, line)
-        self._open.append(_Frame(value, path))
-        if len(self._open) > DEPTH_MOST:
-            self._stop(event, f"nested deeper than {DEPTH_MOST} levels")
-
-    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        frame = self._open[-1] if self._open else None
-        if frame and isinstance(frame.value, dict) and frame.key is None:
-            self._key(frame, event.value, line)
-            return
-        path = self._place(event.value, line)
-        if not event.style and event.value in _NOTHING and frame:
-            self._problems.spoil(
-                path, "expected a value, got nothing: leave the key out, or quote the text if it is meant"
-            )
-
-    def _key(self, frame: _Frame, key: str, line: int) -> None:
-        path = (*frame.path, key)
-        frame.key, frame.twice = key, key in frame.value
-        if frame.twice:
-            first = self._problems.lines.get(path, 0)
-            self._problems.at_line(line, f"key {quoted(key)} is there twice (first on line {first})")
-        self._problems.lines.setdefault(path, line)
-
-    def _place(self, value: Tree, line: int) -> KeyPath:
-        """Put a value where it belongs; its path."""
-        if not self._open:
-            self.root = value
-            return ()
-        frame = self._open[-1]
-        if isinstance(frame.value, list):
-            path: KeyPath = (*frame.path, len(frame.value))
-            self._problems.lines.setdefault(path, line)
-            frame.value.append(value)
-            return path
-        key, frame.key = frame.key or "", None
-        if not frame.twice:
-            frame.value[key] = value
-        return (*frame.path, key)
-
-    def _stop(self, event: yaml.Event, text: str) -> None:
-        self._problems.at_line(_line(event), text)
-        raise _Stop
+            nodes += 1
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            if nodes > NODES_MOST:
+                said = f"more than {NODES_MOST} values"
+            elif event.anchor is not None:
+                what = f"alias {quoted(f'*{event.anchor}')}"
+                if not isinstance(event, yaml.AliasEvent):
+                    what = f"anchor {quoted(f'&{event.anchor}')}"
+                said = f"{what} is not allowed: write the value out"
+            elif depth > DEPTH_MOST:
+                said = f"nested deeper than {DEPTH_MOST} levels"
+            if getattr(event, "tag", None) is not None and not said:
+                problems.at_line(line, f"tag {quoted(event.tag)} is not allowed")
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if said:
+            problems.at_line(line, said)
+            raise _Stop
 
 
-def _line(event: yaml.Event) -> int:
-    """The 1-based line on which an event begins."""
-    return event.start_mark.line + 1 if event.start_mark else 0
+def _tree(node: yaml.Node, path: KeyPath, problems: Problems) -> Tree:
+    """What a node holds; the lines of all that is in it are noted."""
+    if isinstance(node, yaml.ScalarNode):
+        if not node.style and node.value in _NOTHING and path:
+            said = "expected a value, got nothing: leave the key out, or quote the text if it is meant"
+            problems.spoil(path, said)
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode):
+        for place, each in enumerate(node.value):
+            problems.lines[*path, place] = each.start_mark.line + 1
+        return [_tree(each, (*path, place), problems) for place, each in enumerate(node.value)]
+    found: dict[str, Tree] = {}
+    for key, value in node.value:
+        line, here = key.start_mark.line + 1, (*path, key.value)
+        if not isinstance(key, yaml.ScalarNode):
+            problems.at_line(line, "a key must be plain text, got a list or mapping")
+            raise _Stop
+        if key.value in found:
+            first = problems.lines[here]
+            problems.at_line(line, f"key {quoted(key.value)} is there twice (first on line {first})")
+            continue
+        problems.lines[here] = line
+        found[key.value] = _tree(value, here, problems)
+    return found
