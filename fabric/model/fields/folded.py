@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
@@ -19,6 +20,7 @@ _SHOWN_MOST = 64  # folding names with two numbers in them takes minutes for 100
 _RANGE = r"[0-9]{1,9}(?:-[0-9]{1,9}(?:/[0-9]{1,9})?)?"
 _BRACKET = re.compile(rf"\[({_RANGE}(?:,{_RANGE})*)\]")
 _ITEM = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
+_INSIDE = re.compile(r"\[[^\[\]]*\]")
 _BRACKETS_MOST = 4  # of one name
 _EXPECTED = "a set of names such as gpu[001-016] or gpu001,gpu005"
 
@@ -57,7 +59,8 @@ class FoldedNames(Scalar):
         """``gpu[0-999999999]`` is refused by arithmetic alone."""
         if not isinstance(value, str) or len(value) > _TEXT_MOST:
             raise refusal(_EXPECTED, value)
-        items = _items(value)
+        hidden = _INSIDE.sub(lambda bracket: bracket[0].replace(",", "\0"), value)  # commas that part no items
+        items = tuple(item.replace("\0", ",") for item in hidden.split(","))
         counts = [_count(item) for item in items]
         if not all(counts):
             raise refusal(_EXPECTED, value, hint=_why(items[counts.index(0)]))
@@ -72,29 +75,12 @@ class FoldedNames(Scalar):
         return {"type": "string", "pattern": r"^[A-Za-z0-9._,/\[\]-]+$"}
 
 
-def _items(text: str) -> tuple[str, ...]:
-    """The parts between commas that are not inside brackets."""
-    items, start, inside = [], 0, False
-    for position, char in enumerate(text):
-        if char in "[]":
-            inside = char == "["
-        elif char == "," and not inside:
-            items.append(text[start:position])
-            start = position + 1
-    return (*items, text[start:])
-
-
 def _count(item: str) -> int:
     """How many names an item stands for; 0 when it cannot be read."""
-    if not _ITEM.fullmatch(item):
-        return 0
     brackets = _BRACKET.findall(item)
-    if len(brackets) > _BRACKETS_MOST:
+    if not _ITEM.fullmatch(item) or len(brackets) > _BRACKETS_MOST:
         return 0
-    total = 1
-    for bracket in brackets:
-        total *= sum(_length(part) for part in bracket.split(","))
-    return total
+    return prod(sum(map(_length, bracket.split(","))) for bracket in brackets)
 
 
 def _why(item: str) -> str:
