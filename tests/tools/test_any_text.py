@@ -17,19 +17,8 @@ from tests.places import GOLDEN
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
 PERFTEST = [path.read_text() for path in sorted((GOLDEN / "perftest").iterdir())]
 PIECES = [
-    "#",
-    "# ",
-    "Rank",
-    "#bytes",
-    "Test\n",
-    "Device   : ",
-    "0: ",
-    "[1,0]<stdout>:",
-    "\n",
-    " ",
-    "-----",
-    "N/A",
-    "-1",
+    *("#", "# ", "Rank", "#bytes", "Test\n", "Device   : ", "0: ", "[1,0]<stdout>:", "\n", " ", "-----", "N/A"),
+    *("-1"),
 ]
 PIECES += [
     "float",
@@ -125,17 +114,10 @@ def test_a_log_cut_anywhere_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "9",
-        "a:1:1 [",
-        "#bytes\n",
-        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n",
-        "   RDMA_Write BW Test\n",
-        "# Using devices\n",
-        "# size count type\n",
-        "#  Rank  0 Group  0 Pid 1 on a device 0\n",
-        "1 1 float\n",
-        "0: 0: ",
-        "status-",
+        *("9", "a:1:1 [", "#bytes\n"),
+        *(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"),
+        *("   RDMA_Write BW Test\n", "# Using devices\n", "# size count type\n"),
+        *("#  Rank  0 Group  0 Pid 1 on a device 0\n", "1 1 float\n", "0: 0: ", "status-"),
     ],
 )
 def test_a_quarter_of_a_megabyte_of_one_thing_is_read(parse, piece: str) -> None:
