@@ -25,6 +25,9 @@ Part = tuple[str, str]
 Covers = Callable[[Probe], Iterable[Part]]
 """The components whose fault a probe would show."""
 
+_TIMES = 8
+"""So often it is looked what fits into the time that is left (a choice: each time less is)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -111,21 +114,27 @@ def _rounds(plan: Plan, covers: Covers) -> list[_Round]:
 
 
 def _choice(plan: Plan, rounds: Sequence[_Round], budget_s: float) -> list[_Round]:
-    """Rounds in the order in which they were chosen."""
-    taken = _greedy(rounds, budget_s)
-    while taken and assembled(_kept(plan, rounds, taken)).duration_s > budget_s:
-        taken.pop()  # fewer rounds can, rarely, fit together less well
+    """Rounds in the order in which they were chosen. They overlap, so that together they leave time for more."""
+    taken: list[_Round] = []
+    takes_s = 0.0
+    for _ in range(_TIMES):
+        more = _greedy(rounds, budget_s - takes_s, taken)
+        while more and (takes_s := assembled(_kept(plan, rounds, [*taken, *more])).duration_s) > budget_s:
+            more.pop()  # fewer rounds can, rarely, fit together less well
+        if not more:
+            break
+        taken += more
     return taken
 
 
-def _greedy(rounds: Sequence[_Round], left_s: float) -> list[_Round]:
+def _greedy(rounds: Sequence[_Round], left_s: float, taken: Sequence[_Round]) -> list[_Round]:
     """
-    What to take, in the order in which it was chosen, as if one round followed the other; of equal rounds the first.
+    What to take besides what is *taken*, in the order in which it was chosen; of equal rounds the first.
 
     What a round adds only ever shrinks, so it is counted again only where it would be the next.
     """
     chosen: list[_Round] = []
-    covered: set[Part] = set()
+    covered = set(_covered(taken))
     ended: set[str] = set()  # repeated phases of which no more fits
 
     def waits(number: int) -> tuple[float, int, int]:
@@ -133,7 +142,7 @@ def _greedy(rounds: Sequence[_Round], left_s: float) -> list[_Round]:
         gain = 0 if part.again else len(part.parts - covered)
         return -gain / max(part.takes_s, 1e-9), part.again, number
 
-    waiting = [waits(number) for number in range(len(rounds))]
+    waiting = [waits(number) for number, part in enumerate(rounds) if part not in taken]
     heapq.heapify(waiting)
     while waiting:
         place = heapq.heappop(waiting)

@@ -89,6 +89,14 @@ def test_what_is_left_out_and_what_it_would_have_told_is_said() -> None:
     assert dict(chosen.dropped) == {"p1": 2}
 
 
+def test_the_time_that_overlapping_rounds_save_is_used() -> None:
+    """One after the other they take 60 s; b, c and d run beside a, and all but the longest is done after 40 s."""
+    long = Probe("a", "k", "p", ("a",), ("a",), 30.0, {"parts": "x y"})
+    beside = [Probe(name, "k", "p", ("b",), ("b",), 10.0, {"parts": name}) for name in "bcd"]
+    chosen = within(planned([long, *beside], [probe("other", 10, "z")], [probe("longest", 99, "w")]), 50, covers)
+    assert kept(chosen.plan) == {"a", "b", "c", "d", "other"}
+
+
 def test_rounds_that_fit_together_less_well_are_not_all_kept() -> None:
     """Found by search: a fourth round would fit after the others, and not among them."""
     claims = (("v", 30, "w"), ("u", 30, "x"), ("sv", 30, "y"), ("su", 40, "y"), ("tv", 30, "x"), ("tu", 40, "x"))
