@@ -159,8 +159,9 @@ def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
                 said = f"{what} is not allowed: write the value out"
             elif depth > DEPTH_MOST:
                 said = f"nested deeper than {DEPTH_MOST} levels"
-            if getattr(event, "tag", None) is not None and not said:
-                problems.at_line(line, f"tag {quoted(event.tag)} is not allowed")
+            tag: str | None = getattr(event, "tag", None)
+            if tag is not None and not said:
+                problems.at_line(line, f"tag {quoted(tag)} is not allowed")
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if said:
             problems.at_line(line, said)
