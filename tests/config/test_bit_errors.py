@@ -57,6 +57,9 @@ def test_what_is_no_rate_is_refused(value: object) -> None:
         read(value)
 
 
+RATES = [BitErrorRate(m, e).value for m in range(1, 16) for e in range(1, 256)]
+
+
 @given(digits=st.integers(1, 10**6), exponent=st.integers(7, 200))
 def test_a_neighbour_is_never_beyond_what_was_asked(digits: int, exponent: int) -> None:
     """Read exactly, or refused between two rates that can be written, with nothing between them."""
@@ -66,5 +69,4 @@ def test_a_neighbour_is_never_beyond_what_was_asked(digits: int, exponent: int) 
     except PydanticCustomError as exc:
         below, above = (read(word) for word in exc.message().rpartition("write ")[2].split(" or "))
         assert below.value < wanted < above.value
-        others = [BitErrorRate(m, e).value for m in range(1, 16) for e in range(1, 256)]
-        assert not any(below.value < other < above.value for other in others)
+        assert not any(below.value < other < above.value for other in RATES)

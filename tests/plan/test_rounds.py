@@ -76,9 +76,11 @@ def numbers(plan: Plan) -> list[object]:
 @pytest.mark.parametrize(
     ("hosts", "pairs", "planned"),
     [
-        (64, PairwiseSpec(rounds=2), 2),  # two units of 32
+        pytest.param(64, PairwiseSpec(rounds=2), 2, marks=pytest.mark.slow),  # two units of 32
         (64, PairwiseSpec(rounds=2, only=("gpu001",)), 5),
-        (63, PairwiseSpec(rounds=2), 5),  # one is over each round, another one each time
+        pytest.param(
+            63, PairwiseSpec(rounds=2), 5, marks=pytest.mark.slow
+        ),  # one is over each round, another one each time
         (7, PairwiseSpec(rounds=2), 5),
         (8, PairwiseSpec(rounds=2), 2),
     ],

@@ -51,6 +51,7 @@ def test_a_kind_of_another_package_is_planned_run_judged_and_judged_again(tmp_pa
     assert fabric(tmp_path, PACKAGE, "analyze", str(latest)).returncode == 0
 
 
+@pytest.mark.slow
 def test_its_keys_are_checked_and_described_as_our_own(tmp_path: Path) -> None:
     wrong = fabric(tmp_path, PACKAGE, "plan", scenario(tmp_path, "called: {patience: 99, patiense: 1}"))
     assert wrong.returncode == 2
