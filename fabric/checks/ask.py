@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
-from fabric.errors import CommandTimeout
+from fabric.errors import CommandTimeout, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Executor, Lost, Ready, Ticket
 from fabric.tools.driver import complaint, plain
 
 Argv = tuple[str, ...]
+Read = TypeVar("Read")
 
 IN_FLIGHT_MOST = 256
 """Commands at the same time over all hosts; a choice: a thread each over SSH."""
@@ -61,6 +63,18 @@ def excuse(answer: HostAnswer) -> str:
     if answer.lost:
         return quoted(answer.lost)
     return f"exit {answer.exit_status}: {quoted(complaint(answer.stdout, answer.stderr))}"
+
+
+def parsed(answer: HostAnswer, parse: Callable[[str, str, int], Read], what: str, unread: list[str]) -> Read | None:
+    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
+    if answer.lost:
+        unread.append(f"{what}: {quoted(answer.lost)}")
+        return None
+    try:
+        return parse(answer.stdout, answer.stderr, answer.exit_status)
+    except ToolError as exc:
+        unread.append(f"{what}: {quoted(str(exc))}")
+        return None
 
 
 def ask_all(

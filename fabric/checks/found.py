@@ -7,14 +7,13 @@ switch it is in (LLDP). What nobody said is left open and told; nothing is alter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, quoted
-from fabric.errors import ToolError
+from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, parsed, quoted
 from fabric.model.command import MIB
 from fabric.model.fields.scalars import HOST_PATTERN
 from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundHost, FoundRnic
+from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import Executor
 from fabric.tools import gpu_topology, infiniband, lldp, sysfs
@@ -32,8 +31,6 @@ WALKS_MOST = 64
 
 LANE_GBPS = {2.5: 2.0, 5.0: 4.0, 10.0: 8.0, 14.0625: 14.0, 25.78125: 25.0, 53.125: 50.0, 106.25: 100.0, 212.5: 200.0}
 """What a lane signals on the wire, and what it carries (InfiniBand architecture, volume 2: 8b/10b, 64b/66b, PAM4)."""
-
-_Read = TypeVar("_Read")
 
 
 def _is_name(text: str) -> bool:
@@ -57,7 +54,8 @@ def discover(
     found = {name: _host(host, {**first[name], **second.get(name, {})}, devices[name]) for name, host in hosts.items()}
     walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
     walks.all(found)
-    heard = list(_heard(found, second, devices))
+    silent: dict[str, list[str]] = {}
+    heard = list(_heard(found, second, devices, silent))
     cables, switches, strangers = cables_of(walks.lines.values(), found)
     return FoundFabric(
         found,
@@ -65,7 +63,7 @@ def discover(
         frozenset({*switches, *(cable.b.node for cable in heard)}),
         frozenset(strangers),
         tuple(walks.seen_from),
-        tuple(walks.unread),
+        (*walks.unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
     )
 
 
@@ -92,10 +90,10 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text),))
     if not devices:
         return FoundHost(host.name, unread=("it has no RDMA device",))
-    who = _said(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
-    place = _said(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread)
+    who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
+    place = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread)
     numa, ports = place or ({}, {})
-    matrix = _said(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
@@ -121,21 +119,6 @@ def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, po
         board_id=who.board_id if who else None,
         firmware=who.firmware if who else None,
     )
-
-
-def _said(
-    answer: HostAnswer, parse: Callable[[str, str, int], _Read], what: str, unread: list[str]
-) -> _Read | None:  # fmt: skip
-    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
-    if answer.lost:
-        unread.append(f"{what}: {quoted(answer.lost)}")
-        return None
-    try:
-        # grep exits 2 where some file is not there: what the others say counts.
-        return parse(answer.stdout, answer.stderr, answer.exit_status)
-    except ToolError as exc:
-        unread.append(f"{what}: {quoted(str(exc))}")
-        return None
 
 
 class _Walks:
@@ -168,7 +151,7 @@ class _Walks:
         argv = ("sudo", "-n", *words) if self._sudo else words
         asked = ask_all(self._executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
         unread: list[str] = []
-        lines = _said(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
+        lines = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
         self.unread += unread
         self.lines |= {(line.end.guid, line.end.port): line for line in lines or ()}
         return lines is not None
@@ -225,17 +208,24 @@ def _heard(
     found: Mapping[str, FoundHost],
     answers: Mapping[str, Answers],
     devices: Mapping[str, Sequence[str]],
+    silent: dict[str, list[str]],
 ) -> Iterator[FoundCable]:
-    """Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed."""
+    """
+    Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
+
+    *silent* takes why LLDP told nothing, and on which hosts.
+    """
     for name, host in found.items():
         if all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
-        told = answers[name][lldp.neighbours()]
-        neighbours = _said(told, lldp.read_neighbours, "LLDP", [])
-        _, ports = _said(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})
+        unread: list[str] = []
+        neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
+        for reason in unread:
+            silent.setdefault(reason, []).append(name)
+        _, ports = parsed(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})
         for rnic in host.rnics:
             port = ports.get((rnic.device, rnic.port))
-            here = [one for one in neighbours or () if port and one.interface == port.netdev and one.switch]
+            here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
             if len(here) == 1 and _is_name(str(here[0].switch)):
                 end = CableEnd(f"{name}/{rnic.device}", str(rnic.port))
                 yield FoundCable(end, CableEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)
