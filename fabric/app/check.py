@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from fabric.app.discover import wiring_findings
 from fabric.app.prepare import hosts_named
 from fabric.checks import held
 from fabric.checks.held import held_on, holders
@@ -33,9 +34,10 @@ def check(
     faults: tuple[str, ...],
     backend: str | None,
     make_executor: MakeExecutor,
+    wiring: bool = False,
 ) -> Checked:
     """
-    Look at every host of a scenario, or of an inventory alone, and alter nothing.
+    Look at every host of a scenario, or of an inventory alone, and alter nothing; with *wiring* at every cable, too.
 
     Raises ConfigError with everything that is wrong with the files and the command line.
     """
@@ -53,6 +55,8 @@ def check(
     try:
         found += pre_flight(executor, inventory.topology.hosts, needs)
         found += _held(executor, inventory, needs, found)
+        if wiring:
+            found += wiring_findings(executor, inventory, names)
         elapsed_s = executor.now() - started_s
     finally:
         executor.close()

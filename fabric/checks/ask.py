@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
-from fabric.errors import CommandTimeout
+from fabric.errors import CommandTimeout, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Executor, Lost, Ready, Ticket
 from fabric.tools.driver import complaint, plain
 
 Argv = tuple[str, ...]
+Read = TypeVar("Read")
 
 IN_FLIGHT_MOST = 256
 """Commands at the same time over all hosts; a choice: a thread each over SSH."""
@@ -63,8 +65,25 @@ def excuse(answer: HostAnswer) -> str:
     return f"exit {answer.exit_status}: {quoted(complaint(answer.stdout, answer.stderr))}"
 
 
+def parsed(answer: HostAnswer, parse: Callable[[str, str, int], Read], what: str, unread: list[str]) -> Read | None:
+    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
+    if answer.lost:
+        unread.append(f"{what}: {quoted(answer.lost)}")
+        return None
+    try:
+        return parse(answer.stdout, answer.stderr, answer.exit_status)
+    except ToolError as exc:
+        unread.append(f"{what}: {quoted(str(exc))}")
+        return None
+
+
 def ask_all(
-    executor: Executor, asked: Mapping[str, Sequence[Argv]], *, in_flight: int = IN_FLIGHT_MOST
+    executor: Executor,
+    asked: Mapping[str, Sequence[Argv]],
+    *,
+    in_flight: int = IN_FLIGHT_MOST,
+    timeout_s: float = TIMEOUT_S,
+    output_most_bytes: int = OUTPUT_MOST_BYTES,
 ) -> dict[str, dict[Argv, HostAnswer]]:
     """
     Every command on its host, each once; there is an answer for every one.
@@ -72,21 +91,20 @@ def ask_all(
     A host that cannot be reached, or lets too many deadlines pass, is asked nothing more: the rest is lost for the
     same reason.
     """
-    return _Asking(executor, asked, in_flight).answers()
+    commands = {
+        host: [Command(host, argv, timeout_s, output_cap_bytes=output_most_bytes) for argv in dict.fromkeys(argvs)]
+        for host, argvs in asked.items()
+    }
+    return _Asking(executor, commands, in_flight).answers()
 
 
 class _Asking:
     """One round of questions while it goes on."""
 
-    def __init__(self, executor: Executor, asked: Mapping[str, Sequence[Argv]], in_flight: int) -> None:
+    def __init__(self, executor: Executor, asked: Mapping[str, Sequence[Command]], in_flight: int) -> None:
         self._executor = executor
         self._in_flight = in_flight
-        self._left = {
-            host: deque(
-                Command(host, argv, TIMEOUT_S, output_cap_bytes=OUTPUT_MOST_BYTES) for argv in dict.fromkeys(argvs)
-            )
-            for host, argvs in asked.items()
-        }
+        self._left = {host: deque(commands) for host, commands in asked.items()}
         self._turns = deque(host for host, argvs in self._left.items() for _ in range(min(PER_HOST_MOST, len(argvs))))
         self._open: dict[Ticket, Command] = {}
         self._timeouts = dict.fromkeys(self._left, 0)
@@ -128,7 +146,7 @@ class _Asking:
 
     def _lost(self, command: Command, event: Lost) -> None:
         host, timed_out = command.host, isinstance(event.error, CommandTimeout)
-        why = f"no answer within {TIMEOUT_S:g} s" if timed_out else _without(str(event.error), host)
+        why = f"no answer within {command.timeout_s:g} s" if timed_out else _without(str(event.error), host)
         self._unanswered(command, why)
         self._timeouts[host] += timed_out
         if not timed_out or self._timeouts[host] >= TIMEOUTS_MOST:

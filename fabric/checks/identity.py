@@ -6,20 +6,16 @@ What cannot be read is said and left open, never guessed: a serial number needs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, quoted
-from fabric.errors import ToolError
+from fabric.checks.ask import Answers, Argv, ask_all, parsed
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
 from fabric.tools import mlxlink, serials, sysfs
-
-_Read = TypeVar("_Read")
 
 
 def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
@@ -54,8 +50,8 @@ def read(host: Host, answers: Answers) -> HostIdentity:
 def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
     if not host.platform.rnics:
         return []
-    devices = _said(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
-    vpd = _said(answers[_vpd(host)], serials.read_rnics, "serial numbers of RNICs", unread) or {}
+    devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
+    vpd = parsed(answers[_vpd(host)], serials.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
         device = devices.get(rnic.device)
@@ -73,7 +69,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
                     unique=device.node_guid,
                 )
             )
-        module = _said(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
+        module = parsed(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
             parts.append(
                 PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
@@ -87,27 +83,13 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
     if host.platform.amd:
         unread.append("GPUs: serial numbers of AMD's are not read")
         return []
-    found = _said(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
+    found = parsed(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
     if found is None:
         return []
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
         unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
         return []
     return [PartIdentity(f"gpu{gpu.index}", "gpu", gpu.serial, None, gpu.vbios, gpu.uuid) for gpu in found]
-
-
-def _said(
-    answer: HostAnswer, parse: Callable[[str, str, int], _Read], what: str, unread: list[str]
-) -> _Read | None:  # fmt: skip
-    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
-    if answer.lost:
-        unread.append(f"{what}: {quoted(answer.lost)}")
-        return None
-    try:
-        return parse(answer.stdout, answer.stderr, answer.exit_status)
-    except ToolError as exc:
-        unread.append(f"{what}: {quoted(str(exc))}")
-        return None
 
 
 def _files(host: Host) -> Argv:

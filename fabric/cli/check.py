@@ -16,6 +16,7 @@ from fabric.cli.options import PATH, answer, backend_option, json_option, print_
 @click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all.")
 @backend_option
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
+@click.option("--wiring", is_flag=True, help="Also compare every cable with the inventory: swapped, missing, too slow.")
 @json_option
 def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
@@ -33,7 +34,7 @@ def check_command(scenario: Path | None, inventory: Path | None, *, as_json: boo
 
 @click.group("inventory")
 def inventory_command() -> None:
-    """Show an inventory, or the schema of its file."""
+    """Show an inventory, make one of what is there, or print the schema of its file."""
 
 
 @inventory_command.command("schema")
@@ -58,3 +59,41 @@ def show(file: Path, *, as_json: bool) -> int:
     notes = baseline_notes(None, inventory, baselines)
     document, lines = inventory_document(inventory, notes=notes), inventory_lines(inventory, notes=notes)
     return answer(document, lines, as_json=as_json)
+
+
+@inventory_command.command("discover", short_help="Make an inventory of what hosts and switches say is there.")
+@click.argument("hosts", required=False)
+@click.option("--inventory", type=PATH, help="Reach the hosts as this file says, instead of by name over SSH.")
+@backend_option
+@click.option("--address", default="{name}", show_default=True, help="Where each host is reached: {name}.mgmt.")
+@click.option("--user", metavar="NAME", help="The account on the hosts; else your own.")
+@click.option("--key-file", metavar="FILE", help="A private key; else the SSH agent.")
+@click.option("--name", default="found", show_default=True, help="What the fabric shall be called.")
+@click.option("--output", type=PATH, help="Write it to this new file instead of printing it.")
+@click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
+def discover_command(hosts: str | None, inventory: Path | None, output: Path | None, **asked: Any) -> int:
+    """
+    Ask HOSTS (gpu[001-064]) for their RNICs, GPUs and cables, and write the inventory of that.
+
+    Nothing is altered. InfiniBand: cables as iblinkinfo lists them; Ethernet: what LLDP hears. Read the result before
+    you believe it: guesses are marked. Compare later what is there with it: fabric check --inventory FILE --wiring.
+    """
+    from fabric.app.discover import discovered
+    from fabric.model.text import fold
+    from fabric.report.output import say, warn
+    from fabric.wiring import make_executor
+
+    if output is not None and output.exists():
+        raise click.UsageError(f"{output} is there already: give --output a new file")
+    made = discovered(hosts, inventory_path=inventory, make_executor=make_executor, **asked)
+    if output is None:
+        say(made.text.rstrip())
+    else:
+        output.write_text(made.text)
+        warn(
+            f"{output}: {len(made.found.hosts) - len(made.silent)} hosts, {len(made.found.cables)} cables; "
+            f"next: fabric inventory show {output}"
+        )
+    if made.silent:
+        warn(f"told nothing, left out: {fold(made.silent)}")
+    return 3 if made.silent else 0

@@ -32,7 +32,7 @@ NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
-_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping")
+_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
@@ -94,7 +94,7 @@ def _whole() -> float:
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
 _KIND_TEXT = (
     "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
-    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty or flapping."
+    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping or swapped."
 )
 _FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 

@@ -53,6 +53,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
+        "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
         "misset": FaultKind("rnic"),  # RoCE: neither trust of DSCP nor PFC nor ECN, and a small MTU
@@ -70,7 +71,7 @@ HALF = 0.5
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
 
-_FOR_EVER = ("dark_lane", "half_width", "batch", "dirty", "flapping")
+_FOR_EVER = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -20,6 +20,13 @@ COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
 IDENTITY = ("node_guid", "fw_ver", "board_id", "device/uevent")
 """Files that say what a device is."""
 
+PLACE = ("device/numa_node",)
+OF_PORT = ("state", "rate", "link_layer", "gids/0", "gid_attrs/ndevs/0")
+"""Files that say where a device sits, and what is behind a port."""
+
+PORTS_MOST = 2
+"""Ports of one device that are looked for: no adapter for GPU hosts has more."""
+
 _PHYSICAL_STATES = {str(number): name for number, name in enumerate(PHYSICAL_STATES) if number}
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
 _STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
@@ -27,6 +34,9 @@ _PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}", re.ASCII)
 _NAME = re.compile(r"[^\s/:]{1,15}")
 _IDENTITY = re.compile(rf"{ROOT}/([^/:]+)/({'|'.join(IDENTITY)}):(.*)")
+_PLACED = re.compile(rf"{ROOT}/([^/:]+)/(?:ports/([0-9])/)?({'|'.join((*PLACE, *OF_PORT))}):(.*)", re.ASCII)
+_GID = re.compile(r"(?:[0-9a-f]{4}:){4}([0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4})", re.ASCII)
+_RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec.*", re.ASCII)
 _SHAPES = {
     "node_guid": _GUID,
     "fw_ver": re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,5}){1,3}", re.ASCII),
@@ -147,6 +157,58 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
         device: RdmaDevice(got.get("node_guid"), got.get("fw_ver"), got.get("board_id"), got.get("PCI_SLOT_NAME"))
         for device, got in said.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """One port; None: its file is not there. *netdev*: the interface of a RoCE port."""
+
+    active: bool
+    rate_gbps: float | None
+    link_layer: str | None
+    guid: int | None
+    netdev: str | None
+
+
+def places(devices: Sequence[str]) -> tuple[str, ...]:
+    """Ask for what ``read_places`` reads."""
+    paths = [*PLACE, *(f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)]
+    return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{path}" for device in devices for path in paths))
+
+
+def read_places(
+    stdout: str, stderr: str = "", exit_status: int = 0
+) -> tuple[dict[str, int], dict[tuple[str, int], RdmaPort]]:
+    """
+    The NUMA node of each device (none where the kernel says -1), and the ports that are there.
+
+    Raises ToolError when nothing could be read, UnreadableOutput for a line that is none of these files.
+    """
+    numa: dict[str, int] = {}
+    said: dict[tuple[str, int], dict[str, str]] = {}
+    for line in whole_lines(stdout):
+        found = _PLACED.fullmatch(line)
+        if not found:
+            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
+        if found[2] is not None:
+            said.setdefault((found[1], int(found[2])), {})[found[3]] = found[4]
+        elif _COUNT.fullmatch(found[4]):
+            numa[found[1]] = int(found[4])
+    if not said:
+        raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
+    return numa, {port: _port(got) for port, got in said.items()}
+
+
+def _port(said: Mapping[str, str]) -> RdmaPort:
+    rate, gid = _RATE.fullmatch(said.get("rate", "")), _GID.fullmatch(said.get("gids/0", ""))
+    netdev = said.get("gid_attrs/ndevs/0", "")
+    return RdmaPort(
+        active=said.get("state", "").endswith(": ACTIVE"),
+        rate_gbps=float(rate[1]) if rate else None,
+        link_layer=said.get("link_layer", "").lower() or None,
+        guid=(int(gid[1].replace(":", ""), 16) or None) if gid else None,
+        netdev=netdev if _NAME.fullmatch(netdev) else None,
+    )
 
 
 def _line(shape: re.Pattern[str], what: str, stdout: str, stderr: str, exit_status: int) -> str:

@@ -101,7 +101,7 @@ def test_the_module_of_a_port_is_read_and_a_passive_cable_has_no_firmware() -> N
 
 @given(st.text(max_size=300), st.text(max_size=80), st.integers(0, 255))
 def test_any_text_is_an_answer_or_a_tool_error(stdout: str, stderr: str, status: int) -> None:
-    for read in (serials.read_rnics, sysfs.read_identity, mlxlink.read_module, serials.read_gpus):
+    for read in (serials.read_rnics, sysfs.read_identity, sysfs.read_places, mlxlink.read_module, serials.read_gpus):
         for text in (stdout, LSPCI + stdout, GREP + stdout, SMI + stdout):
             try:
                 read(text, stderr, status)

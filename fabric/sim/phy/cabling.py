@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 
 End = tuple[str, int]
@@ -30,9 +31,13 @@ class Node:
 
 
 class Cabling:
-    """All nodes and cables. Leaf ports count hosts in inventory order, then the links to other switches."""
+    """
+    All nodes and cables. Leaf ports count hosts in inventory order, then the links to other switches.
 
-    def __init__(self, topology: Topology) -> None:
+    Of *faults* those that say which cables were plugged in the wrong way round.
+    """
+
+    def __init__(self, topology: Topology, faults: Iterable[Fault] = ()) -> None:
         self.nodes: dict[str, Node] = {}
         self.by_lid: dict[int, Node] = {}
         self.peers: dict[End, End] = {}
@@ -48,6 +53,36 @@ class Cabling:
             a, b = self._plug(link.a), self._plug(link.b)
             self.peers[a], self.peers[b] = b, a
             self.rates_gbps[a] = self.rates_gbps[b] = link.line_rate_gbps
+        for fault in faults:
+            if fault.kind == "swapped":
+                self._swap(topology, fault.component)
+
+    def _swap(self, topology: Topology, component: str) -> None:
+        """
+        Exchange a cable with the next one.
+
+        Of an RNIC: with that of the host's next RNIC. Between switches: with one of the next switch that has cables
+        up, to the switch after the one that this cable leads to.
+        """
+        if component.endswith(":port"):
+            host, _, device = component.removesuffix(":port").partition("/")
+            devices = [rnic.device for rnic in topology.hosts[host].platform.rnics]
+            other = devices[(devices.index(device) + 1) % len(devices)]
+            one, two = self.adapter_end(host, device), self.adapter_end(host, other)
+        else:
+            lower, _, upper = component.partition("--")
+            below = list(topology.above)
+            next_lower = below[(below.index(lower) + 1) % len(below)]
+            uppers = list(topology.above[next_lower])
+            next_upper = uppers[(uppers.index(upper) + 1) % len(uppers)] if upper in uppers else uppers[0]
+            one, two = self._cable(lower, upper), self._cable(next_lower, next_upper)
+        far_one, far_two = self.peers[one], self.peers[two]
+        for a, b in ((one, far_two), (two, far_one)):
+            self.peers[a], self.peers[b] = b, a
+
+    def _cable(self, lower: str, upper: str) -> End:
+        """The lower end of the first cable between two switches."""
+        return next(end for end in self.ends(self.nodes[lower]) if self.peers.get(end, ("", 0))[0] == upper)
 
     def _add_adapters(self, topology: Topology) -> None:
         lid = len(topology.switches)

@@ -73,7 +73,7 @@ class Ports:
     @cached_property
     def cabling(self) -> Cabling:
         """Which port is plugged into which."""
-        return Cabling(self._hosts.topology)
+        return Cabling(self._hosts.topology, self.given)
 
     @property
     def known(self) -> tuple[Port, ...]:

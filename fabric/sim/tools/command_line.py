@@ -12,7 +12,7 @@ from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, small_program
 from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
-from fabric.sim.tools.interfaces import ethtool, ip
+from fabric.sim.tools.interfaces import ethtool, ip, lldpctl
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
 from fabric.sim.tools.mlxreg import mlxreg
@@ -29,7 +29,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
     dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
     | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
     | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
-    | dict(smpquery=smpquery)
+    | dict(lldpctl=lldpctl, smpquery=smpquery)
     | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
 """By the name they are called."""

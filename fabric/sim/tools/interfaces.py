@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.tools.call import Said, ToolCall
@@ -17,6 +19,27 @@ def interfaces(asked: ToolCall) -> dict[str, Port]:
         port = asked.port_of(rnic.device)
         found[f"eth{number + 1}" if port.node.ethernet else f"ib{number}"] = port
     return found
+
+
+def lldpctl(asked: ToolCall) -> Said:
+    """``lldpctl -f json``: which port of which switch each RoCE interface that is up hears."""
+    if asked.words != ("-f", "json"):
+        return Said(stderr="lldpctl: simulated rack: only -f json is simulated\n", status=1)
+    heard = []
+    for name, port in interfaces(asked).items():
+        peer = asked.ports.peer(port) if port.node.ethernet and port.physical == LINK_UP else None
+        if peer is not None:
+            mac = ":".join(f"{peer.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
+            chassis = {peer.node.name: {"id": {"type": "mac", "value": mac}, "descr": "Cumulus Linux"}}
+            number = {
+                "id": {"type": "ifname", "value": f"swp{peer.end[1]}"},
+                "descr": f"swp{peer.end[1]}",
+                "ttl": "120",
+            }
+            heard.append({name: {"via": "LLDP", "rid": "1", "chassis": chassis, "port": number}})
+    # One neighbour is told as a dictionary, several as a list of such, none not at all.
+    told = {"interface": heard[0] if len(heard) == 1 else heard} if heard else {}
+    return Said(json.dumps({"lldp": told}, indent=2) + "\n")
 
 
 def ip(asked: ToolCall) -> Said:

@@ -21,8 +21,33 @@ def nvidia_smi(asked: ToolCall) -> Said:
         return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
     if not gpus:
         return Said("No devices were found\n", status=6)
-    refused = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    refused = "nvidia-smi: simulated rack: only `--query-gpu`, `--query-compute-apps=pid`, `topo -m` are simulated\n"
+    if asked.words == ("topo", "-m"):
+        return Said(_matrix(asked, gpus))
     return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
+
+
+def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
+    """The matrix of ``topo -m``: RNICs as NIC0, NIC1 with a legend, as drivers of 2023 and later print it."""
+    parts: list[tuple[str, str | None, int]] = [(f"GPU{at}", gpu.pcie_switch, gpu.numa) for at, gpu in enumerate(gpus)]
+    parts += [(f"NIC{at}", rnic.pcie_switch, rnic.numa) for at, rnic in enumerate(asked.rnics)]
+
+    def cell(one: tuple[str, str | None, int], other: tuple[str, str | None, int]) -> str:
+        if one is other:
+            return " X "
+        if one[0].startswith("GPU") and other[0].startswith("GPU"):
+            return "NV18"
+        if one[1] is not None and one[1] == other[1]:
+            return "PIX"
+        return "NODE" if one[2] == other[2] else "SYS"
+
+    heads = "\t".join(part[0] for part in parts)
+    text = f"\t\x1b[4m{heads}\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+    for part in parts:
+        tail = f"\t{part[2] * 56}-{part[2] * 56 + 55}\t{part[2]}\t\tN/A" if part[0].startswith("GPU") else ""
+        text += f"{part[0]}\t{chr(9).join(cell(part, other) for other in parts)}{tail}\n"
+    legend = "".join(f"  NIC{at}: {rnic.device}\n" for at, rnic in enumerate(asked.rnics))
+    return f"{text}\nLegend:\n\n  X    = Self\n\nNIC Legend:\n\n{legend}\n"
 
 
 def rocm_smi(asked: ToolCall) -> Said:

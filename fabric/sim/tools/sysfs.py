@@ -61,6 +61,9 @@ def cat(asked: ToolCall) -> Said:
 
 def content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> str | None:
     """What is in a file, None where there is none; each of the *folders* is filled when somebody looks into it."""
+    if path == "/sys/devices/system/node/online":
+        nodes = asked.site.layout.platform.numa_nodes
+        return f"0-{nodes - 1}" if nodes > 1 else "0"
     text = _KERNEL.get(path) or asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
         lines = text.removesuffix("\n").split("\n")
@@ -104,6 +107,7 @@ def _identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
         "fw_ver": firmware_of(asked.site, rnic.device),
         "hca_type": "MT4129",
         "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
+        "device/numa_node": str(rnic.numa),
         "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={pci_address(number)}",
     }
 
@@ -123,6 +127,9 @@ def _files(asked: ToolCall, rnic: Rnic, folder: str) -> dict[str, str]:
     if folder == f"{own}/gid_attrs/ndevs":
         return {"0": f"eth{number + 1}"} if port.node.ethernet else {}  # as interfaces.py names them
     lid = 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
+    if folder == f"{own}/gids":
+        guid = f"{port.node.guid:016x}"
+        return {"0": "fe80:0000:0000:0000:" + ":".join(guid[at : at + 4] for at in range(0, 16, 4))}
     return _port_states(port) | {"lid": f"0x{lid:x}"} if folder == own else {}
 
 

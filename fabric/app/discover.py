@@ -1,0 +1,113 @@
+"""Makes an inventory of what hosts say is there, and compares what is there with an inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.app.prepare import hosts_named
+from fabric.checks import wiring
+from fabric.checks.found import discover
+from fabric.checks.kind import signed
+from fabric.config import load_inventory
+from fabric.config.written import inventory_text
+from fabric.errors import ConfigError, StoreError
+from fabric.model.finding import Finding
+from fabric.model.found import FoundFabric
+from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.text import unfold
+from fabric.model.topology import Host, Platform, Topology
+from fabric.ports import Executor
+
+MakeExecutor = Callable[[str, Inventory], Executor]
+
+_UNKNOWN = Platform("unknown", (), (), 1, (), "infiniband", "")
+HOSTS_MOST = 20_000
+"""As many as one inventory may have; a longer list is a mistake in a range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """An inventory as text, what it was made of, and how many hosts told nothing."""
+
+    text: str
+    found: FoundFabric
+    silent: tuple[str, ...]
+
+
+def discovered(
+    hosts: str | None,
+    *,
+    inventory_path: Path | None,
+    backend: str | None,
+    address: str,
+    user: str | None,
+    key_file: str | None,
+    faults: tuple[str, ...],
+    name: str,
+    make_executor: MakeExecutor,
+) -> Discovered:
+    """
+    Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
+
+    Raises ConfigError for what is wrong with the words.
+    """
+    if inventory_path is not None:
+        reached = load_inventory(inventory_path, extra_faults=faults)
+        asked = hosts_named(hosts or "all", reached)
+    else:
+        reached = _by_name(hosts, address, SshSettings(user=user, key_file=key_file), backend or "ssh")
+        asked = tuple(reached.topology.hosts)
+    executor = make_executor(backend or reached.backend, reached)
+    try:
+        found = _found(executor, reached, asked)
+    finally:
+        executor.close()
+    silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
+    if len(silent) == len(asked):
+        reason = next(iter(found.hosts.values())).unread
+        raise StoreError(f"no host told of any RDMA device; {asked[0]}: {'; '.join(reason)}")
+    ssh = {"user": user, "key_file": key_file}
+    lines = "".join(f"  {key}: {value}\n" for key, value in ssh.items() if value is not None)
+    text = inventory_text(
+        found,
+        name=name,
+        backend=backend or reached.backend,
+        address=_template(reached, asked) if inventory_path is not None else address,
+        ssh=f"ssh:\n{lines}".rstrip() if lines else "",
+    )
+    return Discovered(text, found, silent)
+
+
+def _found(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> FoundFabric:
+    named = {name: inventory.topology.hosts[name] for name in hosts}
+    return discover(executor, named, m_key=inventory.changes.m_key, sudo=inventory.changes.sudo)
+
+
+def wiring_findings(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> list[Finding]:
+    """What differs between the cables that are there and those of the inventory."""
+    found = _found(executor, inventory, hosts)
+    return list(signed(wiring.NAME, wiring.wiring(found, inventory.topology, hosts)))
+
+
+def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) -> Inventory:
+    """An inventory of nothing but names, to reach hosts by."""
+    if hosts is None:
+        raise ConfigError.at("fabric inventory discover", "expected hosts such as gpu[001-064], or --inventory FILE")
+    try:
+        names = unfold(hosts)
+    except ValueError as exc:
+        raise ConfigError.at("HOSTS", str(exc)) from None
+    if not 0 < len(names) <= HOSTS_MOST:
+        raise ConfigError.at("HOSTS", f"expected 1 to {HOSTS_MOST:,} hosts, got {len(names):,}")
+    if address.count("{name}") != 1 or "{" in address.replace("{name}", ""):
+        raise ConfigError.at("--address", f"expected an address with {{name}} in it, got {address!r}")
+    made = {name: Host(name, _UNKNOWN, address.replace("{name}", name), None, ()) for name in names}
+    return Inventory("found", "the command line", Topology(made, {}), backend, ssh, ProcessSettings(), MockSettings())
+
+
+def _template(inventory: Inventory, hosts: Sequence[str]) -> str:
+    """The address of the first host, with its name as a field where it is in it."""
+    first = inventory.topology.hosts[hosts[0]]
+    return first.address.replace(first.name, "{name}")

@@ -1,0 +1,231 @@
+"""
+What is really there: RNICs and GPUs of each host, and every cable, asked of the hosts in two rounds and a walk.
+
+On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on Ethernet each host hears which port of which
+switch it is in (LLDP). What nobody said is left open and told; nothing is altered anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, parsed, quoted
+from fabric.model.command import MIB
+from fabric.model.fields.scalars import HOST_PATTERN
+from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundHost, FoundRnic
+from fabric.model.text import fold
+from fabric.model.topology import Host
+from fabric.ports import Executor
+from fabric.tools import gpu_topology, infiniband, lldp, sysfs
+from fabric.tools.infiniband import PortLine, switch_name
+from fabric.tools.sysfs import RdmaDevice, RdmaPort
+
+_LIST: Argv = ("ls", sysfs.ROOT)
+_NODES: Argv = ("cat", "/sys/devices/system/node/online")
+WALK_S = 60.0
+"""Deadline of a walk over a whole subnet: 25 to 38 s were seen where a few nodes were mute (docs/hardware.md)."""
+WALK_MOST_BYTES = 64 * MIB
+"""iblinkinfo prints 200 bytes a port: a hall of 2,048 hosts has 13 MB of it."""
+WALKS_MOST = 64
+"""As many subnets as a host has rails at most (the inventory's own bound on rails)."""
+
+LANE_GBPS = {2.5: 2.0, 5.0: 4.0, 10.0: 8.0, 14.0625: 14.0, 25.78125: 25.0, 53.125: 50.0, 106.25: 100.0, 212.5: 200.0}
+"""What a lane signals on the wire, and what it carries (InfiniBand architecture, volume 2: 8b/10b, 64b/66b, PAM4)."""
+
+
+def _is_name(text: str) -> bool:
+    """Whether an inventory may call something so."""
+    return HOST_PATTERN.fullmatch(text) is not None
+
+
+def discover(
+    executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None = None, sudo: bool = False
+) -> FoundFabric:
+    """Ask every host what it has and hears, then one port of each subnet for all its cables."""
+    asked: list[Argv] = [_LIST, _NODES]
+    first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
+    devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
+    further = {
+        name: (sysfs.identity(there), sysfs.places(there), *((lldp.neighbours(),) if there else ()))
+        for name, there in devices.items()
+        if there
+    }
+    second = ask_all(executor, further)
+    found = {name: _host(host, {**first[name], **second.get(name, {})}, devices[name]) for name, host in hosts.items()}
+    walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
+    walks.all(found)
+    silent: dict[str, list[str]] = {}
+    heard = list(_heard(found, second, devices, silent))
+    cables, switches, strangers = cables_of(walks.lines.values(), found)
+    return FoundFabric(
+        found,
+        (*cables, *heard),
+        frozenset({*switches, *(cable.b.node for cable in heard)}),
+        frozenset(strangers),
+        tuple(walks.seen_from),
+        (*walks.unread, *(f"{fold(names)}: {reason}" for reason, names in silent.items())),
+    )
+
+
+def _matrix(host: Host) -> Argv:
+    return gpu_topology.topology(tool=host.platform.program("nvidia-smi"))
+
+
+def _devices(answer: HostAnswer) -> tuple[str, ...]:
+    """RDMA devices in the order of their numbers; none where the answer is no list of them."""
+    names = answer.stdout.split() if not answer.lost and answer.exit_status == 0 else []
+    return tuple(sorted((name for name in names if _is_name(name)), key=_natural))
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """mlx5_10 comes after mlx5_9."""
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :] or 0)
+
+
+def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
+    unread: list[str] = []
+    listed = answers[_LIST]
+    if listed.lost or (not devices and listed.exit_status not in (0, 2)):
+        return FoundHost(host.name, unread=(quoted(listed.lost or listed.text),))
+    if not devices:
+        return FoundHost(host.name, unread=("it has no RDMA device",))
+    who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
+    place = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread)
+    numa, ports = place or ({}, {})
+    matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
+    return FoundHost(
+        host.name,
+        tuple(_rnic(port, number, who.get(port), numa.get(port), ports[port, number]) for port, number in ports),
+        tuple(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU")),
+        matrix.distance if matrix else {},
+        matrix.numa if matrix else {},
+        int(nodes) + 1 if nodes.isascii() and nodes.isdigit() and len(nodes) < 4 else None,
+        tuple(unread),
+    )
+
+
+def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, port: RdmaPort) -> FoundRnic:
+    return FoundRnic(
+        device=device,
+        port=number,
+        guid=port.guid,
+        active=port.active,
+        rate_gbps=port.rate_gbps,
+        link_layer=port.link_layer or "infiniband",
+        numa=numa,
+        pci_address=who.pci_address if who else None,
+        board_id=who.board_id if who else None,
+        firmware=who.firmware if who else None,
+    )
+
+
+class _Walks:
+    """Walks over InfiniBand subnets until every active port of the hosts was seen in one of them."""
+
+    def __init__(self, executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None, sudo: bool) -> None:
+        self._executor, self._hosts, self._m_key, self._sudo = executor, hosts, m_key, sudo
+        self.lines: dict[tuple[int, int], PortLine] = {}
+        self.seen_from: list[str] = []
+        self.unread: list[str] = []
+
+    def all(self, found: Mapping[str, FoundHost]) -> None:
+        """Walk from the first port that no walk has seen; of a subnet three hosts are tried."""
+        failed: dict[str, int] = {}
+        seen: set[int | None] = {None}
+        for host in found.values():
+            for rnic in host.rnics:
+                is_open = rnic.active and rnic.link_layer == "infiniband" and rnic.guid not in seen
+                if not is_open or failed.get(rnic.device, 0) >= 3 or len(self.seen_from) >= WALKS_MOST:
+                    continue
+                if self._walk(host.name, rnic):
+                    self.seen_from.append(f"{host.name}/{rnic.device}")
+                    seen |= {guid for guid, _ in self.lines}
+                else:
+                    failed[rnic.device] = failed.get(rnic.device, 0) + 1
+
+    def _walk(self, host: str, rnic: FoundRnic) -> bool:
+        through = infiniband.through(rnic.device, rnic.port, self._m_key)
+        words = infiniband.all_ports(through=through, tool=self._hosts[host].platform.program("iblinkinfo"))
+        argv = ("sudo", "-n", *words) if self._sudo else words
+        asked = ask_all(self._executor, {host: (argv,)}, timeout_s=WALK_S, output_most_bytes=WALK_MOST_BYTES)
+        unread: list[str] = []
+        lines = parsed(asked[host][argv], infiniband.read_ports, f"cables as seen from {host}/{rnic.device}", unread)
+        self.unread += unread
+        self.lines |= {(line.end.guid, line.end.port): line for line in lines or ()}
+        return lines is not None
+
+
+def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tuple[list[FoundCable], set[str], set[str]]:
+    """
+    Every cable once, the names of the switches, and the adapters that are of no host.
+
+    An adapter is known by its GUID; where the host did not tell any, by its description (``gpu001 mlx5_0``).
+    """
+    by_port = {(line.end.guid, line.end.port): line for line in lines}
+    switches = infiniband.switches(by_port.values())
+    names = _switch_names(line for line in by_port.values() if line.end.guid in switches)
+    own = {rnic.guid: f"{host.name}/{rnic.device}" for host in hosts.values() for rnic in host.rnics if rnic.guid}
+    told = {name.partition("/")[0] for name in own.values()}
+    strangers: set[str] = set()
+
+    def end(guid: int, port: int, description: str) -> CableEnd:
+        if guid in names:
+            return CableEnd(names[guid], str(port))
+        first, _, device = description.partition(" ")
+        if guid not in own and (first not in hosts or first in told or not _is_name(device)):
+            strangers.add(description)
+            return CableEnd(description, str(port))
+        return CableEnd(own.get(guid, f"{first}/{device}"), str(port))
+
+    cables = []
+    for (guid, port), line in by_port.items():
+        peer = line.peer
+        if peer is None or (guid in switches) < (peer.guid in switches):
+            continue  # told from the switch's end
+        if peer.guid in switches and (peer.guid, peer.port) < (guid, port):
+            continue
+        here, there = end(guid, port, line.end.description), end(peer.guid, peer.port, peer.description)
+        lanes, lane_gbps = line.lanes
+        carried = LANE_GBPS.get(lane_gbps) if lane_gbps else None
+        rate_gbps = lanes * carried if lanes and carried else None
+        cables.append(FoundCable(there, here, rate_gbps) if "/" in there.node else FoundCable(here, there, rate_gbps))
+    return cables, set(names.values()), strangers
+
+
+def _switch_names(lines: Iterable[PortLine]) -> dict[int, str]:
+    """A name for each GUID; switches that call themselves alike are told apart by the end of their GUID."""
+    named = {line.end.guid: switch_name(line.end.description) for line in lines}
+    alike = [name for name in named.values()]
+    return {
+        guid: name if alike.count(name) == 1 and _is_name(name) else f"switch-{guid:016x}"
+        for guid, name in named.items()
+    }
+
+
+def _heard(
+    found: Mapping[str, FoundHost],
+    answers: Mapping[str, Answers],
+    devices: Mapping[str, Sequence[str]],
+    silent: dict[str, list[str]],
+) -> Iterator[FoundCable]:
+    """
+    Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
+
+    *silent* takes why LLDP told nothing, and on which hosts.
+    """
+    for name, host in found.items():
+        if all(rnic.link_layer != "ethernet" for rnic in host.rnics):
+            continue
+        unread: list[str] = []
+        neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
+        for reason in unread:
+            silent.setdefault(reason, []).append(name)
+        _, ports = parsed(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})
+        for rnic in host.rnics:
+            port = ports.get((rnic.device, rnic.port))
+            here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
+            if len(here) == 1 and _is_name(str(here[0].switch)):
+                end = CableEnd(f"{name}/{rnic.device}", str(rnic.port))
+                yield FoundCable(end, CableEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)

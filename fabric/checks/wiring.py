@@ -1,0 +1,241 @@
+"""The cables that were found against those of the inventory: exchanged, in the wrong leaf, missing, too slow, extra."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from fabric.checks.kind import problem, unknown, warning
+from fabric.model.finding import Finding
+from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundRnic
+from fabric.model.topology import Topology
+
+NAME = "wiring"
+
+_SAME = 0.02
+"""Relative: the kernel and the tools round rates (54.5 Gb/s of FDR are "56 Gb/sec")."""
+_WHY = "every answer to 'which part is bad' follows the cables of the inventory"
+_ABOVE = "adaptive and static routes share these cables out evenly: one too few or too many slows all that cross"
+
+Pair = tuple[str, str]
+"""Lower and upper switch."""
+
+
+def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iterator[Finding]:
+    """
+    What differs on these *hosts* and between all switches; a finding names both ends of a cable, with ports.
+
+    Cables that nobody could list are told as unknown, never taken for right.
+    """
+    for reason in found.unread:
+        yield unknown(reason, "cables that are not listed are not compared", "see fabric check")
+    for host in hosts:
+        told = found.hosts.get(host)
+        if told is None or not told.rnics:
+            reason = "; ".join(told.unread) if told and told.unread else "it was not asked"
+            what = f"it told nothing of its RNICs ({reason}): its cables are known by their description at most"
+            yield unknown(what, _WHY, "see fabric check", host)
+    wanted = {
+        link.a: link
+        for link in topology.links()
+        if "/" in link.a and link.a.partition("/")[0] in hosts
+    }  # fmt: skip
+    there = {cable.a.node: cable for cable in found.cables if "/" in cable.a.node}
+    wrong = {
+        name: there[name].b for name, link in wanted.items() if name in there and there[name].b.node != link.b
+    }  # fmt: skip
+    yield from _misplaced(wrong, {name: link.b for name, link in wanted.items()}, topology)
+    yield from _absent([name for name in wanted if name not in there], {n: one.b for n, one in wanted.items()}, found)
+    rates = {name: link.line_rate_gbps for name, link in wanted.items()}
+    yield from _too_slow([there[name] for name in wanted if name in there], rates)
+    yield from _between_switches(found, topology)
+    yield from _unlike(found, topology, hosts)
+    if found.strangers:
+        names = ", ".join(sorted(found.strangers)[:6])
+        yield warning(
+            f"{len(found.strangers)} adapters on these switches are of no host that was asked: {names}",
+            "their traffic shares the fabric with what is measured",
+            "add their hosts to the inventory, or leave them out on purpose",
+        )
+
+
+def _misplaced(wrong: Mapping[str, CableEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
+    """RNICs in the wrong switch: whole hosts that changed places, pairs that did, then each by itself."""
+    left = dict(wrong)
+    yield from _moved_hosts(left, topology)
+    while left:
+        name, end = next(iter(left.items()))
+        del left[name]
+        host = name.partition("/")[0]
+        partners = [one for one, at in left.items() if at.node == wanted[name] and wanted[one] == end.node]
+        partner = next((one for one in partners if one.partition("/")[0] == host), partners[0] if partners else None)
+        if partner is None:
+            what = f"{name} is in {end}, and belongs in {wanted[name]}"
+            yield problem(what, _WHY, f"move the cable of {name} to {wanted[name]}, or correct the inventory", host)
+            continue
+        other = left.pop(partner)
+        what = f"the cables of {name} (in {end}) and {partner} (in {other}) are exchanged"
+        advice = f"swap {name} and {partner}: {name} belongs in {wanted[name]}, {partner} in {wanted[partner]}"
+        yield problem(what, _WHY, advice, *dict.fromkeys((host, partner.partition("/")[0])))
+
+
+def _moved_hosts(left: dict[str, CableEnd], topology: Topology) -> Iterator[Finding]:
+    """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
+    groups = {host.leaves: host.leaves for host in topology.hosts.values()}
+    at: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(one.partition("/")[0] for one in left):
+        host = topology.hosts[name]
+        ends = tuple(
+            left[f"{name}/{rnic.device}"].node for rnic in host.platform.rnics if f"{name}/{rnic.device}" in left
+        )
+        if len(set(host.leaves)) > 1 and len(ends) == len(host.platform.rnics) and ends in groups:
+            at[name] = ends
+    for name, leaves in list(at.items()):
+        if name not in at:
+            continue
+        home = topology.hosts[name].leaves
+        other = next((one for one, ends in at.items() if ends == home and topology.hosts[one].leaves == leaves), None)
+        for one in (name, other):
+            if one is not None:
+                at.pop(one)
+                for key in [key for key in left if key.startswith(f"{one}/")]:
+                    del left[key]
+        if other is not None:
+            what, advice = f"{name} and {other} are in each other's leaves", f"swap {name} and {other}, or their names"
+            yield problem(what, _WHY, advice, name, other)
+        else:
+            what = f"{name} is in {leaves[0]} to {leaves[-1]}, and belongs in {home[0]} to {home[-1]}"
+            yield problem(what, _WHY, f"move {name} to its rack, or correct its leaves in the inventory", name)
+
+
+def _absent(names: Sequence[str], wanted: Mapping[str, str], found: FoundFabric) -> Iterator[Finding]:
+    """RNICs without a cable that was found; of a host that told nothing nothing is known."""
+    ports = {f"{host.name}/{rnic.device}": rnic for host in found.hosts.values() for rnic in host.rnics}
+    for name in names:
+        host = name.partition("/")[0]
+        told, rnic = found.hosts.get(host), ports.get(name)
+        if told is None or not told.rnics:
+            continue  # told once for the host
+        if rnic is None:
+            yield problem(f"no RNIC {name} on the host", _WHY, "see fabric check, or correct the platform", host)
+        elif not rnic.active:
+            advice = f"plug it into {wanted[name]}, or mend cable and module"
+            yield problem(f"{name} has no link: its cable to {wanted[name]} is missing or down", _WHY, advice, host)
+        else:
+            yield unknown(
+                f"{name} is up, and nobody said which switch it is in",
+                _WHY,
+                "Ethernet: lldpd on the host and on the switch; InfiniBand: see fabric check",
+                host,
+            )
+
+
+def _too_slow(cables: Sequence[FoundCable], rates: Mapping[str, float]) -> Iterator[Finding]:
+    for cable in cables:
+        want = rates[cable.a.node]
+        if cable.rate_gbps is not None and cable.rate_gbps < want * (1 - _SAME):
+            what = f"the cable of {cable.a.node} in {cable.b} runs at {cable.rate_gbps:g} Gb/s, not at {want:g}"
+            why = "half the lanes, or an older speed: every test over it is as much slower"
+            yield problem(what, why, "reseat or replace cable and module", cable.a.node.partition("/")[0])
+
+
+def _between_switches(found: FoundFabric, topology: Topology) -> Iterator[Finding]:
+    """Cables between switches: exchanged ones as a pair, then each pair of switches with too few or too many."""
+    cables = _by_switches(found, topology)
+    if not cables:
+        return  # Ethernet: hosts hear their leaves only
+    wanted: Counter[Pair] = Counter()
+    rates: dict[Pair, float] = {}
+    for uplinks in topology.uplinks:
+        for pair in ((lower, upper) for lower in uplinks.lower for upper in uplinks.upper):
+            wanted[pair] += uplinks.count
+            rates[pair] = uplinks.line_rate_gbps
+    few = {pair: count - len(cables[pair]) for pair, count in wanted.items() if len(cables[pair]) < count}
+    many = {pair: len(have) - wanted[pair] for pair, have in cables.items() if len(have) > wanted[pair]}
+    yield from _exchanged(few, many, cables)
+    for (lower, upper), count in ((pair, count) for pair, count in few.items() if count):
+        what = f"{_cables(count)} between {lower} and {upper} missing or down ({wanted[lower, upper]} wanted)"
+        yield problem(what, _ABOVE, f"look for a free or dark port on {lower} and {upper}", lower, upper)
+    for pair, count in ((pair, count) for pair, count in many.items() if count):
+        ends = ", ".join(f"{cable.a} to {cable.b}" for cable in cables[pair])
+        what = f"{_cables(count)} too many between {pair[0]} and {pair[1]}: {ends}"
+        yield problem(what, _ABOVE, "remove it, or correct the inventory", *pair)
+    for pair, cable in ((pair, cable) for pair, have in cables.items() for cable in have if pair in rates):
+        if cable.rate_gbps is not None and cable.rate_gbps < rates[pair] * (1 - _SAME):
+            what = f"the cable from {cable.a} to {cable.b} runs at {cable.rate_gbps:g} Gb/s, not at {rates[pair]:g}"
+            yield problem(what, _ABOVE, "reseat or replace cable and modules", *pair)
+
+
+def _by_switches(found: FoundFabric, topology: Topology) -> dict[Pair, list[FoundCable]]:
+    """Cables between switches by their ends, the lower tier of the inventory first."""
+    rank = {name: ("leaf", "spine", "core").index(switch.tier) for name, switch in topology.switches.items()}
+    cables: dict[Pair, list[FoundCable]] = defaultdict(list)
+    for cable in found.cables:
+        if {cable.a.node, cable.b.node} <= found.switches:
+            upward = rank.get(cable.a.node, 0) <= rank.get(cable.b.node, 0)
+            one, other = (cable.a, cable.b) if upward else (cable.b, cable.a)
+            cables[one.node, other.node].append(FoundCable(one, other, cable.rate_gbps))
+    return cables
+
+
+def _exchanged(
+    few: dict[Pair, int], many: dict[Pair, int], cables: Mapping[Pair, Sequence[FoundCable]]
+) -> Iterator[Finding]:
+    """Two cables whose ends are in each other's place: a-c and b-d are missing, a-d and b-c too many."""
+    for lower, upper in list(few):
+        while few[lower, upper]:
+            cross = next(
+                (
+                    (other, far)
+                    for other, far in few
+                    if few[other, far] and other != lower and many.get((lower, far)) and many.get((other, upper))
+                ),
+                None,
+            )
+            if cross is None:
+                break
+            other, far = cross
+            for pair in ((lower, upper), cross):
+                few[pair] -= 1
+            for pair in ((lower, far), (other, upper)):
+                many[pair] -= 1
+            one, two = (_ends(cables[pair]) for pair in ((lower, far), (other, upper)))
+            yield problem(
+                f"cables are exchanged: {one}, and {two}",
+                _ABOVE,
+                f"swap them: {lower} belongs to {upper}, {other} to {far}",
+                *(lower, other, upper, far),
+            )
+
+
+def _ends(cables: Sequence[FoundCable]) -> str:
+    """``leaf3 port 18 leads to spine2 port 4``; of parallel cables which one it is cannot be told."""
+    if len(cables) == 1:
+        return f"{cables[0].a} leads to {cables[0].b}"
+    ports = (", ".join(getattr(cable, end).port for cable in cables) for end in ("a", "b"))
+    one, other = ports
+    return f"one of {cables[0].a.node} ports {one} leads to {cables[0].b.node} (ports {other})"
+
+
+def _cables(count: int) -> str:
+    return "1 cable" if count == 1 else f"{count} cables"
+
+
+def _unlike(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iterator[Finding]:
+    """RNICs whose board or firmware is not that of most of the same place; where two are as many, nobody is named."""
+    alike: dict[tuple[str, str], dict[str, FoundRnic]] = defaultdict(dict)
+    for name in hosts:
+        told = found.hosts.get(name)
+        for rnic in told.rnics if told else ():
+            alike[topology.hosts[name].platform.name, rnic.device][name] = rnic
+    for (_, device), rnics in alike.items():
+        for what, attribute in (("board (PSID)", "board_id"), ("firmware", "firmware")):
+            values: dict[str, str | None] = {name: getattr(rnic, attribute) for name, rnic in rnics.items()}
+            counts = Counter(value for value in values.values() if value is not None)
+            most = counts.most_common(2)
+            if len(most) < 2 or most[0][1] == most[1][1]:
+                continue
+            for name, value in values.items():
+                if value is not None and value != most[0][0]:
+                    text = f"{device} has {what} {value}, {most[0][1]} others have {most[0][0]}"
+                    yield warning(text, "hosts that are meant to be alike differ", "update it, or say why not", name)

@@ -1,0 +1,81 @@
+"""What hosts and switches say is there: RNICs, GPUs and cables as they were found, before any inventory is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRnic:
+    """
+    One RDMA port as the kernel of its host has it; None: its file is not there, or says nothing.
+
+    *guid* is the port's own (the second half of its first GID). *rate_gbps* as the kernel rounds it; of a port that is
+    not *active* it says nothing of the cable. *link_layer* is ``infiniband`` or ``ethernet``.
+    """
+
+    device: str
+    port: int
+    guid: int | None
+    active: bool
+    rate_gbps: float | None
+    link_layer: str
+    numa: int | None
+    pci_address: str | None
+    board_id: str | None
+    firmware: str | None
+
+
+@dataclass(frozen=True)
+class FoundHost:
+    """
+    One host: *distance* between its GPUs and RDMA devices as ``nvidia-smi topo -m`` has it, *gpu_numa* by ``GPU0``.
+
+    *unread* says what it did not tell, and why.
+    """
+
+    name: str
+    rnics: tuple[FoundRnic, ...] = ()
+    gpus: tuple[str, ...] = ()
+    distance: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    gpu_numa: Mapping[str, int] = field(default_factory=dict)
+    numa_nodes: int | None = None
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CableEnd:
+    """A port: *node* is ``gpu001/mlx5_0``, a switch, or what a node that is neither calls itself; *port* as printed."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return self.node if "/" in self.node else f"{self.node} port {self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCable:
+    """One cable with both ends; *rate_gbps* is None where nobody said it."""
+
+    a: CableEnd
+    b: CableEnd
+    rate_gbps: float | None
+
+
+@dataclass(frozen=True)
+class FoundFabric:
+    """
+    Everything that was found. *switches*: names of the switches among the ends of cables.
+
+    *strangers*: adapters on these switches that belong to none of the hosts. *seen_from*: RNICs from which the cables
+    of one InfiniBand subnet each were listed. *unread*: what could not be found out, and why.
+    """
+
+    hosts: Mapping[str, FoundHost]
+    cables: tuple[FoundCable, ...] = ()
+    switches: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+    seen_from: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
