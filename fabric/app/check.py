@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fabric.app.discover import wiring_findings
+from fabric.app.discover import ports_listed, wiring_findings
 from fabric.app.prepare import hosts_named
 from fabric.checks import held
 from fabric.checks.held import held_on, holders
@@ -35,12 +35,16 @@ def check(
     backend: str | None,
     make_executor: MakeExecutor,
     wiring: bool = False,
+    links: Path | None = None,
 ) -> Checked:
     """
     Look at every host of a scenario, or of an inventory alone, and alter nothing; with *wiring* at every cable, too.
 
+    *links*: a file that lists all cables (``iblinkinfo -l``), instead of asking a host for them.
+
     Raises ConfigError with everything that is wrong with the files and the command line.
     """
+    listed = ports_listed(links)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
     name = backend or inventory.backend
     executor = make_executor(name, inventory)
@@ -55,8 +59,8 @@ def check(
     try:
         found += pre_flight(executor, inventory.topology.hosts, needs)
         found += _held(executor, inventory, needs, found)
-        if wiring:
-            found += wiring_findings(executor, inventory, names)
+        if wiring or links:
+            found += wiring_findings(executor, inventory, names, listed)
         elapsed_s = executor.now() - started_s
     finally:
         executor.close()

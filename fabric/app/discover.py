@@ -8,17 +8,20 @@ from pathlib import Path
 
 from fabric.app.prepare import hosts_named
 from fabric.checks import wiring
-from fabric.checks.found import discover
+from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.kind import signed
 from fabric.config import load_inventory
 from fabric.config.written import inventory_text
-from fabric.errors import ConfigError, StoreError
+from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.finding import Finding
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.text import unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.ports import Executor
+from fabric.runs.plain_file import read_plain
+from fabric.tools import infiniband
+from fabric.tools.infiniband import PortLine
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 
@@ -46,13 +49,16 @@ def discovered(
     key_file: str | None,
     faults: tuple[str, ...],
     name: str,
+    links: Path | None,
     make_executor: MakeExecutor,
 ) -> Discovered:
     """
     Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
 
+    *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, instead of asking a host.
     Raises ConfigError for what is wrong with the words.
     """
+    listed = ports_listed(links)
     if inventory_path is not None:
         reached = load_inventory(inventory_path, extra_faults=faults)
         asked = hosts_named(hosts or "all", reached)
@@ -61,7 +67,7 @@ def discovered(
         asked = tuple(reached.topology.hosts)
     executor = make_executor(backend or reached.backend, reached)
     try:
-        found = _found(executor, reached, asked)
+        found = _found(executor, reached, asked, listed)
     finally:
         executor.close()
     silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
@@ -80,14 +86,30 @@ def discovered(
     return Discovered(text, found, silent)
 
 
-def _found(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> FoundFabric:
+def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
+    """The ports in such a file, none without one; raises ConfigError where it is none."""
+    if links is None:
+        return ()
+    try:
+        text = read_plain(links, WALK_MOST_BYTES).decode("utf-8", "replace")
+        return infiniband.read_ports(text) if text.startswith("0x") else infiniband.read_links(text)
+    except (OSError, ToolError) as exc:
+        raise ConfigError.at(str(links), f"expected what iblinkinfo -l or ibnetdiscover -p prints: {exc}") from None
+
+
+def _found(
+    executor: Executor, inventory: Inventory, hosts: Sequence[str], listed: Sequence[PortLine]
+) -> FoundFabric:  # fmt: skip
     named = {name: inventory.topology.hosts[name] for name in hosts}
-    return discover(executor, named, m_key=inventory.changes.m_key, sudo=inventory.changes.sudo)
+    changes = inventory.changes
+    return discover(executor, named, m_key=changes.m_key, sudo=changes.sudo, listed=listed)
 
 
-def wiring_findings(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> list[Finding]:
-    """What differs between the cables that are there and those of the inventory."""
-    found = _found(executor, inventory, hosts)
+def wiring_findings(
+    executor: Executor, inventory: Inventory, hosts: Sequence[str], listed: Sequence[PortLine] = ()
+) -> list[Finding]:
+    """What differs between the cables that are there (or *listed*) and those of the inventory."""
+    found = _found(executor, inventory, hosts, listed)
     return list(signed(wiring.NAME, wiring.wiring(found, inventory.topology, hosts)))
 
 

@@ -39,9 +39,18 @@ def _is_name(text: str) -> bool:
 
 
 def discover(
-    executor: Executor, hosts: Mapping[str, Host], *, m_key: str | None = None, sudo: bool = False
+    executor: Executor,
+    hosts: Mapping[str, Host],
+    *,
+    m_key: str | None = None,
+    sudo: bool = False,
+    listed: Sequence[PortLine] = (),
 ) -> FoundFabric:
-    """Ask every host what it has and hears, then one port of each subnet for all its cables."""
+    """
+    Ask every host what it has and hears, then one port of each subnet for all its cables.
+
+    *listed*: ports of InfiniBand subnets as somebody else has listed them; then nobody is asked for them.
+    """
     asked: list[Argv] = [_LIST, _NODES]
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
     devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
@@ -53,7 +62,9 @@ def discover(
     second = ask_all(executor, further)
     found = {name: _host(host, {**first[name], **second.get(name, {})}, devices[name]) for name, host in hosts.items()}
     walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
-    walks.all(found)
+    walks.lines |= {(line.end.guid, line.end.port): line for line in listed}
+    if not listed:
+        walks.all(found)
     silent: dict[str, list[str]] = {}
     heard = list(_heard(found, second, devices, silent))
     cables, switches, strangers = cables_of(walks.lines.values(), found)

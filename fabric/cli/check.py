@@ -9,6 +9,12 @@ import click
 
 from fabric.cli.options import PATH, answer, backend_option, json_option, print_json
 
+links_option = click.option(
+    "--links",
+    type=PATH,
+    help="Cables of InfiniBand from this file (iblinkinfo -l, ibnetdiscover -p) instead of a host.",
+)
+
 
 @click.command("check")
 @click.argument("scenario", required=False, type=PATH)
@@ -17,6 +23,7 @@ from fabric.cli.options import PATH, answer, backend_option, json_option, print_
 @backend_option
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
 @click.option("--wiring", is_flag=True, help="Also compare every cable with the inventory: swapped, missing, too slow.")
+@links_option
 @json_option
 def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
@@ -69,6 +76,7 @@ def show(file: Path, *, as_json: bool) -> int:
 @click.option("--user", metavar="NAME", help="The account on the hosts; else your own.")
 @click.option("--key-file", metavar="FILE", help="A private key; else the SSH agent.")
 @click.option("--name", default="found", show_default=True, help="What the fabric shall be called.")
+@links_option
 @click.option("--output", type=PATH, help="Write it to this new file instead of printing it.")
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
 def discover_command(hosts: str | None, inventory: Path | None, output: Path | None, **asked: Any) -> int:

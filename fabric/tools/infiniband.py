@@ -83,10 +83,17 @@ class PortLine:
     def lanes(self) -> tuple[int | None, float | None]:
         """How many lanes are up, and the rate of each (Gb/s on the wire); None where it is not said."""
         found = _LANES.fullmatch(self.speed)
-        return (int(found[1]), float(found[2])) if found else (None, None)
+        if found is None or (found[3] and found[3] not in _GENERATIONS):
+            return None, None
+        return int(found[1]), _GENERATIONS[found[3]] if found[3] else float(found[2])
 
 
-_LANES = re.compile(r"(\d{1,2})X (\d{1,4}(?:\.\d{1,6})?) Gbps", re.ASCII)
+_LANES = re.compile(r"(\d{1,2})[xX] (?:(\d{1,4}(?:\.\d{1,6})?) Gbps|([A-Z]{3}(?:10)?))", re.ASCII)
+_GENERATIONS = {
+    "SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.3125, "FDR": 14.0625,
+    "EDR": 25.78125, "HDR": 53.125, "NDR": 106.25, "XDR": 212.5,
+}  # fmt: skip
+"""What a lane signals, by the name that ibnetdiscover prints (ibnetdiscover.c, dump_linkspeed_compat)."""
 
 # How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
 _MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
@@ -366,15 +373,12 @@ _LISTED = re.compile(
 )  # fmt: skip
 
 
-def all_links(*, through: Words = (), tool: str = "ibnetdiscover") -> Words:
-    """Ask for all ports with who is at their other end, one line each."""
-    return (program(tool), *through, "-p")
-
-
 def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
     """
-    Every port in the order printed, as ``read_ports`` gives them; states are Active and LinkUp where somebody is at the
-    other end, else Down and Polling, for they are not said. Names keep no blanks at their ends; some have no quotes.
+    Every port of ``ibnetdiscover -p`` in the order printed, as ``read_ports`` gives them.
+
+    States are Active and LinkUp where somebody is at the other end, else Down and Polling, for they are not said.
+    Names keep no blanks at their ends; some have no quotes.
 
     Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
     """
@@ -399,66 +403,3 @@ def _link_line(line: str) -> PortLine:
     if not names:
         return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
     return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))
-
-
-_ADAPTER = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'")
-_ADAPTER_PORT = re.compile(r"\s+Port ([0-9]{1,3}):", re.ASCII)
-_ADAPTER_ROW = re.compile(r"\s+([A-Za-z][A-Za-z ]{0,30}): ?(.*)")
-_GUID = re.compile(r"0x[0-9a-f]{16}")
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterPort:
-    """One port; *rate_gbps* as the kernel rounds it, *link_layer* ``InfiniBand`` or ``Ethernet``."""
-
-    device: str
-    number: int
-    state: PortState
-    rate_gbps: float
-    lid: int
-    guid: int
-    link_layer: str
-
-
-def adapters(*, tool: str = "ibstat") -> tuple[str, ...]:
-    """Ask for all devices."""
-    return (program(tool),)
-
-
-def read_adapters(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[AdapterPort, ...]:
-    """
-    Every port; none where there is no device: ibstat then prints nothing and exits 0.
-
-    Raises ToolError with the tool's own words, UnreadableOutput where a port is not told whole.
-    """
-    need_success("ibstat", stdout, stderr, exit_status)
-    if stdout and not stdout.endswith("\n"):
-        raise UnreadableOutput(f"ibstat: it was cut: {stdout[-60:]!r}")
-    found: list[AdapterPort] = []
-    device, number, rows = "", 0, dict[str, str]()
-    for line in [*whole_lines(stdout), "CA ''"]:
-        adapter, port = _ADAPTER.fullmatch(line.rstrip()), _ADAPTER_PORT.fullmatch(line.rstrip())
-        if adapter or port or line == "CA ''":
-            if number:
-                found.append(_adapter_port(device, number, rows))
-            device = adapter[1] if adapter else device
-            number, rows = int(port[1]) if port else 0, {}
-        elif line.strip():
-            row = _ADAPTER_ROW.fullmatch(line.rstrip())
-            if row is None or not device:
-                raise UnreadableOutput(f"ibstat: neither device, port nor value: {line.strip()[:120]!r}")
-            rows.setdefault(row[1], row[2])
-    return tuple(found)
-
-
-def _adapter_port(device: str, number: int, rows: Mapping[str, str]) -> AdapterPort:
-    try:
-        rate, lid, guid = rows["Rate"], rows["Base lid"], rows["Port GUID"]
-        state = PortState(rows["State"], rows["Physical state"])
-        layer = {"IB": "InfiniBand"}.get(rows["Link layer"], rows["Link layer"])
-        numbers = re.fullmatch(r"[0-9]{1,5}(\.[0-9])?", rate, re.ASCII) and re.fullmatch(r"[0-9]{1,6}", lid, re.ASCII)
-        if not numbers or not _GUID.fullmatch(guid) or layer not in ("InfiniBand", "Ethernet"):
-            raise UnreadableOutput(f"ibstat: {device}/{number}: rate {rate!r}, lid {lid!r}, GUID {guid!r}, {layer!r}")
-    except KeyError as exc:
-        raise UnreadableOutput(f"ibstat: {device}/{number} has no {exc}: {sorted(rows)}") from None
-    return AdapterPort(device, number, state, float(rate), int(lid), int(guid, 16), layer)

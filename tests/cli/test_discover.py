@@ -53,3 +53,20 @@ def test_wiring_is_a_check_of_its_own() -> None:
     said = called([*words, "--wiring"])
     assert said.returncode == 1
     assert "swap gpu003/mlx5_2 and gpu003/mlx5_3" in said.stdout
+
+
+def test_cables_may_come_from_a_file(tmp_path: Path) -> None:
+    """Who runs the subnet manager may list them for who has no root on the hosts; any other file is refused."""
+    ports = (
+        "CA   134  1 0xb8599f0300001000 4x NDR - SW     9  1 0xe41d2d0300000100 ( 'gpu001 mlx5_0' - 'su0-leaf3' )\n"
+        "SW     9  1 0xe41d2d0300000100 4x NDR - CA   134  1 0xb8599f0300001000 ( 'su0-leaf3' - 'gpu001 mlx5_0' )\n"
+        "SW     9  2 0xe41d2d0300000100 4x SDR                                   'su0-leaf3'\n"
+    )
+    (tmp_path / "links.txt").write_text(ports)
+    words = ["check", "--inventory", DEMO, "--hosts", "gpu001", "--links", str(tmp_path / "links.txt")]
+    said = called(words)
+    assert said.returncode == 1
+    assert "gpu001/mlx5_0 is in su0-leaf3 port 1, and belongs in su0-leaf0" in " ".join(said.stdout.split())
+    (tmp_path / "links.txt").write_text("hello\n")
+    refused = called(words)
+    assert (refused.returncode, "expected what iblinkinfo -l or ibnetdiscover -p prints" in refused.stderr) == (2, True)
