@@ -72,7 +72,7 @@ class MoreSamples:
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
-        verdicts = self._judge.confirmed(probes, by_id)
+        verdicts, _ = self._judge.confirmed(probes, by_id)
         low = {_series(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
         found = _series_of(probes, by_id, low)
         return [members for members in found.values() if len(members) < LEAST_FOR_CV]

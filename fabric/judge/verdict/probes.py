@@ -16,20 +16,15 @@ sequential test (``standings.py``) and not by the rules for a single number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.sequential import SequentialAnswer
-from fabric.judge.normal.series import (
-    ProbeSeries,
-    find_peers,
-    series_of,
-    slower,
-    with_spread,
-)
+from fabric.judge.normal.series import ProbeSeries, find_peers, series_of, slower, with_spread
 from fabric.judge.normal.standings import Against, Standings
 from fabric.judge.verdict.confirm import confirmed
 from fabric.model.outcome import Outcome
@@ -39,6 +34,9 @@ from fabric.model.scenario import AUTO, JudgeSettings
 from fabric.model.text import change_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.suspects import Located
 
 
 def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
@@ -76,14 +74,6 @@ def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Confirmed:
-    """What was asked of each other's probes, and the answer."""
-
-    pairs: Sequence[tuple[Probe, ProbeResult]] = ()
-    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
-
-
 class Judge:
     """
     Judges probes of one run.
@@ -100,14 +90,14 @@ class Judge:
         override: str | None = None,
         sequential: bool = False,
     ) -> None:
-        self._baselines, self._topology, self._marginal = baselines, topology, marginal
+        self.topology, self._marginal = topology, marginal
         self.sequential = sequential
         self._limits = LimitTable(baselines, topology, override)
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
-        self._has_records = any(self._recorded.values())
-        self._confirmed = _Confirmed()
+        self._asked: list[tuple[Probe, ProbeResult]] = []
+        self._answer: tuple[Mapping[str, ProbeVerdict], Located] | None = None
 
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
@@ -123,7 +113,7 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        series, belongs = series_of(listed, self._topology)
+        series, belongs = series_of(listed, self.topology)
         find_peers(series)
         standings = Standings(series if self.sequential else (), self._recorded_for)
         judged = {
@@ -133,26 +123,26 @@ class Judge:
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
         ]
-        latencies = latency_verdicts(listed, self._topology)
-        if latencies:
-            verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
-        return verdicts
+        latencies = latency_verdicts(listed, self.topology)
+        return [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
 
-    def confirmed(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> Mapping[str, ProbeVerdict]:
+    def confirmed(
+        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+    ) -> tuple[Mapping[str, ProbeVerdict], Located]:
         """
-        One verdict a probe by its id, with what others make of it (``confirm.py``).
+        One verdict a probe by its id, with what others make of it, and the parts that explain them (``confirm.py``).
 
         The last answer is kept: at the end of a phase further tests and the gate ask the same.
         """
         pairs = [(probe, results[probe.probe_id]) for probe in probes]
-        if self._confirmed.pairs != pairs:
+        if self._answer is None or self._asked != pairs:
             verdicts = {one.probe_id: one for one in self.judge(pairs)}
-            self._confirmed = _Confirmed(pairs, confirmed(probes, verdicts, results, topology=self._topology)[0])
-        return self._confirmed.verdicts
+            self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
+        return self._answer
 
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
         """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
-        series, _ = series_of(list(pairs), self._topology)
+        series, _ = series_of(list(pairs), self.topology)
         find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
@@ -166,11 +156,8 @@ class Judge:
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
             return _below_limit(verdict, one, None)
-        if self._has_records:
-            verdict = self._against_record(verdict, one)
-            if verdict.against:
-                return verdict
-        return _unsteady(verdict, one) if len(one.values) > 1 else verdict
+        verdict = self._against_record(verdict, one)
+        return verdict if verdict.against else _unsteady(verdict, one)
 
     def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
         """One series of as many repetitions as it took to tell."""
@@ -219,26 +206,25 @@ class Judge:
 
     def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
         known = self._recorded[self._limits.baseline_of(one.probe)]
-        return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
+        return known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
 
 
 def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    if result.outcome is not None:
-        return ProbeVerdict(
-            probe.probe_id,
-            result.outcome,
-            result.reason,
-            named=result.named,
-            ran=result.attempt > 0,
-            failure=result.failure,
-        )
-    return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
+    outcome, reason = (
+        result.outcome or Outcome.INCONCLUSIVE,
+        result.reason if result.outcome else "nothing was measured",
+    )
+    ran = result.outcome is None or result.attempt > 0
+    return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
 
 
 def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    """The verdict of its series, with what its own counters say."""
+    """The verdict of its series; bytes that arrived over a link that was not well are no clean PASS."""
     mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
-    return mine if len(result.measurements) == 1 else _with_counters(mine, result)
+    said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
+    if not said:
+        return mine
+    return replace(mine, outcome=Outcome.MARGINAL, reason=f"{mine.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}")
 
 
 def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
@@ -289,13 +275,3 @@ def _unsteady(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return replace(verdict, reason=with_spread(verdict, one))
     before = f"; {verdict.reason}" if verdict.reason else ""
     return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
-
-
-def _with_counters(verdict: ProbeVerdict, result: ProbeResult) -> ProbeVerdict:
-    """Bytes that arrived over a link that was not well are no clean PASS."""
-    said = grown(result)
-    if not said or verdict.outcome is not Outcome.PASS:
-        return verdict
-    return replace(
-        verdict, outcome=Outcome.MARGINAL, reason=f"{verdict.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}"
-    )
