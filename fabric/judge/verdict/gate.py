@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 from fabric.judge.normal.keys import CROSS_LEAF, link_class
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
 from fabric.probes.again import AgainSpec
 
 if TYPE_CHECKING:
@@ -31,9 +33,6 @@ _WHAT_TO_DO = (
     "repetitions, or take this phase out of needs"
 )
 _WELL = (Outcome.PASS, Outcome.MARGINAL)
-
-_OF_SWITCHES = ("leaf", "uplinks")
-"""Kinds of suspects that are no part of the hosts which showed them."""
 
 
 def out_after(
@@ -61,7 +60,7 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
     Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
     """
     verdicts, located = judge.confirmed(probes, results)
-    elsewhere = _explained_elsewhere(probes, located, judge.topology)
+    elsewhere = _explained_elsewhere(probes, verdicts, located, judge.topology)
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome in _WELL]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
@@ -75,15 +74,34 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
     return _counted(bad)
 
 
-def _explained_elsewhere(probes: Iterable[Probe], located: Located, topology: Topology) -> set[tuple[str, str]]:
-    """Hosts with bad probes (their ids) over switches that parts explain of which none is the host's own."""
-    blamed = {host for one in located.suspects if one.kind not in _OF_SWITCHES for host in one.hosts}
-    shared = [
-        probe
+def _explained_elsewhere(
+    probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict], located: Located, topology: Topology
+) -> set[tuple[str, str]]:
+    """
+    Hosts with slow probes (their ids) over switches which parts explain that are not, or need not be, the host's own.
+
+    A port that is slow in all cross-rail probes may as well be the cable above its leaf: later phases can tell.
+    """
+    blamed = {
+        host
+        for one in located.suspects
+        if not any(_is_above(name, topology) for name in (one.component, *one.ambiguous_with))
+        for host in one.hosts
+    }
+    return {
+        (host, probe.probe_id)
         for probe in probes
-        if probe.probe_id in located.explained and (len(probe.hosts) > 1 or link_class(probe, topology) == CROSS_LEAF)
-    ]
-    return {(host, probe.probe_id) for probe in shared for host in probe.hosts if host not in blamed}
+        if probe.probe_id in located.explained and verdicts[probe.probe_id].value_gbps is not None
+        if len(probe.hosts) > 1 or link_class(probe, topology) == CROSS_LEAF
+        for host in probe.hosts
+        if host not in blamed
+    }
+
+
+def _is_above(name: str, topology: Topology) -> bool:
+    """Whether it is a switch, or above one."""
+    part = Part.of(name)
+    return part.host in topology.switches or part.aspect == "above" or part.link_ends is not None
 
 
 def _counted(bad: Iterable[tuple[str, str, str]]) -> dict[str, str]:
@@ -106,7 +124,7 @@ def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, ju
     """Judge the probes that stay inside one host. Who was not measured is in neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
     verdicts, located = judge.confirmed(ran, results)
-    elsewhere = _explained_elsewhere(ran, located, judge.topology)
+    elsewhere = _explained_elsewhere(ran, verdicts, located, judge.topology)
     own = [(probe, verdicts[probe.probe_id].outcome) for probe in ran if len(probe.hosts) == 1]
     own = [(probe, outcome) for probe, outcome in own if (probe.hosts[0], probe.probe_id) not in elsewhere]
     measured = {probe.kind for probe, outcome in own if outcome in _WELL}
