@@ -1,17 +1,196 @@
-"""What each change did to bandwidth, whether or not anything was expected of it."""
+"""
+What each change did to bandwidth, whether or not anything was expected of it.
+
+The course of a phase in time: its probes as levels, each relative to the median of its own key before any change. A
+probe is one level for all of its duration: what happens within it is averaged, so nothing is known more finely than
+the spacing of the probes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, WindowCourse, back, course
-from fabric.judge.normal.samples import Sample, samples
+from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
+
+BELOW = 0.95
+"""A level below this share of the median before it counts as a loss (a choice, wider than the noise)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CourseLevel:
+    """
+    One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
+
+    *value_gbps* is what it carried; None with *share*.
+    """
+
+    key: SampleKey
+    started_s: float
+    ended_s: float
+    share: float | None
+    value_gbps: float | None = None
+
+    def reaches(self, fraction: float) -> bool:
+        """Whether it carried at least this share."""
+        return self.share is not None and self.share >= fraction
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCourse:
+    """
+    The levels of one phase, by time of ending; *before* counts those that ended before the first change.
+
+    *reference* names what the levels are relative to: "before it", or the phases used instead; empty: nothing was.
+    *spacing_s* is the median time from one end to the next of the same key; None with one sample a key.
+    """
+
+    levels: tuple[CourseLevel, ...]
+    before: int
+    reference: str
+    spacing_s: float | None
+
+    def during(self, windows: Sequence[Window]) -> list[CourseLevel]:
+        """Those of which some part was within a window."""
+        return [
+            level
+            for level in self.levels
+            if any(level.ended_s > window.began_s and level.started_s < _end(window) for window in windows)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCourse:
+    """
+    How one window showed, seconds; *lost_s* after its begin a sample was below, None: none was.
+
+    What is asked (back again, or felt at all) was seen *seen_s* after the moment from which it counts, at the end of
+    the sample that showed it; None: it was not. It was certainly not so *not_before_s* after it. *after* counts the
+    samples that began later.
+    """
+
+    lost_s: float | None
+    seen_s: float | None
+    not_before_s: float
+    after: int
+
+
+def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> PhaseCourse:
+    """
+    The course of *phase*, whose first change came into force at *first_s*.
+
+    When nothing was measured before that, levels are relative to the samples *instead* (other phases, *named*).
+    """
+    own = [sample for sample in largest_only(samples) if sample.phase == phase and sample.result is not None]
+    early = [sample for sample in own if sample.result is not None and sample.result.ended_s <= first_s]
+    medians = _medians(early)
+    reference, before = "before it", len(early)
+    if not medians:
+        medians, before = _medians(largest_only(instead)), 0
+        reference = named if medians else ""
+    levels = [level for sample in own if (level := _level(sample, medians.get(sample.key))) is not None]
+    levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
+    return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
+
+
+def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> WindowCourse:
+    """
+    When every key that had lost was back, from a window's end until *until_s* (the next one's begin, or infinity).
+
+    *holds*: from its begin, while the change is in force, and for good.
+    """
+    from_s = window.began_s if holds else _end(window)
+    told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
+    lost = [one.lost_s for one in told if one.lost_s is not None]
+    # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
+    telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
+    seen = [one.seen_s for one in telling if one.seen_s is not None]
+    return WindowCourse(
+        lost_s=min(lost, default=None),
+        seen_s=max(seen) if seen and len(seen) == len(telling) else None,
+        not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
+        after=sum(one.after for one in told),
+    )
+
+
+def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
+    """When the first key was below, from a window's begin until its end."""
+    seen: list[float] = []
+    whole: list[float] = []
+    for levels in _by_key(course, window, _end(window)):
+        good = list(takewhile(lambda level: level.reaches(fraction), levels))
+        seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
+        whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
+    first_s = min(seen, default=None)
+    return WindowCourse(first_s, first_s, min(whole, default=0.0), len(whole))
+
+
+def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
+    found: dict[SampleKey, list[CourseLevel]] = {}
+    for level in course.levels:
+        if level.ended_s > window.began_s and level.started_s < until_s:
+            found.setdefault(level.key, []).append(level)
+    return found.values()
+
+
+def _key_back(
+    levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool
+) -> WindowCourse:
+    """
+    One key, until the first sample that shows it back: what comes later has other causes, unless the change *holds*.
+
+    *not_before_s* is minus infinity where it was never below.
+    """
+    good = [level.started_s >= from_s and level.reaches(fraction) for level in levels]
+    told = levels if holds or True not in good else levels[: good.index(True) + 1]
+    bad = [level for level in told if not level.reaches(fraction)]
+    last_s = max((level.ended_s for level in bad), default=-inf)
+    back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
+    return WindowCourse(
+        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(BELOW)), default=None),
+        seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
+        not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)
+        - from_s,
+        after=sum(level.started_s >= from_s for level in levels),
+    )
+
+
+def _end(window: Window) -> float:
+    return inf if window.ended_s is None else window.ended_s
+
+
+def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
+    found: dict[SampleKey, list[float]] = {}
+    for sample in samples:
+        if sample.value_gbps is not None and sample.value_gbps > 0.0:
+            found.setdefault(sample.key, []).append(sample.value_gbps)
+    return {key: median(values) for key, values in found.items()}
+
+
+def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
+    """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
+    result = sample.result
+    if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
+        return None
+    share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
+    value_gbps = None if share is None else sample.value_gbps
+    return CourseLevel(sample.key, result.started_s, result.ended_s, share, value_gbps)
+
+
+def _spacing(levels: Sequence[CourseLevel]) -> float | None:
+    ends: dict[SampleKey, list[float]] = {}
+    for level in levels:
+        ends.setdefault(level.key, []).append(level.ended_s)
+    steps = [after - before for times in ends.values() for before, after in pairwise(times)]
+    return median(steps) if steps else None
+
 
 CLIFF_FROM, CLIFF_TO = 7e-4, 2e-3
 """

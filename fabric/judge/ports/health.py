@@ -164,9 +164,7 @@ def ports_of_run(
 
     *shared*: times in which flows shared links by plan, so that pauses are to be expected.
     """
-    courses: dict[tuple[str, str], dict[str, CounterCourse]] = {}
-    for reading, course in samples.courses.items():
-        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
+    courses = by_port(samples)
     ports = [(host, rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
     found = (
         port_health(
@@ -184,6 +182,14 @@ def ports_of_run(
         for host, rnic in ports
     )
     return [port for port in found if port is not None]
+
+
+def by_port(samples: Samples) -> dict[tuple[str, str], dict[str, CounterCourse]]:
+    """Courses by name, port by port: of a host and its RNIC, or a switch and its number."""
+    found: dict[tuple[str, str], dict[str, CounterCourse]] = {}
+    for reading, course in samples.courses.items():
+        found.setdefault((reading.host, reading.part), {})[reading.name] = course
+    return found
 
 
 def port_health(

@@ -18,8 +18,7 @@ from fabric.judge.course.unseen import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.verdict.confirm import confirmed
-from fabric.judge.verdict.probes import Judge
+from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
