@@ -8,6 +8,7 @@ the spacing of the probes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -20,8 +21,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
 
-BELOW = 0.95
-"""A level below this share of the median before it counts as a loss (a choice, wider than the noise)."""
+KEPT = 0.95
+"""From this share of what was before on a bandwidth counts as kept, below it as a loss (a choice, wider than noise)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,42 +83,32 @@ class WindowCourse:
     after: int
 
 
-def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> PhaseCourse:
+def backs(
+    course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
+) -> list[WindowCourse]:
     """
-    The course of *phase*, whose first change came into force at *first_s*.
+    What became of each window of one change: when every key that had lost was back, until the next one's begin.
 
-    When nothing was measured before that, levels are relative to the samples *instead* (other phases, *named*).
+    It counts from a window's end; where the change *holds*, from its begin, while it is in force, and for good.
     """
-    own = [sample for sample in largest_only(samples) if sample.phase == phase and sample.result is not None]
-    early = [sample for sample in own if sample.result is not None and sample.result.ended_s <= first_s]
-    medians = _medians(early)
-    reference, before = "before it", len(early)
-    if not medians:
-        medians, before = _medians(largest_only(instead)), 0
-        reference = named if medians else ""
-    levels = [level for sample in own if (level := _level(sample, medians.get(sample.key))) is not None]
-    levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
-    return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
-
-
-def back(course: PhaseCourse, window: Window, until_s: float, fraction: float, *, holds: bool = False) -> WindowCourse:
-    """
-    When every key that had lost was back, from a window's end until *until_s* (the next one's begin, or infinity).
-
-    *holds*: from its begin, while the change is in force, and for good.
-    """
-    from_s = window.began_s if holds else _end(window)
-    told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
-    lost = [one.lost_s for one in told if one.lost_s is not None]
-    # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
-    telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
-    seen = [one.seen_s for one in telling if one.seen_s is not None]
-    return WindowCourse(
-        lost_s=min(lost, default=None),
-        seen_s=max(seen) if seen and len(seen) == len(telling) else None,
-        not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
-        after=sum(one.after for one in told),
-    )
+    ends = [*(window.began_s for window in windows[1:]), inf]
+    found = []
+    for window, until_s in zip(windows, ends, strict=False):
+        from_s = window.began_s if holds else _end(window)
+        told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
+        lost = [one.lost_s for one in told if one.lost_s is not None]
+        # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
+        telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
+        seen = [one.seen_s for one in telling if one.seen_s is not None]
+        found.append(
+            WindowCourse(
+                lost_s=min(lost, default=None),
+                seen_s=max(seen) if seen and len(seen) == len(telling) else None,
+                not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
+                after=sum(one.after for one in told),
+            )
+        )
+    return found
 
 
 def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
@@ -133,10 +124,10 @@ def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
 
 
 def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
-    found: dict[SampleKey, list[CourseLevel]] = {}
+    found: dict[SampleKey, list[CourseLevel]] = defaultdict(list)
     for level in course.levels:
         if level.ended_s > window.began_s and level.started_s < until_s:
-            found.setdefault(level.key, []).append(level)
+            found[level.key].append(level)
     return found.values()
 
 
@@ -154,7 +145,7 @@ def _key_back(
     last_s = max((level.ended_s for level in bad), default=-inf)
     back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
     return WindowCourse(
-        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(BELOW)), default=None),
+        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(KEPT)), default=None),
         seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
         not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)
         - from_s,
@@ -167,10 +158,10 @@ def _end(window: Window) -> float:
 
 
 def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
-    found: dict[SampleKey, list[float]] = {}
+    found: dict[SampleKey, list[float]] = defaultdict(list)
     for sample in samples:
         if sample.value_gbps is not None and sample.value_gbps > 0.0:
-            found.setdefault(sample.key, []).append(sample.value_gbps)
+            found[sample.key].append(sample.value_gbps)
     return {key: median(values) for key, values in found.items()}
 
 
@@ -184,23 +175,12 @@ def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
     return CourseLevel(sample.key, result.started_s, result.ended_s, share, value_gbps)
 
 
-def _spacing(levels: Sequence[CourseLevel]) -> float | None:
-    ends: dict[SampleKey, list[float]] = {}
-    for level in levels:
-        ends.setdefault(level.key, []).append(level.ended_s)
-    steps = [after - before for times in ends.values() for before, after in pairwise(times)]
-    return median(steps) if steps else None
-
-
 CLIFF_FROM, CLIFF_TO = 7e-4, 2e-3
 """
 Raw bit error ratio between which RS(544,514) ("KP4") goes from repairing nearly every codeword to none worth having.
 
 At 7e-4 a packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model, sim/phy/quality.py).
 """
-
-UNCHANGED = 0.95
-"""From this share on a bandwidth counts as kept (a choice, as ``cover.TOLERANCE``)."""
 
 
 def corrected(change: Change) -> str:
@@ -239,28 +219,30 @@ def windows_report(
 def phase_course(
     name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
 ) -> PhaseCourse:
-    """The course of one phase, relative to what was before its first fault (under the routing that it asks for)."""
+    """
+    The course of one phase, relative to what was before its first fault (under the routing that it asks for).
+
+    When nothing was measured before that, levels are relative to other phases under the same routing without a fault.
+    """
     faults = [one for one in changes if one.change.is_fault]
     windows = [window for one in faults if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
-    own = next((phase for phase in phases if phase.name == name), None)
-    faulty = {one.change.phase for one in faults}
-    others = [
-        phase for phase in phases if own is not None and phase.where == own.where and phase.name not in faulty | {name}
-    ]
-    names = {phase.name for phase in others}
-    instead = [sample for sample in listed if sample.phase in names]
-    return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
-
-
-def backs(
-    course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
-) -> list[WindowCourse]:
-    """What became of each window of one change, in order."""
-    ends = [*(window.began_s for window in windows[1:]), inf]
-    return [
-        back(course, window, until_s, fraction, holds=holds) for window, until_s in zip(windows, ends, strict=False)
-    ]
+    own = [one for one in largest_only(listed) if one.phase == name and one.result is not None]
+    early = [one for one in own if one.result is not None and one.result.ended_s <= first_s]
+    medians, before, reference = _medians(early), len(early), "before it"
+    if not medians:
+        where = {phase.where for phase in phases if phase.name == name}
+        faulty = {one.change.phase for one in faults} | {name}
+        others = {phase.name: phase.written for phase in phases if phase.where in where and phase.name not in faulty}
+        medians, before = _medians(largest_only(one for one in listed if one.phase in others)), 0
+        reference = ", ".join(dict.fromkeys(others.values())) if medians else ""
+    levels = [level for one in own if (level := _level(one, medians.get(one.key))) is not None]
+    levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
+    ends: dict[SampleKey, list[float]] = defaultdict(list)
+    for level in levels:
+        ends[level.key].append(level.ended_s)
+    steps = [after - until for times in ends.values() for until, after in pairwise(times)]
+    return PhaseCourse(tuple(levels), before, reference if levels else "", median(steps) if steps else None)
 
 
 def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
@@ -283,7 +265,7 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     retained = median(shares) if shares else None
     windows = tuple(
         WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)
-        for window, found in zip(result.windows, backs(course, result.windows, BELOW), strict=True)
+        for window, found in zip(result.windows, backs(course, result.windows, KEPT), strict=True)
     )
     return ChangeEffect(
         change_id=result.change.change_id,
@@ -294,5 +276,5 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
         spacing_s=course.spacing_s,
         windows=windows,
         gbps=_gbps(during),
-        note=corrected(result.change) if retained is not None and retained >= UNCHANGED else "",
+        note=corrected(result.change) if retained is not None and retained >= KEPT else "",
     )

@@ -7,7 +7,8 @@ how a phase ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fabric.judge.changes.altered import not_in_force
@@ -50,49 +51,45 @@ def judge_time(
                 found += _judged(expected, course, result)
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)
-    outcome, reason, seen = max(found, key=_badness)
+    outcome, reason, seen = max(found, key=lambda one: (one[0].rank, _longest_s(one[2])))
     if len(found) > 1:
         reason += f" (the worst of {len(found)} times in force)"
     return ExpectationVerdict(text, outcome, reason, None if seen is None else seen.seen_s, n=count)
 
 
-def _badness(found: _Found) -> tuple[int, float]:
-    outcome, _, seen = found
-    return outcome.rank, -1.0 if seen is None else max(seen.seen_s or 0.0, seen.not_before_s)
+def _longest_s(seen: WindowCourse | None) -> float:
+    return -1.0 if seen is None else max(seen.seen_s or 0.0, seen.not_before_s)
 
 
-def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> list[_Found]:
-    who = result.change.change_id
-    if not result.windows:
-        return [_unknown(f"{who}: it was never in force")]
-    if course.before == 0:
-        return [_unknown(f"{who}: no sample before it: let it begin later (at:)")]
+def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
+    """Each time that one change was in force."""
+    who, falls = result.change.change_id, isinstance(expected, ExpectedFall)
+    unknown = "it was never in force" if not result.windows else ""
+    if result.windows and course.before == 0:
+        unknown = "no sample before it: let it begin later (at:)"
+    if unknown:
+        yield Outcome.INCONCLUSIVE, f"{who}: {unknown}", None
+        return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
-    if isinstance(expected, ExpectedFall):
-        falls = [felt(course, window, expected.fraction) for window in result.windows]
-        return [_in_time(expected, f"{who}: {_fall(one)}{apart}", one) for one in falls]
-    holds = expected.since == "begin"
-    found: list[_Found] = []
-    for window, one in zip(result.windows, backs(course, result.windows, expected.fraction, holds=holds), strict=True):
-        if window.ended_s is None and not holds:
-            found.append(_unknown(f"{who}: it was not seen ended"))
-        elif one.after == 0:
-            found.append(_unknown(f"{who}: no sample after it: let it end earlier, or repeat more"))
+    holds = not isinstance(expected, ExpectedFall) and expected.since == "begin"
+    each = (
+        [felt(course, window, expected.fraction) for window in result.windows]
+        if falls
+        else backs(course, result.windows, expected.fraction, holds=holds)
+    )
+    for window, seen in zip(result.windows, each, strict=True):
+        said = _fall(seen) if isinstance(expected, ExpectedFall) else _back(seen, expected.since)
+        if not falls and window.ended_s is None and not holds:
+            yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
+        elif not falls and seen.after == 0:
+            yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
+        elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
+            yield Outcome.PASS, f"{who}: {said}{apart}", seen
+        elif seen.not_before_s > expected.within_s:
+            yield Outcome.FAIL, f"{who}: {said}{apart}", seen
         else:
-            found.append(_in_time(expected, f"{who}: {_back(one, expected.since)}{apart}", one))
-    return found
-
-
-def _unknown(reason: str) -> _Found:
-    return Outcome.INCONCLUSIVE, reason, None
-
-
-def _in_time(expected: ExpectedRecovery | ExpectedFall, said: str, seen: WindowCourse) -> _Found:
-    if seen.seen_s is not None and seen.seen_s <= expected.within_s:
-        return Outcome.PASS, said, seen
-    if seen.not_before_s > expected.within_s:
-        return Outcome.FAIL, said, seen
-    return Outcome.INCONCLUSIVE, f"{said}: too far apart to tell, take shorter or more samples", seen
+            few = "too far apart to tell, take shorter or more samples"
+            yield Outcome.INCONCLUSIVE, f"{who}: {said}{apart}: {few}", seen
 
 
 def _back(seen: WindowCourse, since: str) -> str:
@@ -121,48 +118,38 @@ def judge_expectations(
     Where a change of a phase was not made as asked, or may still be live, nothing is concluded from that phase:
     INCONCLUSIVE, never PASS or FAIL.
     """
-    if not expect:
-        return ()
-    listed = list(samples(probes, results))
-    return tuple(_judge(expected, phases, probes, results, changes, listed) for expected in expect)
+    listed = list(samples(probes, results)) if expect else []
+    found = []
+    for expected in expect:
+        meant = [phase for ref in expected.refs for phase in selected(ref, phases)]
+        trouble = next(filter(None, (not_in_force(phase, changes) for phase in meant)), "")
+        if trouble:
+            reason = f"the change was not in force: {trouble}"
+            found.append(ExpectationVerdict(words(expected), Outcome.INCONCLUSIVE, reason))
+        elif isinstance(expected, ExpectedRatio):
+            found.append(judge_ratio(expected, phases, listed, [result.change for result in changes]))
+        elif isinstance(expected, ExpectedEnd):
+            here = {phase.name for phase in meant}
+            altered = {host for one in changes if one.change.phase in here for host in one.change.hosts}
+            asked = [probe for probe in probes if probe.phase in here]
+            found.append(_judge_end(expected, asked, results, altered))
+        else:
+            found.append(judge_time(expected, phases, listed, changes))
+    return tuple(found)
 
 
 def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe]) -> set[str]:
     """The ids of the probes that some expectation judges, both sides of a comparison."""
-    if not expect:
-        return set()
-    names: dict[str, set[str | None]] = {}
+    names: dict[str, set[str | None]] = defaultdict(set)
     for expected in expect:
         only = expected.probe if isinstance(expected, ExpectedRatio) else None
-        for ref in expected.refs:
-            for phase in selected(ref, phases):
-                names.setdefault(phase.name, set()).add(only)
+        for phase in (phase for ref in expected.refs for phase in selected(ref, phases)):
+            names[phase.name].add(only)
     return {
         probe.probe_id
-        for probe in probes
-        if (wanted := names.get(probe.phase)) is not None and (None in wanted or name_of(probe) in wanted)
+        for probe in (probes if names else ())
+        if not names[probe.phase].isdisjoint((None, name_of(probe)))
     }
-
-
-def _judge(
-    expected: Expectation,
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
-    changes: Sequence[ChangeResult],
-    listed: Sequence[Sample],
-) -> ExpectationVerdict:
-    meant = [phase for ref in expected.refs for phase in selected(ref, phases)]
-    trouble = next(filter(None, (not_in_force(phase, changes) for phase in meant)), "")
-    if trouble:
-        return ExpectationVerdict(words(expected), Outcome.INCONCLUSIVE, f"the change was not in force: {trouble}")
-    if isinstance(expected, ExpectedRatio):
-        return judge_ratio(expected, phases, listed, [result.change for result in changes])
-    if isinstance(expected, ExpectedEnd):
-        here = {phase.name for phase in meant}
-        altered = {host for one in changes if one.change.phase in here for host in one.change.hosts}
-        return _judge_end(expected, [probe for probe in probes if probe.phase in here], results, altered)
-    return judge_time(expected, phases, listed, changes)
 
 
 def _judge_end(

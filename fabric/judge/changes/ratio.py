@@ -27,7 +27,7 @@ from math import exp, fsum, inf, log
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from fabric.judge.changes.effects import UNCHANGED, corrected
+from fabric.judge.changes.effects import KEPT, corrected
 from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.samples import Sample, SampleKey
 from fabric.model.change import Change
@@ -118,13 +118,11 @@ def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[t
     fixed = {name for ref in expected.refs for name, _ in ref.where}
     names = [{name for name, _ in phase.where} for side in sides for phase in side]
     free = set.intersection(*names) - fixed if names else set()
-    combinations = dict.fromkeys(tuple(pair for pair in phase.where if pair[0] in free) for phase in sides[0])
-    return [(where, _with(expected, where)) for where in combinations or ((),)]
-
-
-def _with(expected: ExpectedRatio, where: Where) -> ExpectedRatio:
-    of, *over = (PhaseRef(ref.label, (*ref.where, *where)) for ref in expected.refs)
-    return replace(expected, of=of, over=over[0] if over else None)
+    found = []
+    for where in dict.fromkeys(tuple(pair for pair in phase.where if pair[0] in free) for phase in sides[0]) or ((),):
+        of, *over = (PhaseRef(ref.label, (*ref.where, *where)) for ref in expected.refs)
+        found.append((where, replace(expected, of=of, over=over[0] if over else None)))
+    return found
 
 
 def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Sides:
@@ -271,10 +269,11 @@ def _judge_one(
         return ExpectationVerdict(text, *few, n=sum(len(side.passes) for side in sides.all))
     interval, basis, n = _measured(expected, sides)
     outcome = _outcome(expected, interval)
-    said = [basis, *_left_out(sides), *_unsteady(expected, sides)]
+    lost = [f"{len(sides.lost)} samples were not measured and are left out"] if sides.lost else []
+    said = [basis, *lost, *_unsteady(expected, sides)]
     if outcome is Outcome.INCONCLUSIVE:
         said.append(_how_many_more(expected, interval))
-    if expected.over is not None and expected.statistic in (MEAN, P5) and interval.value >= UNCHANGED:
+    if expected.over is not None and expected.statistic in (MEAN, P5) and interval.value >= KEPT:
         names = {phase.name for phase in selected(expected.of, phases)}
         said += dict.fromkeys(filter(None, (corrected(change) for change in changes if change.phase in names)))
     return ExpectationVerdict(text, outcome, "; ".join(said), interval.value, interval.low, interval.high, n)
@@ -404,10 +403,6 @@ def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
         if stdev(map(log, values)) > UNSTEADY:
             found.append(f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s")
     return found
-
-
-def _left_out(sides: Sides) -> list[str]:
-    return [f"{len(sides.lost)} samples were not measured and are left out"] if sides.lost else []
 
 
 def _counted(count: int, what: str) -> str:

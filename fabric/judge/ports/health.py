@@ -380,21 +380,20 @@ def _congested(
 ) -> Iterator[_Bad]:
     """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
     for name in counters_of(PFC, ethernet=ethernet) if PFC in wanted.criteria else ():
-        most = wanted.pfc_paused or 0.0
         steps, span_s, until = _in_worst_hour([name], courses, changes, every_s)
-        paused_s = _sum(steps) * 1e-6
+        paused_s, most = _sum(steps) * 1e-6, wanted.pfc_paused or 0.0
         if paused_s > most * span_s:
             way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
-            text = f"{name}: {way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
-            yield [name], Outcome.FAIL, f"zero growth: {text}"
+            said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
+            yield [name], Outcome.FAIL, f"zero growth: {name}: {said}"
     if RETRANSMITS in wanted.criteria:
         names, an_hour = counters_of(RETRANSMITS, ethernet=ethernet), wanted.retransmits_per_hour or 0.0
         steps, span_s, until = _in_worst_hour(names, courses, changes, every_s)
-        if _sum(steps) * HOUR_S > an_hour * span_s:
-            grew = {name: _sum(steps, name) for name in names if _sum(steps, name)}
+        grew = {name: number for name in names if (number := _sum(steps, name))}
+        if sum(grew.values()) * HOUR_S > an_hour * span_s:
             said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
-            text = f"retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
-            yield list(grew), Outcome.FAIL, f"zero growth: {text}"
+            text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
+            yield list(grew), Outcome.FAIL, text
 
 
 def _in_worst_hour(

@@ -17,7 +17,6 @@ from math import log
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
-    BerVerdict,
     PortHealth,
     by_port,
     judge_ber,
@@ -238,12 +237,9 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
 def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
     """Of which no leaf saw a cable up when last looked at: that is the host, and its probes say so."""
     of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
-    lit = {host for host, ends in of_hosts if any(end[0] != host and _is_up(courses.get(end)) for end in ends)}
+    up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
+    lit = {host for host, ends in of_hosts if any(end[0] != host and end in up for end in ends)}
     return {host for host, _ in of_hosts} - lit
-
-
-def _is_up(courses: Mapping[str, CounterCourse] | None) -> bool:
-    return courses is not None and "up" in courses and courses["up"].values[-1] == 1
 
 
 def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
@@ -309,6 +305,7 @@ def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
     for name, outcome, text in (*_seen_light(cable, looked), *_standing(cable, looked)):
         bad[name], words = Outcome.worst([outcome, bad.get(name, outcome)]), [*words, text]
     words += _plugged(cable, looked) if words else []
+    bers = [health.ber for _, health in told if health.ber is not None]
     unread = {name for _, health in told for name in health.unread}
     if wanted is not None and not _covered(cable, looked):
         unread.update(wanted.criteria)
@@ -321,7 +318,7 @@ def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
         words=tuple(words),
         steps=tuple(step for _, health in told for step in health.steps),
         bad=bad,
-        ber=_worse([health.ber for _, health in told if health.ber is not None]),
+        ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
         resets=sum(health.resets for _, health in told),
         unread=tuple(name for name in OF_LINKS if name in unread),
         cable="" if device else cable.name,
@@ -331,10 +328,6 @@ def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
 def label(end: End) -> str:
     """``spine02 port 4``; an RNIC by its name."""
     return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
-
-
-def _worse(found: Sequence[BerVerdict]) -> BerVerdict | None:
-    return max(found, key=lambda one: (one.outcome.rank, one.left_s), default=None)
 
 
 def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:

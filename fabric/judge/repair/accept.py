@@ -106,7 +106,10 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
-    reasons = tuple([*case.reject, *case.open]) or (_all_good(weighed, because),)
+    suite = "" if because.links else ", and so is its suite"
+    bits = "" if because.links or because.quick else ", and no bit errors in the window that is asked for"
+    good = f"all {len(weighed)} probes that accused it are good now{suite}{bits}"
+    reasons = tuple([*case.reject, *case.open]) or (good,)
     return Acceptance(
         decision=decision,
         hosts=because.names,
@@ -360,10 +363,3 @@ def _parts(repaired: Repaired, case: _Case) -> None:
         for one in repaired.changes
         if one.odd_firmware and one.after is not None
     ]
-
-
-def _all_good(weighed: Sequence[Weighed], because: Because) -> str:
-    if because.links:
-        return f"all {len(weighed)} probes that accused it are good now"
-    covered = "" if because.quick else ", and no bit errors in the window that is asked for"
-    return f"all {len(weighed)} probes that accused it are good now, and so is its suite{covered}"
