@@ -127,9 +127,9 @@ class PortHealth:
     device: str
     outcome: Outcome
     words: tuple[str, ...]
-    steps: tuple[Step, ...]
     bad: Mapping[str, Outcome]
-    ber: BerVerdict | None
+    steps: tuple[Step, ...] = ()
+    ber: BerVerdict | None = None
     resets: int = 0
     unread: tuple[str, ...] = ()
     cable: str = ""
@@ -212,7 +212,7 @@ def port_health(
     So many *ports* are judged in this run: one of many counts more than the others by chance alone. Changes of ours on
     the port, its host or what is *also* named explain what it counted meanwhile.
     """
-    read = {name: courses[name] for name in JUDGED if name in courses and _known(courses[name])}
+    read = {name: courses[name] for name in JUDGED if name in courses and known_values(courses[name])}
     if not read and zero_growth is None:
         return None
     wanted = zero_growth or ZeroGrowth()
@@ -245,7 +245,8 @@ _Bad = tuple[Sequence[str], Outcome, str]
 """Counters of one port that are not as they shall be, how bad that is, and what is said of it."""
 
 
-def _known(course: CounterCourse | None) -> list[float]:
+def known_values(course: CounterCourse | None) -> list[float]:
+    """What could be read of a counter, in order of time."""
     return [] if course is None else [value for value in course.values if value is not None]
 
 
@@ -269,7 +270,7 @@ def _too_many(
 
 
 def _too_hot(module: CounterCourse | None) -> Iterator[_Bad]:
-    heat_c = max(_known(module), default=0.0)
+    heat_c = max(known_values(module), default=0.0)
     if heat_c > HOT_C:
         yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
 

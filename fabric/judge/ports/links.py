@@ -20,6 +20,7 @@ from fabric.judge.ports.health import (
     PortHealth,
     by_port,
     judge_ber,
+    known_values,
     port_health,
     steps_of,
 )
@@ -69,18 +70,9 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
         text = (
             f"{counted:,} symbol errors on all {len(group)} modules with {COMMON[field]} {value}, none too many on one"
         )
-        found.append(
-            PortHealth(
-                host=names[0],
-                device="",
-                outcome=Outcome.FAIL,
-                words=(f"{text}: {fold(names)}",),
-                steps=(),
-                bad={ERRORS[0]: Outcome.FAIL},
-                ber=None,
-                cable=f"modules with {COMMON[field]} {value}",
-            )
-        )
+        words = (f"{text}: {fold(names)}",)
+        batch = f"modules with {COMMON[field]} {value}"
+        found.append(PortHealth(names[0], "", Outcome.FAIL, words, {ERRORS[0]: Outcome.FAIL}, cable=batch))
     return found
 
 
@@ -382,8 +374,7 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
         yield "up", Outcome.FAIL, f"down since {duration_text(at_s[down[0]])} at {where}"
     for end in cable.ends:
         own = looked.courses.get(end, {})
-        lanes = [value for value in own.get("width", CounterCourse()).values if value]
-        gbps = [value for value in own.get("lane_gbps", CounterCourse()).values if value]
+        lanes, gbps = ([value for value in known_values(own.get(name)) if value] for name in ("width", "lane_gbps"))
         if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
             text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
             yield "width", Outcome.FAIL, f"{label(end)}: {text}"
