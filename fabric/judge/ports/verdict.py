@@ -130,11 +130,9 @@ def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
     """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
     found: dict[str, PortHealth] = {}
     for port in sick:
-        one = found.get(port.component)
-        found[port.component] = (
-            port
-            if one is None
-            else replace(
+        one = found.setdefault(port.component, port)
+        if one is not port:
+            found[port.component] = replace(
                 one,
                 outcome=Outcome.worst([one.outcome, port.outcome]),
                 words=(*one.words, *port.words),
@@ -142,7 +140,6 @@ def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
                 bad={**port.bad, **one.bad},
                 unread=tuple(dict.fromkeys((*one.unread, *port.unread))),
             )
-        )
     return list(found.values())
 
 
@@ -211,24 +208,24 @@ def _explained(verdict: Verdict, meanwhile: _Meanwhile) -> dict[str, tuple[str, 
     """
     Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
 
-    While each of their probes ran, a counter of that port must have grown for which the port FAILs.
+    While each of their probes ran, a counter of that port must have grown for which the port FAILs; and none of them
+    may have been much too slow.
     """
     probes = {one.probe_id: one for one in verdict.probes}
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in verdict.suspects:
-        if one.kind == "pair" and one.outcome is Outcome.FAIL and one.probes:
-            alike = set.intersection(*(_guilty(probes[name], meanwhile.get(name, ())) for name in one.probes))
-            if alike:
-                found[one.component] = min(alike), one.probes
+        if one.kind != "pair" or one.outcome is not Outcome.FAIL or not one.probes:
+            continue
+        guilty = []
+        for name in one.probes:
+            judged, crossed = probes[name], meanwhile.get(name, ())
+            value_gbps = inf if judged.value_gbps is None else judged.value_gbps
+            a_little = judged.outcome is Outcome.FAIL and value_gbps >= A_LITTLE * (judged.required_gbps or 0.0)
+            fails = {port.component for port, steps in crossed if any(port.bad[s.name] is Outcome.FAIL for s in steps)}
+            guilty.append(fails if a_little else set())
+        if alike := set.intersection(*guilty):
+            found[one.component] = min(alike), one.probes
     return found
-
-
-def _guilty(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> set[str]:
-    """The ports that FAIL for what they counted while it was run, if it measured nothing or was a little slow."""
-    value_gbps = inf if verdict.value_gbps is None else verdict.value_gbps
-    if verdict.outcome is not Outcome.FAIL or value_gbps < A_LITTLE * (verdict.required_gbps or 0.0):
-        return set()
-    return {port.component for port, grown in crossed if any(port.bad[one.name] is Outcome.FAIL for one in grown)}
 
 
 def _suspects(
@@ -241,17 +238,16 @@ def _suspects(
     """
     explained = _explained(verdict, meanwhile)
     found = [one for one in verdict.suspects if one.component not in explained]
-    known = {one.component: place for place, one in enumerate(found)}
+    places = {one.component: place for place, one in enumerate(found)}
     for port in (port for port in sick if port.outcome is Outcome.FAIL):
-        name = port.component
+        name, seen = port.component, max(len(port.bad_steps), len(port.bad))
         failed = [probe for by, probes in explained.values() if by == name for probe in probes]
         evidence = [f"counters: {text}" for text in port.words]
         evidence += [f"meanwhile {_probes(len(failed))} over it failed"] if failed else []
-        if name in known:
-            one = found[known[name]]
-            found[known[name]] = replace(one, evidence=(*one.evidence, *evidence))
+        if name in places:
+            one = found[places[name]]
+            found[places[name]] = replace(one, evidence=(*one.evidence, *evidence))
             continue
-        seen = max(len(port.bad_steps), len(port.bad))
         found.append(
             Suspect(
                 component=name,
@@ -288,15 +284,14 @@ def _unshown(port: PortHealth) -> str:
 
 def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
     """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
-    alike: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = defaultdict(list)
     for port in ports:
         if port.unread:
-            alike.setdefault(_unshown(port), []).append(port.host)
-    because = f" (a look at them failed: {why})" if why else ""
+            alike[_unshown(port)].append(port.host)
+    of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
     return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(found)} of {len(ports)} {what}, "
-        f"of {fold(dict.fromkeys(found))}{because}"
-        for text, found in alike.items()
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(hosts)} {of} {fold(dict.fromkeys(hosts))}{because}"
+        for text, hosts in alike.items()
     ]
 
 

@@ -225,16 +225,14 @@ def _said(found: RecordedRatio | None) -> str:
 def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
     if not weighed:
         case.open.append("nothing that accused it could be measured again")
-    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
-        found = [one for one in weighed if one.outcome is outcome]
-        if found:
-            what = "still bad" if outcome is Outcome.FAIL else "good, but near a limit or unsteady"
+    left = {one.outcome for one in weighed} - {*WELL, Outcome.FAIL}
+    for outcomes, lines, what in (
+        ({Outcome.FAIL}, case.reject, "still bad"),
+        ({Outcome.MARGINAL}, case.notes, "good, but near a limit or unsteady"),
+        (left, case.open, "not told"),
+    ):
+        if found := [one for one in weighed if one.outcome in outcomes]:
             lines.append(f"{what}: {len(found)} of {len(weighed)} probes that accused it, such as {_example(found)}")
-    left = [one for one in weighed if one.outcome not in (*WELL, Outcome.FAIL)]
-    if left:
-        case.open.append(
-            f"not told: {len(left)} of {len(weighed)} probes that accused it, such as {_example(left)}"
-        )  # fmt: skip
 
 
 def _example(found: Sequence[Weighed]) -> str:
