@@ -246,9 +246,10 @@ class LinkWatch(Beside):
             subnet.tries, subnet.whole, subnet.looks = 0, False, subnet.looks + 1
             looks = max(one.looks for one in self._subnets)
             self._log.add("", subnet.answers[_ERRORS].started_s, [("", LOOKS)], [looks])
-        if not (self._open or self._optics.busy or self._is_due()) and self._inner.now() >= self._again_s:
+        if self._open or self._optics.busy or self._is_due() or self._inner.now() < self._again_s:
+            return
+        if asks := [ask for one in self._subnets for ask in self._asks(one)]:
             self._again_s = self._inner.now() + optics_watch.EVERY_S
-            asks = [ask for one in self._subnets for ask in self._asks(one)]
             self._optics.begin(asks, through={one.asker[0] for one in self._subnets})
 
     def _asks(self, subnet: _Subnet) -> Iterable[PortAsk]:

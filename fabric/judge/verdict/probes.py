@@ -104,27 +104,25 @@ def _run_again(
 
 
 def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
-    value, low = verdict.value_gbps or 0.0, verdict.probe_id in found.low
+    value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
     below = f"{value:.1f} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {normal_gbps:.1f}"
-    if verdict.probe_id in found.explained and low:
-        if verdict.outcome is Outcome.FAIL:
+    anew = replace(verdict, expected_gbps=normal_gbps)
+    if verdict.probe_id in found.explained and verdict.probe_id in found.low:
+        if fails:
             return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
         if verdict.against:
             said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
             return replace(verdict, outcome=Outcome.FAIL, reason=said)
-        reason = f"{below}; {CONFIRMED}"
-        return replace(verdict, outcome=Outcome.FAIL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
-    if verdict.outcome is Outcome.FAIL and verdict.against:
+        return replace(anew, outcome=Outcome.FAIL, reason=f"{below}; {CONFIRMED}", against=NORMAL)
+    if verdict.against:
         return verdict  # by its own samples against what is normal, which is more than one number
-    if verdict.outcome is Outcome.FAIL and verdict.probe_id not in found.far:
+    if fails and far:
+        return replace(anew, outcome=Outcome.INCONCLUSIVE, reason=f"{verdict.reason}; {RETEST}")
+    if fails:
         reason = f"{verdict.reason}, which is within the noise of its like"
-        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps)
-    if verdict.outcome is Outcome.FAIL:
-        reason = f"{verdict.reason}; {RETEST}"
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, expected_gbps=normal_gbps)
-    if verdict.probe_id in found.far and verdict.outcome in _GOOD and not verdict.against:
-        reason = f"{below}; {RETEST}"
-        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason, expected_gbps=normal_gbps, against=NORMAL)
+        return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
+    if far and verdict.outcome in _GOOD:
+        return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
     return verdict
 
 
