@@ -10,8 +10,8 @@ known to be below a bound, and so is everything that follows from it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, inf, log, sqrt
 
@@ -121,7 +121,7 @@ DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
-_Spans = dict[str, list[tuple[float, float]]]
+_Spans = defaultdict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +162,24 @@ def watched(
 
     *shared*: by parts that failed the hosts behind each. Of those that fail in one round it is the part that failed.
     """
-    series: dict[tuple[str, object], dict[str, _Round]] = {}
-    for phase in phases:
-        series.setdefault((phase.written, phase.where), {})[phase.name] = _Round()
     altered = {(phase.written, phase.where) for phase in phases if phase.changes}
-    kept = [rounds for key, rounds in series.items() if len(rounds) >= LEAST_ROUNDS and key not in altered]
-    if not kept:
-        return None
-    by_phase = {name: found for rounds in kept for name, found in rounds.items()}
-    last_well = _fill(by_phase, probes, results)
-    count = 0
-    when: _Spans = {}
-    calm: _Spans = {}
+    series: dict[tuple[str, object], dict[str, _Round]] = defaultdict(dict)
+    for phase in phases:
+        if (phase.written, phase.where) not in altered:
+            series[phase.written, phase.where][phase.name] = _Round()
+    kept = [rounds for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
+    last_well = _fill({name: one for rounds in kept for name, one in rounds.items()}, probes, results)
+    failures: set[tuple[float, str]] = set()
+    when, calm = _Spans(list), _Spans(list)
     for rounds in kept:
         run = [one for one in rounds.values() if one.ended_s > 0]
-        count += _watch(run, last_well, shared or {}, when, calm)
-    return WatchedTime(count, when, calm) if when else None
+        for host, from_s, until_s, failure in _watch(run, last_well, shared or {}):
+            when[host].append((from_s, until_s))
+            if failure is None:
+                calm[host].append((from_s, until_s))
+            else:
+                failures.add(failure)
+    return WatchedTime(len(failures), when, calm) if when else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,34 +265,22 @@ def _fill(
 
 
 def _watch(
-    rounds: Sequence[_Round],
-    last_well: Mapping[str, float],
-    shared: Mapping[str, Collection[str]],
-    when: _Spans,
-    calm: _Spans,
-) -> int:
-    """Add the times that hosts were watched; how many failures these rounds saw."""
-    count = 0
+    rounds: Sequence[_Round], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, float, float, tuple[float, str] | None]]:
+    """The times that hosts were watched, each with the failure that ended it: when its round ended, and the part."""
     well_since: dict[str, float] = {}
     for one in rounds:
         failed = _failed(one.bad, last_well)
         parts = {host: part for part, hosts in shared.items() if not failed.isdisjoint(hosts) for host in hosts}
         failed |= parts.keys()
-        began: set[str] = set()
         for host in (one.well | failed) & well_since.keys():
-            if host not in failed:
-                for spans in (when, calm):
-                    spans.setdefault(host, []).append((well_since[host], one.ended_s))
-                continue
-            part = parts.get(host, host)
-            mine = set(shared[part]) if host in parts else {host}
-            failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
-            until_s = max(min(failed_s, default=one.ended_s), well_since[host])
-            when.setdefault(host, []).append((well_since[host], until_s))
-            began.add(part)
-        count += len(began)
+            until_s, part = one.ended_s, parts.get(host, host)
+            if host in failed:
+                mine = set(shared.get(part, (host,)))
+                failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
+                until_s = max(min(failed_s, default=until_s), well_since[host])
+            yield host, well_since[host], until_s, (one.ended_s, part) if host in failed else None
         well_since = dict.fromkeys(one.well - failed, one.ended_s)
-    return count
 
 
 def _failed(bad: Iterable[tuple[Probe, ProbeResult]], last_well: Mapping[str, float]) -> set[str]:
