@@ -80,7 +80,7 @@ def judged(
 ) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id."""
     judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}, topology=topology, marginal=0.005)
-    return judge.confirmed([probe for probe, _ in pairs], {result.probe_id: result for _, result in pairs})
+    return judge.confirmed([probe for probe, _ in pairs], {result.probe_id: result for _, result in pairs})[0]
 
 
 def normal_gbps(probe: Probe) -> float:

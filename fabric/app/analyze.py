@@ -148,7 +148,7 @@ def concluded(past: PastRun) -> Verdict:
     verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth, links)
     verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, topology, samples))
     verdict = with_training(
-        verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts
+        verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links
     )
     verdict = with_rounds(verdict, scenario.phases, probes, by_id)
     return with_repairs(verdict, probes, old, back.times, back.began_s)

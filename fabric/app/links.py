@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.judge.ports.health import steps_of
-from fabric.judge.ports.links import SeenCable, by_end, cables_of
+from fabric.judge.ports.health import by_port, steps_of
+from fabric.judge.ports.links import SeenCable, cables_of
 from fabric.judge.ports.optics import light, raw_ber
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse, Value
@@ -34,7 +34,7 @@ def links(run: ShownRun) -> pa.Table:
 
 
 def _rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> Iterator[dict[str, Any]]:
-    courses = by_end(found)
+    courses = by_port(found.samples)
     outcomes = {one.component: one.outcome.value for one in run.judged.verdict.components}
     hosts = run.inventory.topology.hosts
     for cable in cables:

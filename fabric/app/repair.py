@@ -17,7 +17,7 @@ from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.judge.compare.identity import repaired
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.ports.health import clean_s
-from fabric.judge.ports.verdict import wanted
+from fabric.judge.ports.verdict import wanted_for
 from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
 from fabric.judge.repair.needs import Measured, needs_of, number_of, through
 from fabric.model.fields.wording import nearest, quoted
@@ -182,7 +182,7 @@ def decided(run: ShownRun) -> Acceptance:
     measured = Measured(
         run.probes, run.results, verdict, topology, run.complete, frozenset(again), frozenset(because.hosts)
     )
-    samples, now = read_samples(directory, wanted), read_identity(directory)
+    samples, now = read_samples(directory, wanted_for(None)), read_identity(directory)
     before = {host.host: host for host in because.identity} or None
     found = []
     for one in (alone(because, name, topology) for name in because.names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from fabric.errors import ToolError
@@ -44,7 +44,6 @@ class OpticsWatch:
     def __init__(self, executor: Executor, log: LinkLog) -> None:
         self._executor, self._log = executor, log
         self._waiting: dict[str, deque[PortAsk]] = {}
-        self._most: dict[str, int] = {}
         self._open: dict[Ticket, PortAsk] = {}
         self._failed: dict[str, int] = {}
         self._kept: dict[tuple[End, str], float] = {}
@@ -55,15 +54,14 @@ class OpticsWatch:
         """A round is under way."""
         return bool(self._open)
 
-    def begin(self, asks: Iterable[PortAsk], *, via: str) -> None:
-        """Ask for all of these, those of *via* several at once."""
+    def begin(self, asks: Iterable[PortAsk], *, through: Collection[str]) -> None:
+        """Ask for all of these; hosts that ask *through* the fabric ask for several at once."""
         self.began_s = self._executor.now()
         self._failed.clear()
         for ask in asks:
             self._waiting.setdefault(ask.host, deque()).append(ask)
-        self._most = {host: THROUGH_FABRIC if host == via else 1 for host in self._waiting}
-        for host, most in self._most.items():
-            for _ in range(most):
+        for host in tuple(self._waiting):
+            for _ in range(THROUGH_FABRIC if host in through else 1):
                 self._next(host)
 
     def took(self, happening: Happening) -> bool:

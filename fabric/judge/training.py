@@ -10,24 +10,29 @@ known to be below a bound, and so is everything that follows from it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum, log, sqrt
+from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
+from fabric.judge.ports.health import Step, steps_of, windows_of
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import Samples, growth
+from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import TrainingImpact, Verdict
+from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
+from fabric.runs.links import LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
 """Of a bound where nothing was seen."""
+
+RESTART_S, WRITE_S = 300.0, 300.0
+"""How long a job takes to start again, and to write a checkpoint: the paper's 5 minutes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +57,6 @@ class Observed:
         """Whether the rate is only known to be no more than that."""
         return self.count == 0
 
-    def __add__(self, other: Observed) -> Observed:
-        """Two kinds of event that were looked for in the same time; ValueError when the times differ."""
-        if self.host_days != other.host_days:
-            raise ValueError(f"{self.host_days:g} and {other.host_days:g} host-days: not the same time of looking")
-        return Observed(self.count + other.count, self.host_days)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingJob:
-    """A training job and its checkpoints. *communication* is the part of a step spent waiting for the network."""
-
-    gpus: int
-    gpus_per_host: float = 8  # a fraction where hosts differ
-    restart_s: float = 300.0  # the paper's 5 minutes
-    checkpoint_every_s: float | None = None  # None: as often as is best, see best_interval_s
-    checkpoint_write_s: float = 300.0  # the paper's 5 minutes; 0: it blocks nobody
-    communication: float | None = None  # measured; None: not known
-
-    @property
-    def hosts(self) -> float:
-        """Hosts; a fraction where they are not full, as in the paper."""
-        return self.gpus / self.gpus_per_host
-
 
 def mttf_s(hosts: float, per_host_day: float) -> float:
     """Mean time to failure of a job, seconds: 1 / (hosts x rate), for failures that are independent."""
@@ -97,61 +79,37 @@ def expected_ettr(mttf: float, *, restart_s: float, every_s: float, write_s: flo
     return max(0.0, (1 - (restart_s + every_s / 2) / mttf) / (1 + write_s / every_s))
 
 
-def step_stretch(retained: float, communication: float) -> float:
-    """
-    How many times as long a step takes when bandwidth falls to *retained* (0 to 1, above 0).
-
-    The *communication* part of a step (0 to 1, what is not hidden behind computation) grows in inverse proportion, the
-    rest stays: 1 - c + c / retained (Amdahl). What was hidden may come to light, so it can be worse.
-    """
-    if not 0 < retained <= 1 or not 0 <= communication <= 1:
-        raise ValueError(f"retained {retained:g} must be above 0 to 1, communication {communication:g} from 0 to 1")
-    return 1 - communication + communication / retained
-
-
 def training_impact(
-    job: TrainingJob, failures: Observed | None, *, flaps: Observed | None = None, retained: float | None = None
+    gpus: int, failures: Observed | None, *, gpus_per_host: float = 8.0, retained: float | None = None
 ) -> TrainingImpact:
     """
-    What follows for a job from measured failures, from *flaps* that end a job, and from the bandwidth *retained*.
+    What follows for a job over so many GPUs from measured failures, and from the bandwidth *retained* under a fault.
 
-    Flaps that a job survives do not belong here: they cost a stall, not a restart.
+    It writes checkpoints as often as is best. Flaps that a job survives are no failures: they cost a stall.
     """
-    notes = []
-    total = failures
+    stretched = [] if retained is None else [_stretched(retained)]
     if failures is None or failures.host_days <= 0:
-        notes.append("no failure rate was measured: mean time to failure and ETTR are not known")
-        total = None
-    elif flaps is not None:
-        total = failures + flaps
-    stretch = None
-    if retained is not None and job.communication is not None:
-        stretch = step_stretch(retained, job.communication)
-    elif retained is not None:
-        notes.append(_stretched(retained))
-    if total is None:
-        return TrainingImpact(job.gpus, None, None, step_stretch=stretch, notes=tuple(notes))
-    looked = f"{total.host_days:,.1f} host-days"
-    if total.is_bound:
-        notes.append(f"no failure in {looked}: rate at most {total.per_host_day:.2g} per host-day (95 %)")
+        notes = ("no failure rate was measured: mean time to failure and ETTR are not known", *stretched)
+        return TrainingImpact(gpus, None, None, notes=notes)
+    looked, rate = f"{failures.host_days:,.1f} host-days", f"{failures.per_host_day:.2g} per host-day"
+    if failures.is_bound:
+        said = f"no failure in {looked}: rate at most {rate} (95 %)"
     else:
-        many = f"{total.count} failure{'s' if total.count != 1 else ''}"
-        notes.append(f"{many} in {looked}: {total.per_host_day:.2g} per host-day")
-    mttf = mttf_s(job.hosts, total.per_host_day)
+        said = f"{failures.count} failure{'s' if failures.count != 1 else ''} in {looked}: {rate}"
+    mttf = mttf_s(gpus / gpus_per_host, failures.per_host_day)
     return TrainingImpact(
-        job.gpus,
+        gpus,
         mttf,
-        _ettr(job, mttf),
-        total.is_bound,
-        stretch,
-        tuple(notes),
-        failures=total.count,
-        host_days=total.host_days,
+        expected_ettr(mttf, restart_s=RESTART_S, every_s=best_interval_s(mttf, WRITE_S), write_s=WRITE_S),
+        failures.is_bound,
+        notes=(*stretched, said),
+        failures=failures.count,
+        host_days=failures.host_days,
     )
 
 
 def _stretched(retained: float) -> str:
-    """With nothing known of the steps: from 1 (they never wait for the network) to 1 / retained (they only do)."""
+    """How much of a step waits for the network is not known: from none of it to all of it (1 / retained)."""
     text = f"the worst fault made here left {retained:.0%} of the bandwidth"
     if retained <= 0:
         return f"{text}: jobs that use it stand still"
@@ -159,20 +117,11 @@ def _stretched(retained: float) -> str:
     return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
-def _ettr(job: TrainingJob, mttf: float) -> float | None:
-    every_s = job.checkpoint_every_s
-    if every_s is None:
-        if job.checkpoint_write_s <= 0:
-            return None  # checkpoints that cost nothing have no best interval
-        every_s = best_interval_s(mttf, job.checkpoint_write_s)
-    return expected_ettr(mttf, restart_s=job.restart_s, every_s=every_s, write_s=job.checkpoint_write_s)
-
-
 DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
-_Spans = dict[str, list[tuple[float, float]]]
+_Spans = defaultdict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,53 +162,87 @@ def watched(
 
     *shared*: by parts that failed the hosts behind each. Of those that fail in one round it is the part that failed.
     """
-    series: dict[tuple[str, object], dict[str, _Round]] = {}
-    for phase in phases:
-        series.setdefault((phase.written, phase.where), {})[phase.name] = _Round()
     altered = {(phase.written, phase.where) for phase in phases if phase.changes}
-    kept = [rounds for key, rounds in series.items() if len(rounds) >= LEAST_ROUNDS and key not in altered]
-    if not kept:
-        return None
-    by_phase = {name: found for rounds in kept for name, found in rounds.items()}
-    last_well = _fill(by_phase, probes, results)
-    count = 0
-    when: _Spans = {}
-    calm: _Spans = {}
+    series: dict[tuple[str, object], dict[str, _Round]] = defaultdict(dict)
+    for phase in phases:
+        if (phase.written, phase.where) not in altered:
+            series[phase.written, phase.where][phase.name] = _Round()
+    kept = [rounds for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
+    last_well = _fill({name: one for rounds in kept for name, one in rounds.items()}, probes, results)
+    failures: set[tuple[float, str]] = set()
+    when, calm = _Spans(list), _Spans(list)
     for rounds in kept:
         run = [one for one in rounds.values() if one.ended_s > 0]
-        count += _watch(run, last_well, shared or {}, when, calm)
-    return WatchedTime(count, when, calm) if when else None
+        for host, from_s, until_s, failure in _watch(run, last_well, shared or {}):
+            when[host].append((from_s, until_s))
+            if failure is None:
+                calm[host].append((from_s, until_s))
+            else:
+                failures.add(failure)
+    return WatchedTime(len(failures), when, calm) if when else None
 
 
-def flaps(found: WatchedTime, samples: Samples) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Downs:
     """
-    How many links went down, and came back without a failure, on hosts that were watched then.
+    How often links went down by themselves: *in_all*, and *calm* with no failure and while somebody watched.
 
-    What goes down in a round in which its host failed is that failure. None where that counter was not sampled.
+    What goes down in a round in which its host failed is that failure. *coverage* is how much of the cables was seen.
     """
-    courses = {reading: course for reading, course in samples.courses.items() if reading.name == DOWNED}
-    if not courses:
-        return None
-    count = 0
-    for reading, course in courses.items():
-        spans = found.calm.get(reading.host, ())
-        for before, after, at_s in zip(course.values, course.values[1:], course.at_s[1:], strict=False):
-            if before is not None and after is not None and any(start < at_s <= end for start, end in spans):
-                count += growth(DOWNED, int(before), int(after)).by
-    return count
+
+    in_all: int
+    calm: int
+    coverage: LinkCoverage | None
+
+    @property
+    def none_at_all(self) -> str:
+        """What is said where there was none: of all links only if somebody looked at all of them."""
+        if self.in_all:
+            times = "once" if self.in_all == 1 else f"{self.in_all} times"
+            return f"a link went down {times}, with a failure or where hosts were not watched: none is counted besides"
+        seen = self.coverage
+        if seen is not None and seen.whole == seen.cables:
+            return "no link went down meanwhile"
+        if seen is None or not seen.whole:
+            return "no port of a host went down meanwhile; cables between switches were not looked at"
+        return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
 
 
-def downs(samples: Samples) -> int | None:
-    """How many times a link went down at all, whatever came of it; None where that counter was not sampled."""
-    courses = [course for reading, course in samples.courses.items() if reading.name == DOWNED]
-    if not courses:
+def downs(
+    found: WatchedTime, samples: Samples, links: LinkSamples | None = None, verdict: Verdict | None = None
+) -> Downs | None:
+    """Of ports of hosts and of cables between switches, but for changes of ours; None where nobody counted them."""
+    courses = {(at.host, at.part): course for at, course in samples.courses.items() if at.name == DOWNED}
+    cables = _of_cables(links, {host for host, _ in courses}) if links is not None else {}
+    if not courses and not cables:
         return None
-    steps = (pair for course in courses for pair in zip(course.values, course.values[1:], strict=False))
-    return sum(
-        growth(DOWNED, int(before), int(after)).by
-        for before, after in steps
-        if before is not None and after is not None
-    )
+    own = windows_of(verdict.changes) if verdict is not None else ()
+    ports = [(found.calm.get(host, ()), _steps(course, own)) for (host, _), course in courses.items()]
+    every = [span for spans in found.when.values() for span in spans]
+    whole = [(min(start for start, _ in every), max(end for _, end in every))] if every else []
+    ports += [(whole, max((_steps(one, own) for one in ends), key=_count)) for ends in cables.values()]
+    calm = sum(step.by for spans, steps in ports for step in steps if any(a < step.at_s <= b for a, b in spans))
+    in_all = sum(_count(steps) for _, steps in ports)
+    return Downs(in_all, calm, verdict.links if verdict is not None else None)
+
+
+def _of_cables(links: LinkSamples, counted: Collection[str]) -> dict[frozenset[object], list[CounterCourse]]:
+    """The counters of both ends of each cable, but for those whose host counted itself."""
+    courses = {(at.host, at.part): course for at, course in links.samples.courses.items() if at.name == DOWNED}
+    found: dict[frozenset[object], list[CounterCourse]] = {}
+    for ends in links.cables:
+        seen = [courses[end] for end in ends if end in courses]
+        if seen and not any(host in counted for host, _ in ends):
+            found[frozenset(ends)] = seen
+    return found
+
+
+def _steps(course: CounterCourse, own: Sequence[tuple[float, float]]) -> list[Step]:
+    return [step for step in steps_of(DOWNED, course, own, 0.0)[0] if not step.ours]
+
+
+def _count(steps: Iterable[Step]) -> int:
+    return sum(step.by for step in steps)
 
 
 def _fill(
@@ -282,34 +265,22 @@ def _fill(
 
 
 def _watch(
-    rounds: Sequence[_Round],
-    last_well: Mapping[str, float],
-    shared: Mapping[str, Collection[str]],
-    when: _Spans,
-    calm: _Spans,
-) -> int:
-    """Add the times that hosts were watched; how many failures these rounds saw."""
-    count = 0
+    rounds: Sequence[_Round], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, float, float, tuple[float, str] | None]]:
+    """The times that hosts were watched, each with the failure that ended it: when its round ended, and the part."""
     well_since: dict[str, float] = {}
     for one in rounds:
         failed = _failed(one.bad, last_well)
         parts = {host: part for part, hosts in shared.items() if not failed.isdisjoint(hosts) for host in hosts}
         failed |= parts.keys()
-        began: set[str] = set()
         for host in (one.well | failed) & well_since.keys():
-            if host not in failed:
-                for spans in (when, calm):
-                    spans.setdefault(host, []).append((well_since[host], one.ended_s))
-                continue
-            part = parts.get(host, host)
-            mine = set(shared[part]) if host in parts else {host}
-            failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
-            until_s = max(min(failed_s, default=one.ended_s), well_since[host])
-            when.setdefault(host, []).append((well_since[host], until_s))
-            began.add(part)
-        count += len(began)
+            until_s, part = one.ended_s, parts.get(host, host)
+            if host in failed:
+                mine = set(shared.get(part, (host,)))
+                failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
+                until_s = max(min(failed_s, default=until_s), well_since[host])
+            yield host, well_since[host], until_s, (one.ended_s, part) if host in failed else None
         well_since = dict.fromkeys(one.well - failed, one.ended_s)
-    return count
 
 
 def _failed(bad: Iterable[tuple[Probe, ProbeResult]], last_well: Mapping[str, float]) -> set[str]:
@@ -348,22 +319,32 @@ def with_training(
     phases: Sequence[Phase],
     topology: Topology,
     hosts: Sequence[str],
+    links: LinkSamples | None = None,
 ) -> Verdict:
     """The verdict with what its run means for a job over all GPUs of *hosts*; the same where they have none."""
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in hosts)
     if not gpus:
         return verdict
-    job = TrainingJob(gpus, gpus_per_host=gpus / len(hosts))
-    seen = watched(probes, results, phases, _shared(verdict))
-    impact = training_impact(job, seen.failures if seen else None, retained=_retained(verdict))
-    if seen is not None and impact.mttf_s is not None:
-        impact = _with_flaps(impact, job, seen.failures, flaps(seen, samples), downs(samples))
-    return replace(verdict, training=impact)
-
-
-def _shared(verdict: Verdict) -> dict[str, tuple[str, ...]]:
-    """The leaves that FAIL, with the hosts that showed it."""
-    return {one.component: one.hosts for one in verdict.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
+    each = gpus / len(hosts)
+    leaves = {
+        one.component: one.hosts for one in verdict.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL
+    }
+    seen = watched(probes, results, phases, leaves)
+    failures = seen.failures if seen else None
+    impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(verdict))
+    if seen is None or failures is None or impact.mttf_s is None:
+        return replace(verdict, training=impact)
+    found = downs(seen, samples, links, verdict)
+    if found is None:
+        note = "links that went down were not counted: without sample:"
+    elif found.calm == 0:
+        note = found.none_at_all
+    else:  # no probe died of them; what they would cost a job that dies of each
+        died = training_impact(gpus, Observed(failures.count + found.calm, failures.host_days), gpus_per_host=each)
+        many = f"{found.calm} link{'s' if found.calm != 1 else ''} went down besides and no probe died of it"
+        note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
+    count = None if found is None else found.calm
+    return replace(verdict, training=replace(impact, flaps=count, notes=(*impact.notes, note)))
 
 
 def _retained(verdict: Verdict) -> float | None:
@@ -371,26 +352,3 @@ def _retained(verdict: Verdict) -> float | None:
     faults = {one.change.change_id for one in verdict.changes if one.change.is_fault}
     shares = [one.retained for one in verdict.effects if one.change_id in faults and one.retained is not None]
     return min(min(shares), 1.0) if shares else None
-
-
-def _with_flaps(
-    impact: TrainingImpact, job: TrainingJob, failures: Observed, count: int | None, downed: int | None
-) -> TrainingImpact:
-    """Those that no probe died of are no failures; what they would cost a job that dies of each is said beside it."""
-    if count is None:
-        return replace(impact, notes=(*impact.notes, "links that went down were not counted: without sample:"))
-    if count == 0:
-        return replace(impact, flaps=0, notes=(*impact.notes, _none_besides(downed or 0)))
-    each = training_impact(job, failures, flaps=Observed(count, failures.host_days))
-    ettr = "" if each.ettr is None else f", ETTR {each.ettr:.2f}"
-    hours = "" if each.mttf_s is None else f"MTTF {each.mttf_s / 3600:.1f} h"
-    many = f"{count} link{'s' if count != 1 else ''} went down besides and no probe died of it"
-    return replace(impact, flaps=count, notes=(*impact.notes, f"{many}; a job that does: {hours}{ettr}"))
-
-
-def _none_besides(downed: int) -> str:
-    """A link that went down with a failure is that failure, and no second one."""
-    if not downed:
-        return "no link went down meanwhile"
-    times = "once" if downed == 1 else f"{downed} times"
-    return f"a link went down {times}, with a failure or where hosts were not watched: none is counted besides"

@@ -247,6 +247,11 @@ class Topology:
 
         Where no uplinks are given at all, leaves are joined by what is not described, or by nothing (``apart``).
         """
+        return {leaf: self.switch_parts[leaf] for host in self.hosts.values() for leaf in host.leaves}
+
+    @cached_property
+    def switch_parts(self) -> Mapping[str, int]:
+        """The same for every switch that a host's leaves reach."""
         leaves = list(dict.fromkeys(leaf for host in self.hosts.values() for leaf in host.leaves))
         if not self.uplinks:
             return {leaf: number if self.apart else 0 for number, leaf in enumerate(leaves)}
@@ -261,7 +266,7 @@ class Topology:
                 if (name := left.pop()) not in found:
                     found[name] = number
                     left += (end for uplinks in of_switch.pop(name, ()) for end in (*uplinks.lower, *uplinks.upper))
-        return {leaf: found[leaf] for leaf in leaves}
+        return found
 
     @cached_property
     def apart(self) -> bool:

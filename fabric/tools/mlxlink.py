@@ -125,19 +125,20 @@ _LIGHT = re.compile(r"(-?[\d.]+(?:,-?[\d.]+)*)\s*\[(-?[\d.]+)\.\.(-?[\d.]+)\]", 
 _TEMPERATURE = re.compile(r"(-?\d{1,3}(?:\.\d+)?)(?:\s*\[.*\])?", re.ASCII)
 
 
-def optics(device: str, *, port: str | None = None, tool: str = "mlxlink") -> tuple[str, ...]:
+def optics(device: str, *, tool: str = "mlxlink") -> tuple[str, ...]:
+    """Ask for module and counters of a port of this host, as JSON; only root is answered."""
+    return (program(tool), "-d", word(device, "device"), "-m", "-c", "--json")
+
+
+def optics_in_band(lid: int, number: int, device: str, port: int, *, tool: str = "mlxlink") -> tuple[str, ...]:
     """
-    Ask for module and counters of a port, as JSON; only root is answered.
+    The same of port *number* of the switch with this LID, through a *device* and its *port* of this host.
 
-    *device* may be a switch's, through the fabric (``lid-17``), with the *port* as ``port_label`` writes it.
+    The port is named ``9/1`` for 17 of a switch with two ports a cage, as nvibt's berquery names those of a QM9790.
     """
-    where = () if port is None else ("-p", port)
-    return (program(tool), "-d", word(device, "device"), *where, "-m", "-c", "--json")
-
-
-def port_label(number: int) -> str:
-    """``9/1`` for port 17 of a switch with two ports a cage, as nvibt's berquery names those of a QM9790."""
-    return f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
+    place = f"lid-{whole(lid, 'LID', at_least=1, at_most=0xBFFF)},{word(device, 'device')},{port}"
+    label = f"{(whole(number, 'port', at_least=1, at_most=254) + 1) // 2}/{2 - number % 2}"
+    return (program(tool), "-d", place, "-p", label, "-m", "-c", "--json")
 
 
 def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import LinkWatch
+from fabric.engine.link_watch import LinkWatch, askers_of
 from fabric.hosts.mock import MockExecutor
+from fabric.model.change import ChangeSettings
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.sampling import CounterCourse, CounterReading
@@ -28,6 +29,12 @@ def fabric() -> Topology:
     rack = rack_topology(2, parts=2)
     switches = {**rack.switches, "spine0": replace(rack.switches["leaf0"], name="spine0", tier="spine")}
     return replace(rack, switches=switches, uplinks=(Uplinks(("leaf0", "leaf1"), ("spine0",), 1, 400.0),))
+
+
+def rails() -> Topology:
+    """Two hosts on leaves that nothing joins, one a rail."""
+    rack = rack_topology(2, parts=4)
+    return replace(rack, switches={name: one for name, one in rack.switches.items() if one.tier == "leaf"})
 
 
 def inventory() -> Inventory:
@@ -85,6 +92,32 @@ def test_a_host_that_cannot_look_is_followed_by_one_that_can(tmp_path: Path) -> 
     downs = [course.values[-1] for one, course in links.samples.courses.items() if one.host == "spine0" and
              one.name == "link_downed"]  # fmt: skip
     assert sorted(downs) == [0, 1]
+
+
+def test_each_subnet_is_asked_out_of_a_port_in_it() -> None:
+    """Rails that nothing joins are subnets; ``via`` asks out of its ``via_device`` where that is one of its ports."""
+    apart = replace(inventory(), topology=rails(), changes=ChangeSettings(via="gpu002", via_device="mlx5_1"))
+    of_rails = [[(name, rnic.device) for name, rnic in one] for one in askers_of(apart, ("gpu002", "gpu001"))]
+    assert sorted(of_rails) == [[("gpu002", f"mlx5_{n}"), ("gpu001", f"mlx5_{n}")] for n in range(4)]
+    joined = askers_of(replace(apart, topology=fabric()), ("gpu002", "gpu001"))
+    assert [[(name, rnic.device) for name, rnic in one] for one in joined] == [
+        [("gpu002", "mlx5_1"), ("gpu001", "mlx5_0")]
+    ]
+
+
+def test_a_subnet_of_which_no_host_can_ask_leaves_the_others_seen(tmp_path: Path) -> None:
+    """Both cables into one rail's leaf are down at the hosts: the other rails are looked at as before."""
+    topology = rails()
+    world = World(topology, MockSettings(faults=(Fault("leaf1", "broken"),), noise_cv=0.0), seed=1)
+    watch = LinkWatch(
+        MockExecutor(world), tmp_path, replace(inventory(), topology=topology), HOSTS, 60.0, nodes={*topology.switches}
+    )
+    watch.finish()
+    watch.close()
+    links = read_links(tmp_path)
+    assert links is not None
+    seen = {reading.host for reading in links.samples.courses if reading.name == "up"}
+    assert seen >= set(topology.parts) - {"leaf1"}
 
 
 def test_where_nobody_can_look_that_is_said_and_hinders_nothing(tmp_path: Path) -> None:

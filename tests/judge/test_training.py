@@ -6,11 +6,9 @@ import pytest
 
 from fabric.judge.training import (
     Observed,
-    TrainingJob,
     best_interval_s,
     expected_ettr,
     mttf_s,
-    step_stretch,
     training_impact,
 )
 
@@ -76,44 +74,22 @@ def test_without_a_failure_the_rate_is_a_bound() -> None:
     seen = Observed(0, 1000.0)
     assert seen.is_bound
     assert seen.per_host_day == pytest.approx(3 / 1000, rel=2e-3)
-    impact = training_impact(TrainingJob(1024), seen)
+    impact = training_impact(1024, seen)
     assert impact.bound
     assert (impact.failures, impact.host_days) == (0, 1000.0)
     assert impact.notes == ("no failure in 1,000.0 host-days: rate at most 0.003 per host-day (95 %)",)
 
 
 def test_without_a_measured_rate_nothing_is_said() -> None:
-    impact = training_impact(TrainingJob(1024), None)
+    impact = training_impact(1024, None)
     assert (impact.mttf_s, impact.ettr) == (None, None)
     assert impact.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)
-    assert training_impact(TrainingJob(1024), Observed(0, 0.0)).mttf_s is None
+    assert training_impact(1024, Observed(0, 0.0)).mttf_s is None
 
 
-def test_flaps_that_end_jobs_count_as_failures() -> None:
-    both = training_impact(TrainingJob(1024), Observed(3, 100.0), flaps=Observed(1, 100.0))
-    assert both.mttf_s == pytest.approx(mttf_s(128, 0.04))
-    with pytest.raises(ValueError, match="not the same time"):
-        training_impact(TrainingJob(1024), Observed(3, 100.0), flaps=Observed(1, 50.0))
-
-
-def test_half_the_bandwidth_stretches_what_communicates() -> None:
-    assert step_stretch(0.5, 0.2) == pytest.approx(1.2)
-    assert step_stretch(1.0, 0.7) == 1.0
-    impact = training_impact(TrainingJob(1024, communication=0.2), Observed(4, 100.0), retained=0.5)
-    assert impact.step_stretch == pytest.approx(1.2)
-
-
-def test_without_the_communication_share_no_stretch_is_said() -> None:
-    impact = training_impact(TrainingJob(1024), Observed(4, 100.0), retained=0.5)
+@pytest.mark.parametrize(("retained", "words"), [(0.5, "steps take up to 2.0 times as long"), (0.0, "stand still")])
+def test_what_a_fault_left_is_said_as_a_bound(retained: float, words: str) -> None:
+    """How much of a step waits for the network was not measured."""
+    impact = training_impact(1024, Observed(4, 100.0), retained=retained)
     assert impact.step_stretch is None
-    assert any("steps take up to 2.0 times as long" in note for note in impact.notes)
-
-
-@pytest.mark.parametrize(("retained", "communication"), [(0.0, 0.2), (1.1, 0.2), (0.5, -0.1), (0.5, 1.2)])
-def test_impossible_shares_are_refused(retained: float, communication: float) -> None:
-    with pytest.raises(ValueError, match="retained"):
-        step_stretch(retained, communication)
-
-
-def test_free_checkpoints_without_an_interval_have_no_ratio() -> None:
-    assert training_impact(TrainingJob(1024, checkpoint_write_s=0.0), Observed(4, 100.0)).ettr is None
+    assert any(words in note for note in impact.notes)

@@ -85,7 +85,7 @@ def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> N
 def test_symbol_errors_are_judged_over_the_whole_run(tmp_path: Path, ber: float, outcome: Outcome | None) -> None:
     """Far above 1e-15 the link fails; far below nothing is said of it after two hours."""
     fault = TimedFault(1.0, 1e6, Fault("gpu001/mlx5_2", "symbol_errors", ber))
-    judged = run(tmp_path, fault, every="60s", duration="20m")
+    judged = run(tmp_path, fault, every="60s, links: 10m", duration="20m")
     assert component(judged, "gpu001/mlx5_2:port") is outcome
     assert not any("INCONCLUSIVE for" in reason for reason in judged.verdict.reasons)
 

@@ -6,6 +6,7 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import infiniband
+from fabric.tools.mlxlink import optics_in_band
 from tests.tools.samples import sample
 
 TORN = 'Errors for 0x200003 "leaf03"\n   GUID 0x200003 port 18: [LinkDownedCounter == 3]\n'
@@ -47,6 +48,12 @@ def test_half_a_sweep_is_none(stdout: str, status: int, error: type[Exception]) 
 def test_what_grows_on_a_good_fabric_can_be_left_out() -> None:
     assert infiniband.errors() == ("ibqueryerrors",)
     assert infiniband.errors(without=infiniband.BUSY)[1:] == ("-s", "PortXmitWait,PortRcvSwitchRelayErrors")
+
+
+@pytest.mark.parametrize(("number", "label"), [(1, "1/1"), (2, "1/2"), (17, "9/1"), (64, "32/2")])
+def test_two_ports_of_a_switch_share_a_cage(number: int, label: str) -> None:
+    argv = optics_in_band(17, number, "mlx5_3", 1)
+    assert argv[1:5] == ("-d", "lid-17,mlx5_3,1", "-p", label)
 
 
 @pytest.mark.parametrize(

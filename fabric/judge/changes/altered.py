@@ -69,7 +69,12 @@ def alterations(changes: Sequence[ChangeResult]) -> Alterations:
     """What was changed in which phase."""
     bad = [result for result in changes if result.state in NOT_AS_ASKED]
     return Alterations(
-        faulty=frozenset(result.change.phase for result in changes if result.change.is_fault and _was_made(result)),
+        # Seen in force, or nobody knows that it was not.
+        faulty=frozenset(
+            result.change.phase
+            for result in changes
+            if result.change.is_fault and (result.windows or result.state in ("reverted", "open"))
+        ),
         troubled=frozenset(result.change.phase for result in changes if result.state != "reverted"),
         not_as_asked={result.change.phase: f"not measured as asked: {said(result)}" for result in reversed(bad)},
     )
@@ -127,8 +132,3 @@ def _one(
 
 def _covered(verdict: ProbeVerdict, reason: str) -> ProbeVerdict:
     return replace(verdict, outcome=Outcome.PASS, reason=reason, limit_gbps=None, named=None)
-
-
-def _was_made(result: ChangeResult) -> bool:
-    """Seen in force, or nobody knows that it was not."""
-    return bool(result.windows) or result.state in ("reverted", "open")

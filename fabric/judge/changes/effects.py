@@ -1,17 +1,179 @@
-"""What each change did to bandwidth, whether or not anything was expected of it."""
+"""
+What each change did to bandwidth, whether or not anything was expected of it.
+
+The course of a phase in time: its probes as levels, each relative to the median of its own key before any change. A
+probe is one level for all of its duration: what happens within it is averaged, so nothing is known more finely than
+the spacing of the probes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, CourseLevel, PhaseCourse, WindowCourse, back, course
-from fabric.judge.normal.samples import Sample, samples
+from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
+
+KEPT = 0.95
+"""From this share of what was before on a bandwidth counts as kept, below it as a loss (a choice, wider than noise)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CourseLevel:
+    """
+    One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
+
+    *value_gbps* is what it carried; None with *share*.
+    """
+
+    key: SampleKey
+    started_s: float
+    ended_s: float
+    share: float | None
+    value_gbps: float | None = None
+
+    def reaches(self, fraction: float) -> bool:
+        """Whether it carried at least this share."""
+        return self.share is not None and self.share >= fraction
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCourse:
+    """
+    The levels of one phase, by time of ending; *before* counts those that ended before the first change.
+
+    *reference* names what the levels are relative to: "before it", or the phases used instead; empty: nothing was.
+    *spacing_s* is the median time from one end to the next of the same key; None with one sample a key.
+    """
+
+    levels: tuple[CourseLevel, ...]
+    before: int
+    reference: str
+    spacing_s: float | None
+
+    def during(self, windows: Sequence[Window]) -> list[CourseLevel]:
+        """Those of which some part was within a window."""
+        return [
+            level
+            for level in self.levels
+            if any(level.ended_s > window.began_s and level.started_s < _end(window) for window in windows)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCourse:
+    """
+    How one window showed, seconds; *lost_s* after its begin a sample was below, None: none was.
+
+    What is asked (back again, or felt at all) was seen *seen_s* after the moment from which it counts, at the end of
+    the sample that showed it; None: it was not. It was certainly not so *not_before_s* after it. *after* counts the
+    samples that began later.
+    """
+
+    lost_s: float | None
+    seen_s: float | None
+    not_before_s: float
+    after: int
+
+
+def backs(
+    course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
+) -> list[WindowCourse]:
+    """
+    What became of each window of one change: when every key that had lost was back, until the next one's begin.
+
+    It counts from a window's end; where the change *holds*, from its begin, while it is in force, and for good.
+    """
+    ends = [*(window.began_s for window in windows[1:]), inf]
+    found = []
+    for window, until_s in zip(windows, ends, strict=False):
+        from_s = window.began_s if holds else _end(window)
+        told = [_key_back(levels, window, from_s, fraction, holds=holds) for levels in _by_key(course, window, until_s)]
+        lost = [one.lost_s for one in told if one.lost_s is not None]
+        # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
+        telling = [one for one in told if one.lost_s is not None or one.not_before_s > -inf] or told
+        seen = [one.seen_s for one in telling if one.seen_s is not None]
+        found.append(
+            WindowCourse(
+                lost_s=min(lost, default=None),
+                seen_s=max(seen) if seen and len(seen) == len(telling) else None,
+                not_before_s=max([0.0, *(one.not_before_s for one in telling)]),
+                after=sum(one.after for one in told),
+            )
+        )
+    return found
+
+
+def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
+    """When the first key was below, from a window's begin until its end."""
+    seen: list[float] = []
+    whole: list[float] = []
+    for levels in _by_key(course, window, _end(window)):
+        good = list(takewhile(lambda level: level.reaches(fraction), levels))
+        seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
+        whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
+    first_s = min(seen, default=None)
+    return WindowCourse(first_s, first_s, min(whole, default=0.0), len(whole))
+
+
+def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
+    found: dict[SampleKey, list[CourseLevel]] = defaultdict(list)
+    for level in course.levels:
+        if level.ended_s > window.began_s and level.started_s < until_s:
+            found[level.key].append(level)
+    return found.values()
+
+
+def _key_back(
+    levels: Sequence[CourseLevel], window: Window, from_s: float, fraction: float, *, holds: bool
+) -> WindowCourse:
+    """
+    One key, until the first sample that shows it back: what comes later has other causes, unless the change *holds*.
+
+    *not_before_s* is minus infinity where it was never below.
+    """
+    good = [level.started_s >= from_s and level.reaches(fraction) for level in levels]
+    told = levels if holds or True not in good else levels[: good.index(True) + 1]
+    bad = [level for level in told if not level.reaches(fraction)]
+    last_s = max((level.ended_s for level in bad), default=-inf)
+    back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
+    return WindowCourse(
+        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(KEPT)), default=None),
+        seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
+        not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)
+        - from_s,
+        after=sum(level.started_s >= from_s for level in levels),
+    )
+
+
+def _end(window: Window) -> float:
+    return inf if window.ended_s is None else window.ended_s
+
+
+def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
+    found: dict[SampleKey, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample.value_gbps is not None and sample.value_gbps > 0.0:
+            found[sample.key].append(sample.value_gbps)
+    return {key: median(values) for key, values in found.items()}
+
+
+def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
+    """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
+    result = sample.result
+    if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
+        return None
+    share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
+    value_gbps = None if share is None else sample.value_gbps
+    return CourseLevel(sample.key, result.started_s, result.ended_s, share, value_gbps)
+
 
 CLIFF_FROM, CLIFF_TO = 7e-4, 2e-3
 """
@@ -19,9 +181,6 @@ Raw bit error ratio between which RS(544,514) ("KP4") goes from repairing nearly
 
 At 7e-4 a packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model, sim/phy/quality.py).
 """
-
-UNCHANGED = 0.95
-"""From this share on a bandwidth counts as kept (a choice, as ``cover.TOLERANCE``)."""
 
 
 def corrected(change: Change) -> str:
@@ -60,28 +219,30 @@ def windows_report(
 def phase_course(
     name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
 ) -> PhaseCourse:
-    """The course of one phase, relative to what was before its first fault (under the routing that it asks for)."""
+    """
+    The course of one phase, relative to what was before its first fault (under the routing that it asks for).
+
+    When nothing was measured before that, levels are relative to other phases under the same routing without a fault.
+    """
     faults = [one for one in changes if one.change.is_fault]
     windows = [window for one in faults if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
-    own = next((phase for phase in phases if phase.name == name), None)
-    faulty = {one.change.phase for one in faults}
-    others = [
-        phase for phase in phases if own is not None and phase.where == own.where and phase.name not in faulty | {name}
-    ]
-    names = {phase.name for phase in others}
-    instead = [sample for sample in listed if sample.phase in names]
-    return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
-
-
-def backs(
-    course: PhaseCourse, windows: Sequence[Window], fraction: float, *, holds: bool = False
-) -> list[WindowCourse]:
-    """What became of each window of one change, in order."""
-    ends = [*(window.began_s for window in windows[1:]), inf]
-    return [
-        back(course, window, until_s, fraction, holds=holds) for window, until_s in zip(windows, ends, strict=False)
-    ]
+    own = [one for one in largest_only(listed) if one.phase == name and one.result is not None]
+    early = [one for one in own if one.result is not None and one.result.ended_s <= first_s]
+    medians, before, reference = _medians(early), len(early), "before it"
+    if not medians:
+        where = {phase.where for phase in phases if phase.name == name}
+        faulty = {one.change.phase for one in faults} | {name}
+        others = {phase.name: phase.written for phase in phases if phase.where in where and phase.name not in faulty}
+        medians, before = _medians(largest_only(one for one in listed if one.phase in others)), 0
+        reference = ", ".join(dict.fromkeys(others.values())) if medians else ""
+    levels = [level for one in own if (level := _level(one, medians.get(one.key))) is not None]
+    levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
+    ends: dict[SampleKey, list[float]] = defaultdict(list)
+    for level in levels:
+        ends[level.key].append(level.ended_s)
+    steps = [after - until for times in ends.values() for until, after in pairwise(times)]
+    return PhaseCourse(tuple(levels), before, reference if levels else "", median(steps) if steps else None)
 
 
 def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
@@ -104,7 +265,7 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     retained = median(shares) if shares else None
     windows = tuple(
         WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)
-        for window, found in zip(result.windows, backs(course, result.windows, BELOW), strict=True)
+        for window, found in zip(result.windows, backs(course, result.windows, KEPT), strict=True)
     )
     return ChangeEffect(
         change_id=result.change.change_id,
@@ -115,5 +276,5 @@ def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
         spacing_s=course.spacing_s,
         windows=windows,
         gbps=_gbps(during),
-        note=corrected(result.change) if retained is not None and retained >= UNCHANGED else "",
+        note=corrected(result.change) if retained is not None and retained >= KEPT else "",
     )

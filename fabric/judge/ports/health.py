@@ -127,9 +127,9 @@ class PortHealth:
     device: str
     outcome: Outcome
     words: tuple[str, ...]
-    steps: tuple[Step, ...]
     bad: Mapping[str, Outcome]
-    ber: BerVerdict | None
+    steps: tuple[Step, ...] = ()
+    ber: BerVerdict | None = None
     resets: int = 0
     unread: tuple[str, ...] = ()
     cable: str = ""
@@ -164,9 +164,7 @@ def ports_of_run(
 
     *shared*: times in which flows shared links by plan, so that pauses are to be expected.
     """
-    courses: dict[tuple[str, str], dict[str, CounterCourse]] = {}
-    for reading, course in samples.courses.items():
-        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
+    courses = by_port(samples)
     ports = [(host, rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
     found = (
         port_health(
@@ -184,6 +182,14 @@ def ports_of_run(
         for host, rnic in ports
     )
     return [port for port in found if port is not None]
+
+
+def by_port(samples: Samples) -> dict[tuple[str, str], dict[str, CounterCourse]]:
+    """Courses by name, port by port: of a host and its RNIC, or a switch and its number."""
+    found: dict[tuple[str, str], dict[str, CounterCourse]] = {}
+    for reading, course in samples.courses.items():
+        found.setdefault((reading.host, reading.part), {})[reading.name] = course
+    return found
 
 
 def port_health(
@@ -206,7 +212,7 @@ def port_health(
     So many *ports* are judged in this run: one of many counts more than the others by chance alone. Changes of ours on
     the port, its host or what is *also* named explain what it counted meanwhile.
     """
-    read = {name: courses[name] for name in JUDGED if name in courses and _known(courses[name])}
+    read = {name: courses[name] for name in JUDGED if name in courses and known_values(courses[name])}
     if not read and zero_growth is None:
         return None
     wanted = zero_growth or ZeroGrowth()
@@ -239,7 +245,8 @@ _Bad = tuple[Sequence[str], Outcome, str]
 """Counters of one port that are not as they shall be, how bad that is, and what is said of it."""
 
 
-def _known(course: CounterCourse | None) -> list[float]:
+def known_values(course: CounterCourse | None) -> list[float]:
+    """What could be read of a counter, in order of time."""
     return [] if course is None else [value for value in course.values if value is not None]
 
 
@@ -263,7 +270,7 @@ def _too_many(
 
 
 def _too_hot(module: CounterCourse | None) -> Iterator[_Bad]:
-    heat_c = max(_known(module), default=0.0)
+    heat_c = max(known_values(module), default=0.0)
     if heat_c > HOT_C:
         yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
 
@@ -374,21 +381,20 @@ def _congested(
 ) -> Iterator[_Bad]:
     """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
     for name in counters_of(PFC, ethernet=ethernet) if PFC in wanted.criteria else ():
-        most = wanted.pfc_paused or 0.0
         steps, span_s, until = _in_worst_hour([name], courses, changes, every_s)
-        paused_s = _sum(steps) * 1e-6
+        paused_s, most = _sum(steps) * 1e-6, wanted.pfc_paused or 0.0
         if paused_s > most * span_s:
             way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
-            text = f"{name}: {way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
-            yield [name], Outcome.FAIL, f"zero growth: {text}"
+            said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
+            yield [name], Outcome.FAIL, f"zero growth: {name}: {said}"
     if RETRANSMITS in wanted.criteria:
         names, an_hour = counters_of(RETRANSMITS, ethernet=ethernet), wanted.retransmits_per_hour or 0.0
         steps, span_s, until = _in_worst_hour(names, courses, changes, every_s)
-        if _sum(steps) * HOUR_S > an_hour * span_s:
-            grew = {name: _sum(steps, name) for name in names if _sum(steps, name)}
+        grew = {name: number for name in names if (number := _sum(steps, name))}
+        if sum(grew.values()) * HOUR_S > an_hour * span_s:
             said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
-            text = f"retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
-            yield list(grew), Outcome.FAIL, f"zero growth: {text}"
+            text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
+            yield list(grew), Outcome.FAIL, text
 
 
 def _in_worst_hour(

@@ -4,24 +4,84 @@ Both ends of every cable that the traffic of a run may cross, judged by what the
 Each end is judged as a port of a host is (``health.py``). A cable that was not seen, is down, or has fewer or slower
 lanes than its line FAILs: routes go around it, and no probe shows it. Where the scenario accepts links (zero growth of
 symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last.
+Modules that have something in common may err together: too few errors on each cable, too many on all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 
-from fabric.judge.ports.batches import bad_batches
-from fabric.judge.ports.health import ERRORS, FALSE_PASSES, BerVerdict, PortHealth, port_health, steps_of
+from fabric.judge.ports.health import (
+    ERRORS,
+    FALSE_PASSES,
+    PortHealth,
+    by_port,
+    judge_ber,
+    known_values,
+    port_health,
+    steps_of,
+)
 from fabric.judge.ports.optics import Found, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, Value, ZeroGrowth
-from fabric.model.text import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.links import End, LinkModule, LinkSamples
+
+COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
+"""What modules may share, and its name in words."""
+
+LEAST = 4
+"""So many ends make a batch (a choice: fewer are cables)."""
+
+Ends = Sequence[tuple[str, End, PortHealth]]
+"""Each end with its cable's name and what its counters say."""
+
+
+def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps: float) -> list[PortHealth]:
+    """
+    Each group of modules that FAILs the Poisson test of a port by the sum of its errors, while the others do not.
+
+    Cables that FAIL by themselves do not count: they have a cause of their own. One group of the same ends is enough.
+    """
+    known = [one for one in ends if one[1] in modules and one[2].ber and one[2].outcome is not Outcome.FAIL]
+    groups = {
+        (field, value): [one for one in known if getattr(modules[one[1]], field) == value]
+        for field in COMMON
+        for value in sorted({getattr(modules[one[1]], field) or "" for one in known} - {""})
+    }
+    found: list[PortHealth] = []
+    told: set[frozenset[End]] = set()
+    for (field, value), group in groups.items():
+        key = frozenset(end for _, end, _ in group)
+        others = [one for one in known if one[1] not in key]
+        if len(group) < LEAST or not others or key in told or not _errs(group, line_rate_gbps, len(groups)):
+            continue
+        if _errs(others, line_rate_gbps, len(groups)):
+            continue  # all of them err: it is not what these have in common
+        told.add(key)
+        names = list(dict.fromkeys(name for name, _, _ in group))
+        counted = sum(one.ber.count for _, _, one in group if one.ber)
+        text = (
+            f"{counted:,} symbol errors on all {len(group)} modules with {COMMON[field]} {value}, none too many on one"
+        )
+        words = (f"{text}: {fold(names)}",)
+        batch = f"modules with {COMMON[field]} {value}"
+        found.append(PortHealth(names[0], "", Outcome.FAIL, words, {ERRORS[0]: Outcome.FAIL}, cable=batch))
+    return found
+
+
+def _errs(group: Ends, line_rate_gbps: float, groups: int) -> bool:
+    """Whether they have too many errors together."""
+    bers = [one.ber for _, _, one in group if one.ber is not None]
+    count, watched_s = sum(one.count for one in bers), sum(one.watched_s for one in bers)
+    return judge_ber(count, watched_s, line_rate_gbps, ports=max(1, groups)).outcome is Outcome.FAIL
+
 
 OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
 """Criteria of zero growth that a switch's port can show."""
@@ -46,7 +106,7 @@ class SeenCable:
     """
     One cable of the inventory with the ports that it was found in; none: nobody saw it.
 
-    *asked*: something of its fabric was seen. Who asks in one subnet (a rail, a plane) knows nothing of another.
+    *asked*: somebody looked at its subnet (a rail or a plane may be one). Who asks in one knows nothing of another.
     """
 
     link: Link
@@ -76,14 +136,15 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
         for near, far in ((one, other), (other, one)):
             name = "/".join(near) if near[0] in topology.hosts else near[0]
             found.setdefault((name, far[0]), set()).add((near, far))
-    cables = []
+    cables: list[SeenCable] = []
     for link in topology.links_between(hosts):
         pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
         cables.append(SeenCable(link, pairs[link.number] if link.number < len(pairs) else ()))
-    return cables
+    seen = {topology.switch_parts.get(one.link.b) for one in cables if one.ends}
+    return [replace(one, asked=topology.switch_parts.get(one.link.b) in seen) for one in cables]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkEvidence:
     """
     What the links of a run are judged with.
@@ -99,6 +160,11 @@ class LinkEvidence:
     began_s: float
     ended_s: float
 
+    @cached_property
+    def courses(self) -> dict[End, dict[str, CounterCourse]]:
+        """What was read, end by end."""
+        return by_port(self.links.samples)
+
     @property
     def wanted(self) -> ZeroGrowth | None:
         """What of the scenario's criteria a switch can show; None where it accepts no links."""
@@ -110,9 +176,9 @@ class LinkEvidence:
 
 def coverage_of(looked: LinkEvidence, cables: Sequence[SeenCable]) -> LinkCoverage:
     """How much of it all was seen."""
-    courses = by_end(looked.links)
+    courses = looked.courses
     ends = {end for cable in cables for end in cable.ends}
-    whole = [cable for cable in cables if _covered(cable, looked, courses)]
+    whole = [cable for cable in cables if _covered(cable, looked)]
     looks = courses.get(NOBODY, {}).get("looks")
     lasted_s = 0.0 if looks is None else looks.until_s - looks.at_s[0]
     slowest_gbps = min((cable.link.line_rate_gbps for cable in whole), default=0.0)
@@ -131,40 +197,16 @@ NOBODY: End = ("", "")
 """Of whom the reading is how often all links were looked at."""
 
 
-def by_end(links: LinkSamples) -> dict[End, dict[str, CounterCourse]]:
-    """Courses by name, end by end."""
-    courses: dict[End, dict[str, CounterCourse]] = {}
-    for reading, course in links.samples.courses.items():
-        courses.setdefault((reading.host, reading.part), {})[reading.name] = course
-    return courses
-
-
 def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
     """Every cable as one port of which both ends are seen, in the order of the inventory."""
-    courses = by_end(looked.links)
-    dark = _hosts_that_are_off(cables, courses) if courses else set()
-    _forget_hosts_going_down(cables, courses)
-    counted = [one for one in _marked(cables) if one.link.a.partition("/")[0] not in dark]
-    told = [(one, _ends(one, looked, courses, ends=2 * len(cables))) for one in counted]
+    dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
+    _forget_hosts_going_down(cables, looked.courses)
+    counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
+    told = [(one, _ends(one, looked, ends=2 * len(cables))) for one in counted]
     ends = [(one.name, end, health) for one, found in told for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
-    return _as_switches([_cable(one, found, looked, courses) for one, found in told], counted) + batches
-
-
-def _marked(cables: Sequence[SeenCable]) -> list[SeenCable]:
-    """All of them, those of fabrics of which nothing was seen as not asked."""
-    group: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while group.setdefault(name, name) != name:
-            name = group[name]
-        return name
-
-    for one in cables:
-        group[root(one.link.a)] = root(one.link.b)
-    seen = {root(one.link.a) for one in cables if one.ends}
-    return [one if root(one.link.a) in seen else replace(one, asked=False) for one in cables]
+    return _as_switches([_cable(one, found, looked) for one, found in told], counted) + batches
 
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
@@ -187,12 +229,9 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
 def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
     """Of which no leaf saw a cable up when last looked at: that is the host, and its probes say so."""
     of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
-    lit = {host for host, ends in of_hosts if any(end[0] != host and _is_up(courses.get(end)) for end in ends)}
+    up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
+    lit = {host for host, ends in of_hosts if any(end[0] != host and end in up for end in ends)}
     return {host for host, _ in of_hosts} - lit
-
-
-def _is_up(courses: Mapping[str, CounterCourse] | None) -> bool:
-    return courses is not None and "up" in courses and courses["up"].values[-1] == 1
 
 
 def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
@@ -229,16 +268,14 @@ _Told = list[tuple[End, PortHealth]]
 """The ends of a cable, each with what its counters say."""
 
 
-def _ends(
-    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]], *, ends: int
-) -> _Told:  # fmt: skip
+def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
     told: _Told = []
     for end in cable.ends:
         if end in looked.read:
             continue  # as its own host has it
         health = port_health(
             *end,
-            courses.get(end, {}),
+            looked.courses.get(end, {}),
             looked.changes,
             every_s=looked.links.samples.every_s,
             line_rate_gbps=cable.link.line_rate_gbps,
@@ -252,18 +289,17 @@ def _ends(
     return told
 
 
-def _cable(
-    cable: SeenCable, told: _Told, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
-) -> PortHealth:  # fmt: skip
+def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
     wanted = looked.wanted
     found = [(label(end), text) for end, health in told for text in health.words]
     bad = {name: outcome for _, health in told for name, outcome in health.bad.items()}
     words = [f"{name}: {text}" for name, text in found] + list(_accused(told))
-    for name, outcome, text in (*_seen_light(cable, looked, courses), *_standing(cable, looked, courses)):
+    for name, outcome, text in (*_seen_light(cable, looked), *_standing(cable, looked)):
         bad[name], words = Outcome.worst([outcome, bad.get(name, outcome)]), [*words, text]
     words += _plugged(cable, looked) if words else []
+    bers = [health.ber for _, health in told if health.ber is not None]
     unread = {name for _, health in told for name in health.unread}
-    if wanted is not None and not _covered(cable, looked, courses):
+    if wanted is not None and not _covered(cable, looked):
         unread.update(wanted.criteria)
     outcomes = (Outcome.PASS, *bad.values(), *(Outcome.INCONCLUSIVE for _ in unread))
     a, _, device = cable.link.a.partition("/")
@@ -274,7 +310,7 @@ def _cable(
         words=tuple(words),
         steps=tuple(step for _, health in told for step in health.steps),
         bad=bad,
-        ber=_worse([health.ber for _, health in told if health.ber is not None]),
+        ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
         resets=sum(health.resets for _, health in told),
         unread=tuple(name for name in OF_LINKS if name in unread),
         cable="" if device else cable.name,
@@ -286,10 +322,6 @@ def label(end: End) -> str:
     return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
 
 
-def _worse(found: Sequence[BerVerdict]) -> BerVerdict | None:
-    return max(found, key=lambda one: (one.outcome.rank, one.left_s), default=None)
-
-
 def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
     """Which end it looks like: errors are counted by who receives them."""
     counting = [end for end, health in told if any(name in health.bad for name in ERRORS)]
@@ -299,15 +331,13 @@ def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
         yield f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
 
 
-def _seen_light(
-    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
-) -> Iterator[Found]:  # fmt: skip
+def _seen_light(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
     """What is wrong with the light of either end."""
     for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
         found = optics_of(
-            courses.get(end, {}),
+            looked.courses.get(end, {}),
             looked.links.modules.get(end),
-            courses.get(far, {}),
+            looked.courses.get(far, {}),
             line_rate_gbps=cable.link.line_rate_gbps,
         )
         yield from ((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
@@ -326,24 +356,25 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
     return [f"ends: {' and '.join(told)}"] if told else []
 
 
-def _standing(
-    cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]
-) -> Iterator[Found]:  # fmt: skip
+def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
     """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
     if not cable.ends:
         if looked.links.samples.courses and cable.asked:
             yield "up", Outcome.FAIL, f"no cable between {link.a} and {link.b} was seen up in all the run"
         return
-    at_s = {end: courses[end]["up"].at_s[-1] for end in cable.ends if end in courses and "up" in courses[end]}
-    down = [end for end in at_s if courses[end]["up"].values[-1] == 0 and not _ours(cable, looked, at_s[end])]
+    at_s = {
+        end: looked.courses[end]["up"].at_s[-1]
+        for end in cable.ends
+        if end in looked.courses and "up" in looked.courses[end]
+    }
+    down = [end for end in at_s if looked.courses[end]["up"].values[-1] == 0 and not _ours(cable, looked, at_s[end])]
     if down:
         where = " and ".join(label(end) for end in down)
         yield "up", Outcome.FAIL, f"down since {duration_text(at_s[down[0]])} at {where}"
     for end in cable.ends:
-        own = courses.get(end, {})
-        lanes = [value for value in own.get("width", CounterCourse()).values if value]
-        gbps = [value for value in own.get("lane_gbps", CounterCourse()).values if value]
+        own = looked.courses.get(end, {})
+        lanes, gbps = ([value for value in known_values(own.get(name)) if value] for name in ("width", "lane_gbps"))
         if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
             text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
             yield "width", Outcome.FAIL, f"{label(end)}: {text}"
@@ -356,11 +387,11 @@ def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
     return any(one.began_s <= at_s <= (one.ended_s or at_s) + SLACK_S for one in windows)
 
 
-def _covered(cable: SeenCable, looked: LinkEvidence, courses: Mapping[End, Mapping[str, CounterCourse]]) -> bool:
+def _covered(cable: SeenCable, looked: LinkEvidence) -> bool:
     """Both ends were looked at from the first probe to the last."""
     slack_s = SLACK_S + 2 * looked.links.samples.every_s
     for end in (NOBODY, *cable.ends):
-        seen = courses.get(end, {}).get("looks" if end == NOBODY else "link_downed")
+        seen = looked.courses.get(end, {}).get("looks" if end == NOBODY else "link_downed")
         if end in looked.read:
             continue
         if seen is None or seen.at_s[0] > looked.began_s + slack_s or seen.until_s < looked.ended_s - slack_s:

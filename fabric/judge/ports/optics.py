@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from statistics import median
 
+from fabric.judge.ports.health import known_values
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
 from fabric.runs.links import LinkModule
@@ -36,7 +37,7 @@ def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]
     """Each lane's power in dBm, the least (else the last) that was read."""
     found = {}
     for lane in range(LANES):
-        known = [value for value in courses.get(f"{way}{lane}_dbm", CounterCourse()).values if value is not None]
+        known = known_values(courses.get(f"{way}{lane}_dbm"))
         if known:
             found[lane] = min(known) if least else known[-1]
     return found
@@ -52,45 +53,28 @@ def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
 def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
     """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
     one = module or LinkModule()
-    for way, low, high in (("rx", one.rx_low_dbm, one.rx_high_dbm), ("tx", one.tx_low_dbm, one.tx_high_dbm)):
+    for way, does, low, high in (
+        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm),
+        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm),
+    ):
         dark = dark_lanes(courses, way)
         for lane, dbm in light(courses, way).items():
-            word = "receives" if way == "rx" else "sends"
+            wrong = f"{dark[lane]:.1f} dB below its siblings" if lane in dark else ""
             if low is not None and high is not None and not low <= dbm <= high:
-                yield (
-                    f"{way}{lane}_dbm",
-                    Outcome.FAIL,
-                    f"lane {lane} {word} {dbm:.1f} dBm, its module wants {low:g} to {high:g}",
-                )
-            elif lane in dark:
-                yield (
-                    f"{way}{lane}_dbm",
-                    Outcome.FAIL,
-                    f"lane {lane} {word} {dbm:.1f} dBm, {dark[lane]:.1f} dB below its siblings",
-                )
+                wrong = f"its module wants {low:g} to {high:g}"
+            if wrong:
+                yield f"{way}{lane}_dbm", Outcome.FAIL, f"lane {lane} {does} {dbm:.1f} dBm, {wrong}"
         if way == "rx" and dark:
-            sent = dark_lanes(far, "tx")
-            yield (
-                "rx",
-                Outcome.FAIL,
-                (
-                    "the other end sends as little: its laser"
-                    if sent
-                    else "the other end sends well: fibre or connector"
-                ),
-            )
+            sent = "sends as little: its laser" if dark_lanes(far, "tx") else "sends well: fibre or connector"
+            yield "rx", Outcome.FAIL, f"the other end {sent}"
     if (ber := raw_ber(courses, line_rate_gbps)) is not None and ber > RAW_BER:
         yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
 
 
 def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:
     """Wrong bits before (or behind) the error correction over all bits, between the first and the last reading."""
-    course = courses.get(name)
-    known = (
-        []
-        if course is None
-        else [(at_s, value) for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
-    )
+    course = courses.get(name, CounterCourse())
+    known = [(at_s, value) for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
     lasted_s = known[-1][0] - known[0][0] if known else 0.0
     if lasted_s <= 0.0 or known[-1][1] < known[0][1]:  # read once, or cleared meanwhile
         return None

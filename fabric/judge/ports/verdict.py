@@ -8,6 +8,7 @@ of every probe that ran between them. What a change of ours did on a link is exp
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -41,15 +42,10 @@ _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
 
-def wanted(reading: CounterReading) -> bool:
-    """What of the samples is needed here."""
-    return reading.name in JUDGED or reading.name == "module_c"
-
-
 def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
-    """The same, and what the scenario's own criterion looks at."""
-    names = all_counters(zero_growth) if zero_growth is not None else frozenset()
-    return lambda reading: wanted(reading) or reading.name in names
+    """What of the samples is needed here, and what the scenario's own criterion looks at."""
+    names = {*JUDGED, "module_c"} | (all_counters(zero_growth) if zero_growth is not None else frozenset())
+    return lambda reading: reading.name in names
 
 
 def with_samples(
@@ -75,10 +71,10 @@ def with_samples(
     cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth)
     sick = _together(port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
     meanwhile = _meanwhile(probes, results, sick, topology)
-    unaware: dict[str, list[str]] = {}
-    for one in verdict.probes if sick else ():
-        for port, _ in meanwhile.get(one.probe_id, ()) if one.outcome in _GOOD else ():
-            unaware.setdefault(port.component, []).append(one.probe_id)
+    unaware: dict[str, list[str]] = defaultdict(list)
+    for one in verdict.probes:
+        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome in _GOOD else ():
+            unaware[port.component].append(one.probe_id)
     components = {one.component: one for one in verdict.components}
     for port in sick:
         words = "; ".join([*port.words, *([_unshown(port)] if port.unread else [])])
@@ -97,10 +93,10 @@ def with_samples(
             *_notes(cables, (), "cables"),
             *([f"links: {covered}"] if covered is not None else []),
         ),
-        suspects=tuple(_suspects(verdict, sick, _with_cables(meanwhile, probes, results, sick, topology), unaware)),
+        suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
         components=tuple(components.values()),
         links=covered,
-        probes=tuple(_less_good(one, meanwhile.get(one.probe_id, ())) for one in verdict.probes),
+        probes=tuple(_less_good(one, _surely(meanwhile.get(one.probe_id, ()))) for one in verdict.probes),
     )
 
 
@@ -134,11 +130,9 @@ def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
     """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
     found: dict[str, PortHealth] = {}
     for port in sick:
-        one = found.get(port.component)
-        found[port.component] = (
-            port
-            if one is None
-            else replace(
+        one = found.setdefault(port.component, port)
+        if one is not port:
+            found[port.component] = replace(
                 one,
                 outcome=Outcome.worst([one.outcome, port.outcome]),
                 words=(*one.words, *port.words),
@@ -146,7 +140,6 @@ def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
                 bad={**port.bad, **one.bad},
                 unread=tuple(dict.fromkeys((*one.unread, *port.unread))),
             )
-        )
     return list(found.values())
 
 
@@ -162,46 +155,36 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
 
 
 def _meanwhile(
-    probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Sequence[PortHealth], topology: Topology
+    probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Iterable[PortHealth], topology: Topology
 ) -> _Meanwhile:
-    found: dict[str, list[_Crossed]] = {}
-    bad = {(port.host, port.device): (port, port.bad_steps) for port in sick}
-    for probe in probes if bad else ():
+    """
+    The ports that each probe crossed while they counted too much, and the cables between switches that it may have.
+
+    A cable of a leaf is crossed only from under it. Which of several it was, nobody can say: they explain a probe that
+    failed, and leave one that was good as it is.
+    """
+    found: dict[str, list[_Crossed]] = defaultdict(list)
+    counting = [(port, port.bad_steps) for port in sick if port.bad_steps]
+    of_hosts = {(port.host, port.device): (port, steps) for port, steps in counting if not port.cable}
+    between = [(port, steps) for port, steps in counting if port.cable and port.host in topology.switches]
+    upper = {name for name, one in topology.switches.items() if one.tier != "leaf"}
+    for probe in probes if counting else ():
         result = results.get(probe.probe_id)
         if result is None:
             continue
-        for port, steps in (bad[place] for place in ports_of(probe, topology) if place in bad):
-            grown = [step for step in steps if step.touches(result.started_s, result.ended_s)]
-            if grown:
-                found.setdefault(probe.probe_id, []).append((port, grown))
+        crossed = [of_hosts[place] for place in ports_of(probe, topology) if place in of_hosts]
+        if between and len(probe.hosts) > 1:
+            leaves = {leaf for host in probe.hosts for leaf in topology.hosts[host].leaves}
+            crossed += [one for one in between if one[0].host in leaves or one[0].host in upper]
+        for port, steps in crossed:
+            if grown := [step for step in steps if step.touches(result.started_s, result.ended_s)]:
+                found[probe.probe_id].append((port, grown))
     return found
 
 
-def _with_cables(
-    meanwhile: _Meanwhile,
-    probes: Iterable[Probe],
-    results: Mapping[str, ProbeResult],
-    sick: Sequence[PortHealth],
-    topology: Topology,
-) -> _Meanwhile:
-    """
-    The same with the cables between switches that a probe may have crossed: which of them it did, nobody can say.
-
-    A cable of a leaf is crossed only from under it. It explains a probe that failed; one that was good it leaves so.
-    """
-    found = {name: list(crossed) for name, crossed in meanwhile.items()}
-    cables = [port for port in sick if port.cable and port.host in topology.switches and port.bad_steps]
-    for probe in probes if cables else ():
-        result, leaves = (
-            results.get(probe.probe_id),
-            {leaf for one in probe.hosts for leaf in topology.hosts[one].leaves},
-        )
-        for port in cables if result is not None and len(probe.hosts) > 1 else ():
-            above = topology.switches[port.host].tier != "leaf" or port.host in leaves
-            grown = [one for one in port.bad_steps if result and one.touches(result.started_s, result.ended_s)]
-            if above and grown:
-                found.setdefault(probe.probe_id, []).append((port, grown))
-    return found
+def _surely(crossed: Iterable[_Crossed]) -> list[_Crossed]:
+    """Without the cables that a probe may have crossed."""
+    return [one for one in crossed if not one[0].cable]
 
 
 def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
@@ -225,24 +208,24 @@ def _explained(verdict: Verdict, meanwhile: _Meanwhile) -> dict[str, tuple[str, 
     """
     Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
 
-    While each of their probes ran, a counter of that port must have grown for which the port FAILs.
+    While each of their probes ran, a counter of that port must have grown for which the port FAILs; and none of them
+    may have been much too slow.
     """
     probes = {one.probe_id: one for one in verdict.probes}
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in verdict.suspects:
-        if one.kind == "pair" and one.outcome is Outcome.FAIL and one.probes:
-            alike = set.intersection(*(_guilty(probes[name], meanwhile.get(name, ())) for name in one.probes))
-            if alike:
-                found[one.component] = min(alike), one.probes
+        if one.kind != "pair" or one.outcome is not Outcome.FAIL or not one.probes:
+            continue
+        guilty = []
+        for name in one.probes:
+            judged, crossed = probes[name], meanwhile.get(name, ())
+            value_gbps = inf if judged.value_gbps is None else judged.value_gbps
+            a_little = judged.outcome is Outcome.FAIL and value_gbps >= A_LITTLE * (judged.required_gbps or 0.0)
+            fails = {port.component for port, steps in crossed if any(port.bad[s.name] is Outcome.FAIL for s in steps)}
+            guilty.append(fails if a_little else set())
+        if alike := set.intersection(*guilty):
+            found[one.component] = min(alike), one.probes
     return found
-
-
-def _guilty(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> set[str]:
-    """The ports that FAIL for what they counted while it was run, if it measured nothing or was a little slow."""
-    value_gbps = inf if verdict.value_gbps is None else verdict.value_gbps
-    if verdict.outcome is not Outcome.FAIL or value_gbps < A_LITTLE * (verdict.required_gbps or 0.0):
-        return set()
-    return {port.component for port, grown in crossed if any(port.bad[one.name] is Outcome.FAIL for one in grown)}
 
 
 def _suspects(
@@ -255,17 +238,16 @@ def _suspects(
     """
     explained = _explained(verdict, meanwhile)
     found = [one for one in verdict.suspects if one.component not in explained]
-    known = {one.component: place for place, one in enumerate(found)}
+    places = {one.component: place for place, one in enumerate(found)}
     for port in (port for port in sick if port.outcome is Outcome.FAIL):
-        name = port.component
+        name, seen = port.component, max(len(port.bad_steps), len(port.bad))
         failed = [probe for by, probes in explained.values() if by == name for probe in probes]
         evidence = [f"counters: {text}" for text in port.words]
         evidence += [f"meanwhile {_probes(len(failed))} over it failed"] if failed else []
-        if name in known:
-            one = found[known[name]]
-            found[known[name]] = replace(one, evidence=(*one.evidence, *evidence))
+        if name in places:
+            one = found[places[name]]
+            found[places[name]] = replace(one, evidence=(*one.evidence, *evidence))
             continue
-        seen = max(len(port.bad_steps), len(port.bad))
         found.append(
             Suspect(
                 component=name,
@@ -302,15 +284,14 @@ def _unshown(port: PortHealth) -> str:
 
 def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
     """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
-    alike: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = defaultdict(list)
     for port in ports:
         if port.unread:
-            alike.setdefault(_unshown(port), []).append(port.host)
-    because = f" (a look at them failed: {why})" if why else ""
+            alike[_unshown(port)].append(port.host)
+    of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
     return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(found)} of {len(ports)} {what}, "
-        f"of {fold(dict.fromkeys(found))}{because}"
-        for text, found in alike.items()
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(hosts)} {of} {fold(dict.fromkeys(hosts))}{because}"
+        for text, hosts in alike.items()
     ]
 
 

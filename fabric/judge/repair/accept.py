@@ -106,7 +106,10 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
-    reasons = tuple([*case.reject, *case.open]) or (_all_good(weighed, because),)
+    suite = "" if because.links else ", and so is its suite"
+    bits = "" if because.links or because.quick else ", and no bit errors in the window that is asked for"
+    good = f"all {len(weighed)} probes that accused it are good now{suite}{bits}"
+    reasons = tuple([*case.reject, *case.open]) or (good,)
     return Acceptance(
         decision=decision,
         hosts=because.names,
@@ -222,16 +225,14 @@ def _said(found: RecordedRatio | None) -> str:
 def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
     if not weighed:
         case.open.append("nothing that accused it could be measured again")
-    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
-        found = [one for one in weighed if one.outcome is outcome]
-        if found:
-            what = "still bad" if outcome is Outcome.FAIL else "good, but near a limit or unsteady"
+    left = {one.outcome for one in weighed} - {*WELL, Outcome.FAIL}
+    for outcomes, lines, what in (
+        ({Outcome.FAIL}, case.reject, "still bad"),
+        ({Outcome.MARGINAL}, case.notes, "good, but near a limit or unsteady"),
+        (left, case.open, "not told"),
+    ):
+        if found := [one for one in weighed if one.outcome in outcomes]:
             lines.append(f"{what}: {len(found)} of {len(weighed)} probes that accused it, such as {_example(found)}")
-    left = [one for one in weighed if one.outcome not in (*WELL, Outcome.FAIL)]
-    if left:
-        case.open.append(
-            f"not told: {len(left)} of {len(weighed)} probes that accused it, such as {_example(left)}"
-        )  # fmt: skip
 
 
 def _example(found: Sequence[Weighed]) -> str:
@@ -360,10 +361,3 @@ def _parts(repaired: Repaired, case: _Case) -> None:
         for one in repaired.changes
         if one.odd_firmware and one.after is not None
     ]
-
-
-def _all_good(weighed: Sequence[Weighed], because: Because) -> str:
-    if because.links:
-        return f"all {len(weighed)} probes that accused it are good now"
-    covered = "" if because.quick else ", and no bit errors in the window that is asked for"
-    return f"all {len(weighed)} probes that accused it are good now, and so is its suite{covered}"

@@ -41,11 +41,12 @@ def measured_again(
 
     A probe that was SKIPPED, an ERROR of ours or an INCONCLUSIVE one tells nothing of the host.
     """
-    found: set[str] = set()
-    for probe in probes if readmitted else ():
-        result = results.get(probe.probe_id)
-        if result is not None and result.attempt > 0 and result.outcome not in _TELLS_NOTHING:
-            found.update(host for host in probe.hosts if result.ended_s > readmitted.get(host, inf))
+    told = (
+        (probe, result)
+        for probe in (probes if readmitted else ())
+        if (result := results.get(probe.probe_id)) and result.attempt > 0 and result.outcome not in _TELLS_NOTHING
+    )
+    found = {host for probe, result in told for host in probe.hosts if result.ended_s > readmitted.get(host, inf)}
     return {host: at_s for host, at_s in readmitted.items() if host in found}
 
 
@@ -101,11 +102,10 @@ def samples_since(samples: Samples, readmitted: Mapping[str, float]) -> Samples:
     """What was sampled, of a readmitted host only from then on; what was not read since stands."""
     if not readmitted:
         return samples
-    courses = {
-        reading: _since(course, readmitted[reading.host]) if reading.host in readmitted else course
-        for reading, course in samples.courses.items()
-    }
-    return Samples(samples.every_s, courses)
+    return Samples(
+        samples.every_s,
+        {at: _since(course, readmitted.get(at.host, -inf)) for at, course in samples.courses.items()},
+    )
 
 
 def _since(course: CounterCourse, at_s: float) -> CounterCourse:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,7 @@ from fabric.judge.course.unseen import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.verdict.confirm import confirmed
-from fabric.judge.verdict.probes import Judge
+from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -42,52 +41,18 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
     What is beyond that is one line that says how many probes it stands for.
     """
-    sorts: dict[str, list[str]] = {}
+    sorts: dict[str, list[str]] = defaultdict(list)
     for reason in reasons:
-        sorts.setdefault(_NUMBER.sub("#", reason), []).append(reason)
+        sorts[_NUMBER.sub("#", reason)].append(reason)
     frequent = sorted(sorts.values(), key=len, reverse=True)
-    rest = sum(len(members) for members in frequent[most:])
-    return [_said(members) for members in frequent[:most]] + ([f"and {rest} more, in verdict.json"] if rest else [])
-
-
-def _said(members: list[str]) -> str:
-    """Two of the very same words are said without a count, as there is nothing to look up."""
-    others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
-    return members[0] + (
-        f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Unjudged:
-    """Probes that were measured with one key and have no limit."""
-
-    probes: tuple[Probe, ...]
-    text: str
-
-
-def unjudged(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> list[Unjudged]:
-    """The measured ones among *probes* by phase, name and missing limit; a number alone needs no summary."""
-    groups: dict[tuple[str, object, str], list[Probe]] = {}
-    for probe in probes:
-        verdict = verdicts[probe.probe_id]
-        if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            missing = verdict.reason.removeprefix(f"{verdict.value_gbps:.1f} Gb/s, ")
-            groups.setdefault((probe.phase, probe.params.get("name", probe.kind), missing), []).append(probe)
-    found = []
-    for (phase, name, missing), members in groups.items():
-        # Repetitions are judged by their median, which all of them carry: one number a series.
-        series = {(probe.hosts, probe.params.get("series")): verdicts[probe.probe_id].value_gbps for probe in members}
-        values = [value for value in series.values() if value is not None]
-        if len(values) > 1:
-            found.append(Unjudged(tuple(members), f"{phase}/{name}: {_spread(values)}; {missing}"))
-    return found
-
-
-def _spread(values: list[float]) -> str:
-    mean = fmean(values)
-    cv = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
-    return f"{len(values)} measured, mean {mean:.1f}, least {min(values):.1f}, most {max(values):.1f} Gb/s{cv}"
+    lines = []
+    for members in frequent[:most]:
+        # Two of the very same words are said without a count, as there is nothing to look up.
+        others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
+        more = f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
+        lines.append(members[0] + more)
+    rest = sum(map(len, frequent[most:]))
+    return lines + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
 NOT_REACHED = "not reached: the run ended before it"
@@ -206,11 +171,8 @@ def _both(of_pairs: Suspect, inside: Suspect) -> Suspect:
 def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
     """Each probe against its limit, by id."""
     judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
-    verdicts = {verdict.probe_id: verdict for verdict in judged}
-    for probe in probes:
-        if probe.probe_id not in verdicts:
-            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED)
-    return verdicts
+    never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
+    return never | {verdict.probe_id: verdict for verdict in judged}
 
 
 def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
@@ -221,41 +183,16 @@ def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
 
 
 def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
-    missed = sorted(
-        (found for found in expectations if found.outcome is not Outcome.PASS), key=lambda found: -found.outcome.rank
-    )
-    return [f"{found.outcome.name}: expected {found.text}: {_number(found)}{found.reason}" for found in missed]
-
-
-def _number(found: ExpectationVerdict) -> str:
-    """A ratio with its interval; a time is in the reason."""
-    if found.value is None or found.low is None or found.high is None:
-        return ""
-    return f"{three_digits(found.value)} (95 % interval {three_digits(found.low)} to {three_digits(found.high)}), "
-
-
-def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
-    """
-    The gate between phases: hosts that did not pass, and why in a few words.
-
-    Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
-    """
-    verdicts = judge.confirmed(probes, results)
-    judged = [(probe, verdicts[probe.probe_id]) for probe in probes]
-    well = [probe for probe, verdict in judged if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)]
-    good = {(host, probe.kind, probe.hosts) for probe in well for host in probe.hosts if len(probe.hosts) > 1}
-    cleared = Counter((host, kind) for host, kind, _ in good)
-    bad: dict[str, Counter[tuple[str, str]]] = {}
-    for probe, verdict in judged:
-        if verdict.outcome not in (Outcome.PASS, Outcome.MARGINAL):
-            for host in probe.hosts:
-                by_others = cleared[host, probe.kind] - ((host, probe.kind, probe.hosts) in good)
-                if not by_others or results[probe.probe_id].error_host == host:
-                    bad.setdefault(host, Counter())[probe.kind, verdict.outcome.value] += 1
-    return {
-        host: ", ".join(f"{count} {kind} {outcome}" for (kind, outcome), count in sorted(counts.items()))
-        for host, counts in bad.items()
-    }
+    """The worst first; a ratio with its interval, a time is in the reason."""
+    lines = []
+    for found in sorted(expectations, key=lambda found: -found.outcome.rank):
+        number = ""
+        if found.value is not None and found.low is not None and found.high is not None:
+            between = f"{three_digits(found.low)} to {three_digits(found.high)}"
+            number = f"{three_digits(found.value)} (95 % interval {between}), "
+        if found.outcome is not Outcome.PASS:
+            lines.append(f"{found.outcome.name}: expected {found.text}: {number}{found.reason}")
+    return lines
 
 
 def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
@@ -265,25 +202,50 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
     What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
     of which no suspect is made (*untold*).
     """
-    groups: dict[tuple[int, str, Outcome], list[Probe]] = {}
+    groups: dict[tuple[int, str, Outcome], list[Probe]] = defaultdict(list)
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
         if outcome is not Outcome.PASS:
-            groups.setdefault((-outcome.rank, probe.kind, outcome), []).append(probe)
+            groups[-outcome.rank, probe.kind, outcome].append(probe)
     totals = Counter(probe.kind for probe in probes)
     lines = []
     for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
         if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
-            measured = unjudged(members, verdicts)
-            told = {id(probe) for group in measured for probe in group.probes}
-            others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)
-            lines += [f"  {text}" for text in (*(group.text for group in measured), *common_reasons(others))]
+            said, explained = _without_limit(members, verdicts), members
         else:
-            alone = [verdicts[probe.probe_id].reason for probe in members if probe.probe_id in untold]
-            lines += [f"  {text}" for text in common_reasons(alone)]
+            said, explained = {}, [probe for probe in members if probe.probe_id in untold]
+        others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
+        lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
     return lines
+
+
+def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, str]:
+    """
+    Of measured probes without a limit a summary for each phase, name and missing limit, by the ids of its probes.
+
+    A number alone needs none.
+    """
+    groups: dict[tuple[str, object, str], list[Probe]] = defaultdict(list)
+    for probe in probes:
+        verdict = verdicts[probe.probe_id]
+        if verdict.value_gbps is not None and verdict.limit_gbps is None:
+            missing = verdict.reason.removeprefix(f"{verdict.value_gbps:.1f} Gb/s, ")
+            groups[probe.phase, probe.params.get("name", probe.kind), missing].append(probe)
+    found: dict[str, str] = {}
+    for (phase, name, missing), members in groups.items():
+        # Repetitions are judged by their median, which all of them carry: one number a series.
+        series = {(probe.hosts, probe.params.get("series")): verdicts[probe.probe_id].value_gbps for probe in members}
+        values = [value for value in series.values() if value is not None]
+        if len(values) > 1:
+            mean = fmean(values)
+            spread = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
+            text = (
+                f"{len(values)} measured, mean {mean:.1f}, least {min(values):.1f}, most {max(values):.1f} Gb/s{spread}"
+            )
+            found.update(dict.fromkeys((probe.probe_id for probe in members), f"{phase}/{name}: {text}; {missing}"))
+    return found
 
 
 def _components(
@@ -296,32 +258,25 @@ def _components(
     was measured well is INCONCLUSIVE.
     """
     blamed = {name: suspect for suspect in named for name in names(suspect)}
-    tally: dict[str, dict[str, list[Outcome]]] = {}
+    tally: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
-        outcome, phase = verdicts[probe.probe_id].outcome, probe.phase
+        outcome = verdicts[probe.probe_id].outcome
         for part in _parts(probe):
-            by_phase = tally.get(part)
-            if by_phase is None:
-                tally[part] = {phase: [outcome]}
-            elif phase not in by_phase:
-                by_phase[phase] = [outcome]
-            elif outcome not in by_phase[phase]:
-                by_phase[phase].append(outcome)
+            tally[part][probe.phase].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
-    for part, by_phase in tally.items():
-        if part not in blamed:
-            found.append(_component(part, by_phase, blamed))
-    return found
+    return found + [_component(part, by_phase, blamed) for part, by_phase in tally.items() if part not in blamed]
 
 
-def _component(part: str, by_phase: Mapping[str, Sequence[Outcome]], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
+def _component(
+    part: str, by_phase: Mapping[str, AbstractSet[Outcome]], blamed: Mapping[str, Suspect]
+) -> ComponentVerdict:
     """The verdict of a part by what it took part in, different outcomes by phase."""
     inside = (f"{part}/", f"{part}-", f"{part}:")
     own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
         return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
-    left_out = [phase for phase, outcomes in by_phase.items() if list(outcomes) == [Outcome.SKIPPED]]
+    left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
     if left_out:
         return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
     good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome in _GOOD]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -72,7 +72,7 @@ class MoreSamples:
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
-        verdicts = self._judge.confirmed(probes, by_id)
+        verdicts, _ = self._judge.confirmed(probes, by_id)
         low = {_series(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
         found = _series_of(probes, by_id, low)
         return [members for members in found.values() if len(members) < LEAST_FOR_CV]
@@ -100,21 +100,16 @@ def _series_of(
     probes: Iterable[Probe], by_id: Mapping[str, ProbeResult], only: AbstractSet[object] | None = None
 ) -> dict[object, list[Probe]]:
     """Repetitions of each probe that were all measured, those of *only* alone where that is given."""
-    found: dict[object, list[Probe]] = {}
-    if only is not None and not only:
-        return found
+    found: dict[object, list[Probe]] = defaultdict(list)
     for probe in probes:
         if probe.kind in REPEATED_KINDS and (only is None or _series(probe) in only):
-            found.setdefault(_series(probe), []).append(probe)
-    return {name: members for name, members in found.items() if _all_measured(members, by_id)}
+            found[_series(probe)].append(probe)
+    measured = {name for name, one in by_id.items() if one.outcome is None}
+    return {key: members for key, members in found.items() if measured.issuperset(one.probe_id for one in members)}
 
 
 def _series(probe: Probe) -> object:
     return probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
-
-
-def _all_measured(members: Iterable[Probe], by_id: Mapping[str, ProbeResult]) -> bool:
-    return all(probe.probe_id in by_id and by_id[probe.probe_id].outcome is None for probe in members)
 
 
 def _repetition(members: Sequence[Probe]) -> Probe:

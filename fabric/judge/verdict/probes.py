@@ -5,9 +5,13 @@ Each probe against what it must reach: the worse of two comparisons counts, and 
   more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
 - what good runs recorded for its key (``recorded.py``), where the baseline holds it.
 
-What the other probes of the run make of that is in ``confirm.py``. Without limit and record a number is never PASS.
-Repetitions of one series are judged by their median; samples that lie far apart are MARGINAL at least, whatever the
-median. Of two there is no median: when they lie far apart and one meets the limit, the series is INCONCLUSIVE.
+What the other probes of the run make of that (``confirmed``): a number that is low is a FAIL where a faulty part
+explains it. Below its limit, and as good as its like within their noise, is MARGINAL. Low and explained by nothing,
+once, is to be measured again before anybody is blamed: INCONCLUSIVE below the limit, MARGINAL above it.
+
+Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples that lie
+far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and one meets
+the limit, the series is INCONCLUSIVE.
 
 Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
 sequential test (``standings.py``) and not by the rules for a single number.
@@ -16,14 +20,21 @@ sequential test (``standings.py``) and not by the rules for a single number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
 
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
+from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.sequential import SequentialAnswer
 from fabric.judge.normal.series import (
+    CONFIRMED,
+    NORMAL,
+    RETEST,
     ProbeSeries,
     find_peers,
     series_of,
@@ -31,7 +42,6 @@ from fabric.judge.normal.series import (
     with_spread,
 )
 from fabric.judge.normal.standings import Against, Standings
-from fabric.judge.verdict.confirm import confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
@@ -39,6 +49,81 @@ from fabric.model.scenario import AUTO, JudgeSettings
 from fabric.model.text import change_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
+from fabric.probes import pairwise
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.matrix import Written
+    from fabric.judge.locate.suspects import Located
+
+
+_GOOD = (Outcome.PASS, Outcome.MARGINAL)
+
+
+def confirmed(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    written: Written | None = None,
+    known: AbstractSet[str] = frozenset(),
+) -> tuple[dict[str, ProbeVerdict], Located]:
+    """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
+    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+
+    verdicts = _run_again(probes, verdicts, results)
+    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
+    anew = dict(verdicts)
+    for probe in probes:
+        normal_gbps = found.normal_gbps.get(probe.probe_id)
+        if normal_gbps is not None and probe.kind != pairwise.KIND:
+            verdict = verdicts[probe.probe_id]
+            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
+    return anew, found
+
+
+def _run_again(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+) -> dict[str, ProbeVerdict]:
+    """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
+    found = dict(verdicts)
+    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
+    if not errors:
+        return found
+    measured_s = {series_key(probe): -inf for probe in errors}  # when it was last begun and went well
+    for probe in probes:
+        key = series_key(probe)
+        if key in measured_s and verdicts[probe.probe_id].value_gbps is not None:
+            measured_s[key] = max(measured_s[key], results[probe.probe_id].started_s)
+    for probe in errors:
+        verdict = verdicts[probe.probe_id]
+        if verdict.ran and results[probe.probe_id].started_s < measured_s[series_key(probe)]:
+            reason = f"{verdict.reason}; measured when it was run again"
+            found[probe.probe_id] = replace(verdict, outcome=Outcome.MARGINAL, reason=reason, named=None)
+    return found
+
+
+def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
+    value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
+    below = f"{value:.1f} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {normal_gbps:.1f}"
+    anew = replace(verdict, expected_gbps=normal_gbps)
+    if verdict.probe_id in found.explained and verdict.probe_id in found.low:
+        if fails:
+            return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
+        if verdict.against:
+            said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
+            return replace(verdict, outcome=Outcome.FAIL, reason=said)
+        return replace(anew, outcome=Outcome.FAIL, reason=f"{below}; {CONFIRMED}", against=NORMAL)
+    if verdict.against:
+        return verdict  # by its own samples against what is normal, which is more than one number
+    if fails and far:
+        return replace(anew, outcome=Outcome.INCONCLUSIVE, reason=f"{verdict.reason}; {RETEST}")
+    if fails:
+        reason = f"{verdict.reason}, which is within the noise of its like"
+        return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
+    if far and verdict.outcome in _GOOD:
+        return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
+    return verdict
 
 
 def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
@@ -76,14 +161,6 @@ def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Confirmed:
-    """What was asked of each other's probes, and the answer."""
-
-    pairs: Sequence[tuple[Probe, ProbeResult]] = ()
-    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
-
-
 class Judge:
     """
     Judges probes of one run.
@@ -100,14 +177,14 @@ class Judge:
         override: str | None = None,
         sequential: bool = False,
     ) -> None:
-        self._baselines, self._topology, self._marginal = baselines, topology, marginal
+        self.topology, self._marginal = topology, marginal
         self.sequential = sequential
         self._limits = LimitTable(baselines, topology, override)
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
-        self._has_records = any(self._recorded.values())
-        self._confirmed = _Confirmed()
+        self._asked: list[tuple[Probe, ProbeResult]] = []
+        self._answer: tuple[Mapping[str, ProbeVerdict], Located] | None = None
 
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
@@ -123,7 +200,7 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        series, belongs = series_of(listed, self._topology)
+        series, belongs = series_of(listed, self.topology)
         find_peers(series)
         standings = Standings(series if self.sequential else (), self._recorded_for)
         judged = {
@@ -133,26 +210,26 @@ class Judge:
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
         ]
-        latencies = latency_verdicts(listed, self._topology)
-        if latencies:
-            verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
-        return verdicts
+        latencies = latency_verdicts(listed, self.topology)
+        return [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
 
-    def confirmed(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> Mapping[str, ProbeVerdict]:
+    def confirmed(
+        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+    ) -> tuple[Mapping[str, ProbeVerdict], Located]:
         """
-        One verdict a probe by its id, with what others make of it (``confirm.py``).
+        One verdict a probe by its id, with what others make of it, and the parts that explain them.
 
         The last answer is kept: at the end of a phase further tests and the gate ask the same.
         """
         pairs = [(probe, results[probe.probe_id]) for probe in probes]
-        if self._confirmed.pairs != pairs:
+        if self._answer is None or self._asked != pairs:
             verdicts = {one.probe_id: one for one in self.judge(pairs)}
-            self._confirmed = _Confirmed(pairs, confirmed(probes, verdicts, results, topology=self._topology)[0])
-        return self._confirmed.verdicts
+            self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
+        return self._answer
 
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
         """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
-        series, _ = series_of(list(pairs), self._topology)
+        series, _ = series_of(list(pairs), self.topology)
         find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
@@ -166,11 +243,8 @@ class Judge:
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
             return _below_limit(verdict, one, None)
-        if self._has_records:
-            verdict = self._against_record(verdict, one)
-            if verdict.against:
-                return verdict
-        return _unsteady(verdict, one) if len(one.values) > 1 else verdict
+        verdict = self._against_record(verdict, one)
+        return verdict if verdict.against else _unsteady(verdict, one)
 
     def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
         """One series of as many repetitions as it took to tell."""
@@ -219,26 +293,25 @@ class Judge:
 
     def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
         known = self._recorded[self._limits.baseline_of(one.probe)]
-        return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
+        return known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
 
 
 def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    if result.outcome is not None:
-        return ProbeVerdict(
-            probe.probe_id,
-            result.outcome,
-            result.reason,
-            named=result.named,
-            ran=result.attempt > 0,
-            failure=result.failure,
-        )
-    return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
+    outcome, reason = (
+        result.outcome or Outcome.INCONCLUSIVE,
+        result.reason if result.outcome else "nothing was measured",
+    )
+    ran = result.outcome is None or result.attempt > 0
+    return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
 
 
 def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    """The verdict of its series, with what its own counters say."""
+    """The verdict of its series; bytes that arrived over a link that was not well are no clean PASS."""
     mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
-    return mine if len(result.measurements) == 1 else _with_counters(mine, result)
+    said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
+    if not said:
+        return mine
+    return replace(mine, outcome=Outcome.MARGINAL, reason=f"{mine.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}")
 
 
 def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
@@ -289,13 +362,3 @@ def _unsteady(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return replace(verdict, reason=with_spread(verdict, one))
     before = f"; {verdict.reason}" if verdict.reason else ""
     return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
-
-
-def _with_counters(verdict: ProbeVerdict, result: ProbeResult) -> ProbeVerdict:
-    """Bytes that arrived over a link that was not well are no clean PASS."""
-    said = grown(result)
-    if not said or verdict.outcome is not Outcome.PASS:
-        return verdict
-    return replace(
-        verdict, outcome=Outcome.MARGINAL, reason=f"{verdict.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,8 +13,6 @@ from fabric.model.text import duration_text
 from fabric.model.verdict import Verdict
 from fabric.probes import routes
 
-_Spans = Mapping[str, tuple[float, float]]
-
 
 def with_rounds(
     verdict: Verdict, phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
@@ -23,62 +22,50 @@ def with_rounds(
     return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
 
 
-def rounds_not_run(
-    phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-) -> tuple[str, ...]:
+def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> list[str]:
     """
     One line for each phase that fills a time and had fewer rounds: "soak: 3 of 8 planned rounds were run, ...".
 
     *phases* are all that were planned. A round was run where one of its *probes* was begun. The time is that from the
     first begin to the last end.
     """
-    planned: dict[tuple[str, Where, float], dict[int, list[str]]] = {}
+    planned: dict[tuple[str, Where, float], list[Phase]] = defaultdict(list)
     for phase in phases:
         if phase.fills is not None:
-            key = (phase.written, phase.where, phase.fills.within_s)
-            planned.setdefault(key, {}).setdefault(phase.round, []).append(phase.name)
-    if not planned:
-        return ()
-    filling = {name for rounds in planned.values() for names in rounds.values() for name in names}
-    spans: dict[str, tuple[float, float]] = {}
-    for probe in probes:
+            planned[phase.written, phase.where, phase.fills.within_s].append(phase)
+    begun: dict[str, list[ProbeResult]] = defaultdict(list)
+    for probe in probes if planned else ():
         result = results.get(probe.probe_id)
-        if probe.phase not in filling or result is None or result.attempt == 0:
+        if result is not None and result.attempt > 0:
+            begun[probe.phase].append(result)
+    lines = []
+    for (written, where, within_s), members in planned.items():
+        rounds, ran = ({phase.round for phase in some} for some in (members, [m for m in members if m.name in begun]))
+        if len(ran) == len(rounds):
             continue
-        began_s, ended_s = spans.get(probe.phase, (result.started_s, result.ended_s))
-        spans[probe.phase] = (min(began_s, result.started_s), max(ended_s, result.ended_s))
-    return tuple(line for key, rounds in planned.items() if (line := _line(*key, rounds, spans)))
-
-
-def _line(written: str, where: Where, within_s: float, rounds: Mapping[int, Sequence[str]], spans: _Spans) -> str:
-    ran = [names for names in rounds.values() if any(name in spans for name in names)]
-    if len(ran) == len(rounds):
-        return ""
-    label = written + "".join(f", {name}={value}" for name, value in where)
-    said = f"{label}: {len(ran)} of {len(rounds)} planned rounds were run"
-    begun = [spans[name] for names in ran for name in names if name in spans]
-    if not begun:
-        return f"{said}, of the {duration_text(within_s)} it was given none was used"
-    took_s = max(end for _, end in begun) - min(begin for begin, _ in begun)
-    why = "rounds took longer than planned" if took_s >= within_s else "the run did not get to the others"
-    return f"{said}, in {duration_text(took_s)} of the {duration_text(within_s)} it was given: {why}"
+        label = written + "".join(f", {name}={value}" for name, value in where)
+        said = f"{label}: {len(ran)} of {len(rounds)} planned rounds were run"
+        given = duration_text(within_s)
+        done = [result for phase in members for result in begun.get(phase.name, ())]
+        if not done:
+            lines.append(f"{said}, of the {given} it was given none was used")
+            continue
+        took_s = max(one.ended_s for one in done) - min(one.started_s for one in done)
+        why = "rounds took longer than planned" if took_s >= within_s else "the run did not get to the others"
+        lines.append(f"{said}, in {duration_text(took_s)} of the {given} it was given: {why}")
+    return lines
 
 
 def read_elsewhere(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> Mapping[str, ProbeResult]:
     """The results, of which those that another host made up for are a PASS; the reason says what happened and who."""
     asked = [probe for probe in probes if probe.kind == routes.KIND and probe.probe_id in results]
     read = {_table(probe): probe.hosts[0] for probe in asked if results[probe.probe_id].outcome is Outcome.PASS}
-    made_up = {
-        probe.probe_id: replace(
-            results[probe.probe_id],
-            outcome=Outcome.PASS,
-            reason=f"{results[probe.probe_id].reason}; read on {read[_table(probe)]} instead",
-            error_host=None,
-            named=None,
-        )
-        for probe in asked
-        if results[probe.probe_id].outcome is not Outcome.PASS and _table(probe) in read
-    }
+    made_up = {}
+    for probe in asked:
+        result, other = results[probe.probe_id], read.get(_table(probe))
+        if result.outcome is not Outcome.PASS and other is not None:
+            reason = f"{result.reason}; read on {other} instead"
+            made_up[probe.probe_id] = replace(result, outcome=Outcome.PASS, reason=reason, error_host=None, named=None)
     return {**results, **made_up} if made_up else results
 
 

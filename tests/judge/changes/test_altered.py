@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from fabric.judge.verdict.conclude import conclude, failed_hosts
+from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.gate import failed_hosts
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, PhaseRef

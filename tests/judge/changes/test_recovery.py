@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.changes.effects import windows_report
-from fabric.judge.changes.recovery import judge_time
+from fabric.judge.changes.expectations import judge_time
 from fabric.judge.normal.samples import samples
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedFall, ExpectedRecovery, PhaseRef

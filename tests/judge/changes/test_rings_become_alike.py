@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from fabric.app.analyze import reopened
 from fabric.judge.changes.ratio import judge_ratio
 from fabric.judge.normal.samples import samples
@@ -13,6 +15,7 @@ from fabric.model.scenario import ExpectedRatio, PhaseRef
 from tests.report.shown import run_of
 
 
+@pytest.mark.slow
 def test_rings_are_alike_with_adaptive_routing_and_not_without(tmp_path: Path) -> None:
     """What the scenario expects of on holds; the same expected of off does not, for it is not true of any fabric."""
     run = reopened(run_of(tmp_path, scenario="ring-contention", hosts=None))

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.confirm import confirmed
-from fabric.judge.verdict.probes import Judge
+from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, ProbeSpec

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fabric.config import load_inventory
-from fabric.judge.training import WatchedTime, flaps, watched, with_training
+from fabric.judge.training import Downs, WatchedTime, downs, watched, with_training
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.verdict import Verdict
+from fabric.model.verdict import LinkCoverage, Verdict
+from fabric.runs.links import LinkSamples
 from tests.places import INVENTORY
 
 HOUR = 3600.0
@@ -119,19 +120,40 @@ def test_a_phase_that_ran_a_few_times_says_nothing() -> None:
     assert seen({}, rounds=3) is None
 
 
-def test_flaps_count_while_their_host_is_watched() -> None:
-    found = seen({})
+def counted(found: WatchedTime | None, where: str, *values: float, at_s: tuple[float, ...]) -> int:
+    """Downs of a link in calm time, of a host's port or of a cable between switches (``leaf--spine``)."""
     assert found is not None
-    course = CounterCourse([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
-    assert flaps(found, Samples(60.0, {CounterReading("a", "mlx5_0", "link_downed"): course})) == 2
-    assert flaps(found, Samples(60.0, {CounterReading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
+    course = CounterCourse(list(at_s), list(values), 100 * HOUR)
+    ends = tuple((name, "1") for name in where.split("--"))
+    samples = Samples(60.0, {CounterReading(*end, "link_downed"): course for end in ends})
+    if len(ends) == 1:
+        told = downs(found, samples)
+    else:
+        told = downs(found, Samples(60.0, {}), LinkSamples(samples, ((ends[0], ends[1]),)))
+    assert told is not None
+    return told.calm
+
+
+@pytest.mark.parametrize(("where", "count"), [("a", 2), ("elsewhere", 0), ("leaf1--spine2", 2)])
+def test_links_that_go_down_count_while_somebody_watches(where: str, count: int) -> None:
+    """A cable between switches once, although both ends count; nobody's host, so whenever anybody was watched."""
+    assert counted(seen({}), where, 0, 1, 3, 9, at_s=(0.0, 100.0, 5 * HOUR, 100 * HOUR)) == count
 
 
 def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> None:
-    found = seen({(4, "a+b"): fail()})
-    assert found is not None
-    course = CounterCourse([0.0, 3.5 * HOUR], [0, 1], 100 * HOUR)
-    assert flaps(found, Samples(60.0, {CounterReading("a", "mlx5_0", "link_downed"): course})) == 0
+    assert counted(seen({(4, "a+b"): fail()}), "a", 0, 1, at_s=(0.0, 3.5 * HOUR)) == 0
+
+
+@pytest.mark.parametrize(
+    ("coverage", "words"),
+    [
+        (LinkCoverage(96, 96, 60, 192, 0), "no link went down meanwhile"),
+        (LinkCoverage(96, 32, 60, 192, 0), "no link went down meanwhile of the 32 of 96 cables that were looked at"),
+        (None, "no port of a host went down meanwhile; cables between switches were not looked at"),
+    ],
+)
+def test_of_links_that_nobody_looked_at_nothing_is_said(coverage: LinkCoverage | None, words: str) -> None:
+    assert Downs(0, 0, coverage).none_at_all == words
 
 
 def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
@@ -158,7 +180,7 @@ def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
 def test_without_that_counter_flaps_are_not_known() -> None:
     found = seen({})
     assert found is not None
-    assert flaps(found, Samples(0.0, {})) is None
+    assert downs(found, Samples(0.0, {})) is None
 
 
 def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:

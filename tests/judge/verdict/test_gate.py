@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from fabric.judge.verdict.conclude import failed_hosts
-from fabric.judge.verdict.gate import out_after
+from dataclasses import replace
+from itertools import permutations
+
+from benchmarks.measured_rack import one_number
+from fabric.judge.verdict.gate import failed_hosts, out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Because
 from fabric.model.scenario import Phase
-from fabric.model.topology import Topology
+from fabric.model.topology import Topology, Uplinks
 from fabric.model.verdict import Baseline, Limit
 from fabric.probes.again import AgainSpec
+from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 
 HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 LIMITS = (Limit("tor_all_reduce", 100.0, "test"), Limit("loopback", 100.0, "test"))
@@ -84,10 +90,10 @@ def out(rack: Topology, phase: Phase, value: float, *pairs: tuple[str, ...]) -> 
 
 def test_who_is_only_a_partner_of_a_repaired_host_did_not_fail_with_it(rack: Topology) -> None:
     """The probes were chosen because of the repaired host: they say nothing of a neighbour."""
-    pairs = (("gpu001", "gpu002"), ("gpu002", "gpu003"))
+    pairs = (("gpu001", "gpu002"), ("gpu001", "gpu002"))
     because = Because("check/1", "/there", ("gpu002",), quick=False, suspects=(), evidence=())
     assert set(out(rack, again(because), 50.0, *pairs)) == {"gpu002"}
-    assert set(out(rack, again(None), 50.0, *pairs)) == {"gpu001", "gpu002", "gpu003"}
+    assert set(out(rack, again(None), 50.0, *pairs)) == {"gpu001", "gpu002"}
 
 
 def test_where_nobody_could_be_judged_it_is_said_what_to_do(rack: Topology) -> None:
@@ -98,3 +104,43 @@ def test_where_nobody_could_be_judged_it_is_said_what_to_do(rack: Topology) -> N
 
 def test_of_hosts_that_failed_no_limit_is_asked_for(rack: Topology) -> None:
     assert out(rack, again(None), 50.0, *[("gpu001", "gpu002")] * 3)["gpu001"] == "3 tor_all_reduce fail"
+
+
+def cross_rail(rack: Topology, bad: set[tuple[str, ...]]) -> dict[str, str]:
+    """
+    Who is out after each RNIC of each host sent to each other of it over the leaves, and to its own GPUs and memory.
+
+    *bad*: host and devices, or endpoint.
+    """
+    rack = replace(rack, uplinks=(Uplinks(rack.hosts["gpu001"].leaves, ("spine0",), 4, 400.0),))
+    probes = expand_phase(Phase("self-check", (LoopbackSpec(), RnicToRnicSpec())), rack, HOSTS)
+    results = {}
+    for probe in probes:
+        ends = (
+            probe.hosts[0],
+            str(probe.params["rnic"]),
+            str(probe.params.get("peer_rnic", probe.params.get("endpoint"))),
+        )
+        results[probe.probe_id] = one_number(probe.probe_id, 200.0 if ends in bad else 392.0, 64 << 10)
+    limits = (Limit("rnic_to_rnic", 364.0, "test"), Limit("loopback", 364.0, "test"))
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
+    return failed_hosts(probes, results, judge=judge)
+
+
+def test_a_bad_uplink_leaves_no_host_out(rack: Topology) -> None:
+    """Every host shows it where it sends from that leaf, or to it: no part of a host is suspected."""
+    rnics = [rnic.device for rnic in rack.hosts["gpu001"].platform.rnics]
+    through = {(host, *ends) for host in HOSTS for ends in permutations(rnics, 2) if "mlx5_3" in ends}
+    assert cross_rail(rack, through) == {}
+
+
+def test_a_port_that_may_as_well_be_the_cable_above_its_leaf_leaves_nobody_out(rack: Topology) -> None:
+    """Each of its probes crosses both; later phases measure it with other hosts, and can tell."""
+    rnics = [rnic.device for rnic in rack.hosts["gpu001"].platform.rnics]
+    through = {("gpu002", *ends) for ends in permutations(rnics, 2) if "mlx5_3" in ends}
+    assert cross_rail(rack, through) == {}
+
+
+def test_a_path_inside_the_host_leaves_it_out(rack: Topology) -> None:
+    """Nothing above the leaves explains one pair of RNICs alone."""
+    assert cross_rail(rack, {("gpu002", "mlx5_3", "mlx5_4"), ("gpu002", "mlx5_4", "mlx5_3")}).keys() == {"gpu002"}

@@ -143,7 +143,7 @@ def test_two_line_rates_in_one_run_are_two_classes(sequential: bool) -> None:
     judge = Judge(
         {"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=topology, marginal=0.005, sequential=sequential
     )
-    verdicts = judge.confirmed(probes, {result.probe_id: result for _, result in pairs})
+    verdicts, _ = judge.confirmed(probes, {result.probe_id: result for _, result in pairs})
     hosts = {p.hosts[0] for p in probes if verdicts[p.probe_id].outcome is Outcome.FAIL}
     assert hosts == {"gpu012"}
 

@@ -230,6 +230,6 @@ def test_what_could_not_be_measured_once_is_run_again(wide: Topology) -> None:
         assert [one.probe_id for one in more] == [f"{probe.probe_id}.r2" for probe in wanted]
         again = [replace(result_of(one, 390.0), started_s=10.0, ended_s=11.0) for one in more]
         whole = {one.probe_id: one for one in (*results, *again)}
-        verdicts = plain.confirmed([*probes, *more], whole)
+        verdicts, _ = plain.confirmed([*probes, *more], whole)
         found = {verdicts[name].outcome for name in failed}
         assert found == ({Outcome.MARGINAL} if wanted else {Outcome.ERROR})
