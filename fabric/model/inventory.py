@@ -134,22 +134,16 @@ class TimedFaultEntry(Entry):
 
     def made(self) -> TimedFault:
         """The fault."""
-        return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor), cause="inventory")
+        return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor))
 
 
 @dataclass(frozen=True, slots=True)
 class TimedFault:
-    """
-    A fault that comes at *at_s* of simulated time and goes *duration_s* later.
-
-    *cause* is what the operator would write down. A *companion* came with another failure and is not counted as one.
-    """
+    """A fault that comes at *at_s* of simulated time and goes *duration_s* later."""
 
     at_s: float
     duration_s: float
     fault: Fault
-    cause: str = ""
-    companion: bool = False
 
 
 @with_config(STRICT)
@@ -205,9 +199,6 @@ class MockSettings:
         tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...],
         Field(max_length=1000, description="What goes wrong for a while."),
     ] = ()
-    failures_per_host_day: Annotated[
-        float, Decimal(0, 10_000), Field(description="How often a host fails by chance: 0.0065 is Meta's RSC-1.")
-    ] = 0.0
     lemon_per_hour: Annotated[float, Decimal(0.001, 3600), Field(description="How often a lemon errs or flaps.")] = 1.0
 
 

@@ -68,7 +68,7 @@ def link_loads(run: ShownRun) -> list[LinkLoads]:
     does not know.
     """
     topology, mock = run.inventory.topology, run.inventory.mock
-    lively = mock.timed_faults or mock.failures_per_host_day or any(KINDS[one.kind].comes for one in mock.faults)
+    lively = mock.timed_faults or any(KINDS[one.kind].comes for one in mock.faults)
     pairs = sum(len(uplinks.lower) * len(uplinks.upper) for uplinks in topology.uplinks)
     if not run.simulated or lively or not 0 < pairs <= MOST_CABLES:
         return []

@@ -12,7 +12,7 @@ from fabric.model.topology import Topology
 from fabric.sim.faults import IN_EPISODES, happening, require_passing
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.failures import episodes, failures
+from fabric.sim.life.episodes import episodes
 from fabric.sim.life.passing import Passing
 from fabric.sim.rack import rack
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
@@ -36,7 +36,7 @@ class ComingFaults:
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._here: dict[str, list[TimedFault]] = {}
-        self._known_s = 0.0 if self._lemons or mock.failures_per_host_day > 0.0 else inf
+        self._known_s = 0.0 if self._lemons else inf
         self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
         self._add(mock.timed_faults)
 
@@ -63,13 +63,10 @@ class ComingFaults:
 
     def _look_ahead(self) -> None:
         """Work out the next day."""
-        topology, began_s = self._passing.topology, self._known_s
-        self._known_s = began_s + _AHEAD_S
-        rate, hours = self._mock.failures_per_host_day, _AHEAD_S / 3600.0
-        self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))
-        if self._lemons:
-            window_s, per_hour = (began_s, self._known_s), self._mock.lemon_per_hour
-            self._add(episodes(topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
+        window_s = (self._known_s, self._known_s + _AHEAD_S)
+        self._known_s = window_s[1]
+        per_hour = self._mock.lemon_per_hour
+        self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
 
     def _add(self, found: Iterable[TimedFault]) -> None:
         for one in found:

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.life.failures import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.life.episodes import EPISODES_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
 HOUR_S = 3600.0
@@ -38,7 +38,7 @@ def test_episodes_come_in_bursts(kit):
     counts = Counter(int(one.at_s // HOUR_S) for one in found)
     mean = len(found) / hours
     fano = (sum(count**2 for count in counts.values()) / hours - mean**2) / mean
-    assert 3.0 < fano < 2 * BURST_MEAN
+    assert 3.0 < fano < 2 * EPISODES_MEAN
 
 
 def test_a_window_holds_what_the_whole_holds_there(kit):

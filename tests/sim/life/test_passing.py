@@ -150,7 +150,7 @@ def test_a_hot_rnic_warms_and_errs_and_a_hot_gpu_throttles(kit):
 
 def test_an_idle_world_with_lemons_comes_to_rest(kit):
     """Nobody is there to be hit: nothing to wait for."""
-    world = living(kit, faults=(Fault("gpu003", "lemon"),), failures_per_host_day=1.0)
+    world = living(kit, faults=(Fault("gpu003", "lemon"),))
     assert world.next_s() is None
     assert one(kit, world, "hostname").exit_status == 0
 
