@@ -85,8 +85,8 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
 
 def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
     return link_quality(
-        raw_ber=fault.value if fault.kind == "ber" else None,
-        effective_ber=fault.value if fault.kind == "effective_ber" else None,
+        raw_ber=fault.value if fault.kind == "ber" else 0.0,
+        effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
         fec=FEC,
         plr=WITH_RETRY[link_layer],
         line_rate_gbps=line_rate_gbps,
