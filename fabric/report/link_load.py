@@ -16,8 +16,8 @@ from fabric.model.scenario import Where
 from fabric.report.shown_run import Row, ShownRun
 from fabric.sim.faults import KINDS
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.hosts.site import Flow
-from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
+from fabric.sim.hosts.site import Flow, Ring
+from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.subnet.network import Network, network_of
 from fabric.sim.tools.nccl_tests.model import Ranks, rail_weight
 

@@ -11,13 +11,12 @@ from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
+from fabric.sim.hashing import CleanNoise, Noise, real_noise
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.life.passing import Passing, Whims
-from fabric.sim.noise import CleanNoise, Noise, real_noise
+from fabric.sim.life import Passing, Whims
 from fabric.sim.phy.ports import Ports
-from fabric.sim.routing import Routing
-from fabric.sim.subnet.managers import SubnetManagers
+from fabric.sim.subnet.managers import Routing, SubnetManagers
 from fabric.sim.subnet.nvue_switches import NvueSwitches
 from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.ufm import Ufm

@@ -2,80 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from fabric.model.change import SubnetManager
-from fabric.model.inventory import MockSettings, TimedFault
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import IN_EPISODES, happening, require_passing
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.episodes import episodes
-from fabric.sim.life.passing import Passing
+from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
 from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.sysfs import Readings
-
-_AHEAD_S = 86400.0
-
-
-class ComingFaults:
-    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
-
-    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
-        self._passing, self._mock, self._seed = passing, mock, seed
-        faults = tuple(happening(mock.faults))
-        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
-        for lemon in self._lemons:
-            if lemon.kind == "lemon":
-                require_passing(lemon, passing.topology)
-        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
-        self._made = 0
-        self._here: dict[str, list[TimedFault]] = {}
-        self._known_s = 0.0 if self._lemons else inf
-        self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
-        self._add(mock.timed_faults)
-
-    def next_s(self) -> float:
-        """When there is something to do; infinite when never again."""
-        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
-
-    def step(self) -> None:
-        """Do what is due next; the rack's time must have come to it."""
-        if self._known_s <= self.next_s():
-            self._look_ahead()
-            return
-        at_s, _, one, comes = heappop(self._heap)
-        here = self._here.setdefault(one.fault.component, [])
-        if comes:
-            here.append(one)
-            if one.duration_s < inf:
-                self._push(at_s + one.duration_s, one, comes=False)
-        else:
-            here.remove(one)
-        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
-        if not here:
-            del self._here[one.fault.component]
-
-    def _look_ahead(self) -> None:
-        """Work out the next day."""
-        window_s = (self._known_s, self._known_s + _AHEAD_S)
-        self._known_s = window_s[1]
-        per_hour = self._mock.lemon_per_hour
-        self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
-
-    def _add(self, found: Iterable[TimedFault]) -> None:
-        for one in found:
-            self._push(one.at_s, one, comes=True)
-
-    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
-        self._made += 1
-        heappush(self._heap, (at_s, self._made, one, comes))
-
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 

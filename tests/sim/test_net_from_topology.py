@@ -10,8 +10,7 @@ import pytest
 from fabric.config import load_inventory
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.net.named_clos import net_from_topology
-from fabric.sim.net.traffic import traffic
-from fabric.sim.what_if import Question, what_if
+from fabric.sim.what_if import Question, traffic, what_if
 from tests.places import INVENTORY
 
 

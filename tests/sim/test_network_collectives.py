@@ -9,7 +9,7 @@ from fabric.config import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
-from fabric.sim.routing import Forwarding, Routing
+from fabric.sim.subnet.managers import Forwarding, Routing
 from fabric.sim.subnet.network import Ring, network_of
 from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.what_if import Question, what_if

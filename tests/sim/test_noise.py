@@ -9,8 +9,7 @@ from statistics import median
 import pytest
 
 from fabric.model.inventory import MockSettings
-from fabric.sim.hashing import mix64
-from fabric.sim.noise import MISSING, MOST, RealNoise, real_noise, student_t4
+from fabric.sim.hashing import MISSING, MOST, RealNoise, mix64, real_noise, student_t4
 from fabric.sim.world import World
 
 HOSTS = [f"gpu{number:03d}" for number in range(1, 25)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import MockSettings
-from fabric.sim.noise import CleanNoise, real_noise
+from fabric.sim.hashing import CleanNoise, real_noise
 from fabric.sim.phy.lines import line_kind
 from fabric.sim.phy.quality import link_quality
 from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
@@ -30,7 +30,7 @@ def test_copper_falls_off_its_cliff_earlier(raw: float, optics: float, copper: f
     """Checked with scipy's binomial distribution: P[more than 15 of 544], P[more than 7 of 272] symbols bad."""
     for is_copper, kept in ((False, optics), (True, copper)):
         line = line_kind(400.0, ethernet=False, copper=is_copper)
-        found = link_quality(raw_ber=raw, effective_ber=None, fec=line.fec, plr=line.retries, line_rate_gbps=400.0)
+        found = link_quality(raw_ber=raw, fec=line.fec, plr=line.retries, line_rate_gbps=400.0)
         assert found.capacity_factor == pytest.approx(kept, abs=0.004)
 
 

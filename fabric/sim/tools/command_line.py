@@ -16,12 +16,12 @@ from fabric.sim.tools.interfaces import ethtool, ip
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
 from fabric.sim.tools.mlxreg import mlxreg
+from fabric.sim.tools.nccl_tests import CollectiveJob
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
-from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
-from fabric.sim.tools.perftest.program import WriteBothWays, WriteBw, WriteLat
+from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
 from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
 from fabric.sim.tools.sysfs import cat
 

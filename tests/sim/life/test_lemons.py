@@ -8,7 +8,7 @@ import pytest
 
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.life.episodes import EPISODES_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.life import EPISODES_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
 HOUR_S = 3600.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.traffic import all_to_all, ring
+from fabric.sim.what_if import all_to_all, ring
 from tests.sim.net.link_names import bisection, pairs, permutation
 
 CLOS = build(ClosSpec(8, 2, 4, 4, 2, 0, 0, True, 400.0, 400.0))

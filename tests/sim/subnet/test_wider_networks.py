@@ -8,7 +8,7 @@ import pytest
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
-from fabric.sim.routing import Forwarding, Routing
+from fabric.sim.subnet.managers import Forwarding, Routing
 from fabric.sim.subnet.network import Ring, network_of
 from fabric.sim.world import World
 
