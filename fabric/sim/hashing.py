@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import acos, cos, exp, sqrt
-from typing import Protocol
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -59,22 +58,15 @@ MOST = 1.006
 _DIPS, _DEPTH, _CROWD, _LOST = range(1 << 20, (1 << 20) + 4)  # numbers that no row of a tool's table has
 
 
-class Noise(Protocol):
-    """What is between what parts carry and what a tool prints."""
-
-    def factor(self, bits: int, number: int, hosts: Collection[str]) -> float:
-        """The *number*-th measurement of a command, whose words *bits* decide, between *hosts*."""
-
-    def reordered(self, bits: int, number: int) -> float:
-        """What adaptive routing leaves of the *number*-th measurement of a command."""
-
-    def is_lost(self, bits: int) -> bool:
-        """Whether the command ends without a number, for no reason that anybody could find."""
-
-
 @dataclass(frozen=True, slots=True)
 class CleanNoise:
-    """Every healthy measurement is around one level, with the coefficient of variation *cv*."""
+    """
+    Every healthy measurement is around one level, with the coefficient of variation *cv*.
+
+    Noise is what is between what parts carry and what a tool prints: a *factor* for the *number*-th measurement of a
+    command, whose words *bits* decide; what adaptive routing leaves of it; whether the command *is_lost*, for no reason
+    that anybody could find.
+    """
 
     cv: float
 

@@ -11,7 +11,7 @@ from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
-from fabric.sim.hashing import CleanNoise, Noise, real_noise
+from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life import Passing, Whims
@@ -119,7 +119,7 @@ class Rack:
     ufm: Ufm
     whims: Whims
     passing: Passing
-    noise: Noise
+    noise: CleanNoise | RealNoise
     lossless_class: int | None = None
     site: frozenset[str] = frozenset()
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)

@@ -69,20 +69,3 @@ def test_a_hanging_host_has_no_row_and_one_that_prints_garbage_no_numbers() -> N
     names = paths()[:3]
     assert world.readings("gpu001", names).row(1.0) is None
     assert world.readings("gpu002", names).row(1.0) == [None, None, None]
-
-
-def test_a_row_after_another_is_what_a_first_row_would_be() -> None:
-    """What is known from before is not kept too long: errors, a flap and a dead RNIC show in the next row."""
-    world = a_world()
-    names = paths()
-    world.start("gpu001", ("sleep", "5000"), {}, 0.0)
-    again = world.readings("gpu001", names)
-    faults = {100.0: "bit_errors", 200.0: None, 300.0: "broken", 400.0: None, 500.0: "absent", 600.0: None}
-    for number in range(1, 75):
-        at_s = number * 10.0
-        world.advance(at_s)
-        if at_s in faults:
-            kind = faults[at_s]
-            fault = Fault("gpu001/mlx5_0", kind, 1e-5) if kind else None
-            world.rack.passing.set("gpu001/mlx5_0", fault, at_s)
-        assert again.row(at_s) == world.readings("gpu001", names).row(at_s), at_s
