@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
@@ -28,13 +27,6 @@ TORN = "torn"
 """What ``list`` calls a change whose state's file is not there."""
 
 
-class Watcher(Protocol):
-    """The guard of a change."""
-
-    def watch(self, at_s: float) -> None:
-        """Look next at this time, and at no other."""
-
-
 @dataclass(slots=True)
 class ChangeFolder:
     """
@@ -42,8 +34,8 @@ class ChangeFolder:
 
     A file that is lost or cannot be read is None: a lease that is none has run out. *boot* is the boot of the host in
     which it was armed. *lock_pid* is the call that holds the lock, *lock_until_s* until when somebody who hangs does.
-    *step_until_s*: until then a step of an apply runs, whether its caller lives or not. *kept*: also on disk, with a
-    unit that begins its guard anew when the host starts.
+    *watch* tells its guard when to look next. *step_until_s*: until then a step of an apply runs, whether its caller
+    lives or not. *kept*: also on disk, with a unit that begins its guard anew when the host starts.
     """
 
     guard_id: str
@@ -60,7 +52,7 @@ class ChangeFolder:
     lock_pid: int | None = None
     lock_until_s: float = -inf
     step_until_s: float = -inf
-    process: Watcher | None = None
+    watch: Callable[[float], None] | None = None
     kept: bool = False
 
     def left_s(self, now_s: float) -> float:

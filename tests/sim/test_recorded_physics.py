@@ -12,17 +12,6 @@ from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_u
 from fabric.sim.world import World
 
 
-def test_ndr_copper_has_the_recorded_code(kit) -> None:
-    """Of a host's cable, at both ends, and of no other rate."""
-    topology = kit.topology_of(2, kit.platform_like(line_rate_gbps=400.0))
-    world = World(topology, MockSettings(noise_cv=0.0, site=("copper",)), seed=1)
-    assert "LL_50G_RS_FEC_PLR -(272,257+1)" in kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 1.0).stdout
-    assert "LL_50G_RS_FEC_PLR" in kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1", 2.0).stdout
-    plain = World(topology, MockSettings(noise_cv=0.0), seed=1)
-    assert "(544,514)" in kit.ask(plain, "gpu001", "mlxlink -d mlx5_0", 1.0).stdout
-    assert line_kind(200.0, ethernet=False, copper=True) == line_kind(200.0, ethernet=False)
-
-
 @pytest.mark.parametrize(
     ("raw", "optics", "copper"), [(5e-4, 1.0, 0.998), (1e-3, 0.996, 0.864), (1.39e-3, 0.903, 0.517)]
 )

@@ -118,6 +118,7 @@ Share: TypeAlias = "tuple[Site, tuple[int, ...], float]"
 """A host, its capacities that are used, and how much of the flow's bandwidth one Gb/s of them carries."""
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
     """
     One transfer while it runs.
@@ -126,24 +127,19 @@ class Flow:
     between leaves, which leaves it *limit_gbps*. Subclasses say what follows (``finish``).
     """
 
-    __slots__ = (
-        "began_s", "ceiling_gbps", "end_s", "limit_gbps", "live", "need_gb", "rate_gbps", "ring", "sent_gb", "shares",
-        "silent", "since_s", "steady",
-    )  # fmt: skip
-
-    def __init__(self, shares: tuple[Share, ...], ceiling_gbps: float, *, ring: Ring | None = None) -> None:
-        self.shares = shares
-        self.ceiling_gbps = ceiling_gbps
-        self.ring = ring
-        self.limit_gbps = inf
-        self.rate_gbps = 0.0
-        self.sent_gb = 0.0
-        self.began_s = self.since_s = 0.0
-        self.end_s: float | None = None
-        self.need_gb: float | None = None
-        self.steady = True
-        self.live = False
-        self.silent = False  # it has lost packets, and its transport has not found out yet that there is a path again
+    shares: tuple[Share, ...]
+    ceiling_gbps: float
+    ring: Ring | None = None
+    limit_gbps: float = inf
+    rate_gbps: float = 0.0
+    sent_gb: float = 0.0
+    began_s: float = 0.0
+    since_s: float = 0.0
+    end_s: float | None = None
+    need_gb: float | None = None
+    steady: bool = True
+    live: bool = False
+    silent: bool = False  # it has lost packets, and its transport has not found out yet that there is a path again
 
     def average_gbps(self) -> float:
         """Mean bandwidth over its life; the rate itself when that never changed."""

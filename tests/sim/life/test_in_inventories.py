@@ -51,18 +51,3 @@ def test_what_cannot_be_is_refused(tmp_path, text, said):
     """Before anything runs."""
     with pytest.raises(ConfigError, match=said):
         loaded(tmp_path, "{noise_cv: 0.003}", faults=(text,))
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("{component: spine03, kind: slow, factor: 0.5, at: 1s, lasts: 1s}", "can be broken for a while, not slow"),
-        ("{component: gpu003, kind: lemon, at: 1s, lasts: 1s}", "list it under 'faults'"),
-        ("{component: gpu001/mlx5_9, kind: broken, at: 1s, lasts: 1s}", "mlx5_9"),
-        ("{component: gpu001, kind: broken, lasts: 1s}", "'at'"),
-    ],
-)
-def test_a_timed_fault_that_cannot_be_is_refused(tmp_path, entry, said):
-    """With its line."""
-    with pytest.raises(ConfigError, match=said):
-        loaded(tmp_path, f"{{timed_faults: [{entry}]}}")

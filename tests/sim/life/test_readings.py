@@ -11,8 +11,6 @@ from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 from tests.conftest import rack_topology
 
-ROOT = "/sys/class/infiniband"
-
 
 def paths() -> list[str]:
     """Every file that is sampled on such a host, by its own name where a pattern is sampled."""
@@ -43,24 +41,6 @@ def test_every_file_says_what_cat_prints(fault: Fault) -> None:
     assert row is not None
     assert [str(value) for value in row] == shown
     assert len(names) > 20
-
-
-def test_a_pattern_is_the_file_that_it_matches_here() -> None:
-    """The name of a row says which file it was."""
-    readings = a_world().readings("gpu001", [f"{ROOT}/mlx5_1/device/hwmon/hwmon*/temp2_input"])
-    assert readings.names == (f"{ROOT}/mlx5_1/device/hwmon/hwmon1/temp2_input",)
-
-
-def test_a_hot_module_is_hot_and_its_neighbour_is_not() -> None:
-    """Within minutes it passes what UFM isolates at."""
-    world = a_world(Fault("gpu001/mlx5_0", "hot"))
-    world.start("gpu001", ("sleep", "2000"), {}, 0.0)
-    world.advance(1500.0)
-    files = [f"{ROOT}/mlx5_{number}/device/hwmon/hwmon*/temp2_input" for number in (0, 1)]
-    hot, cool = world.readings("gpu001", files).row(1500.0) or [0, 0]
-    assert hot is not None
-    assert cool is not None
-    assert hot - cool > 15_000
 
 
 def test_a_hanging_host_has_no_row_and_one_that_prints_garbage_no_numbers() -> None:

@@ -313,7 +313,7 @@ class WriteBw:
             stderr = text.PORT_TAKEN % port + text.NO_SOCKET
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
-        server = Server(self, rack, process, side)
+        server = Server(self, rack, process, side, rack.hosts.chance(process.site, self.hash))
         servers[port] = server
         process.work = server
         rack.timeline.at(at_s + LISTEN_S, server.listen)
@@ -340,18 +340,16 @@ class WriteBw:
         rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
 
 
+@dataclass(slots=True, eq=False)
 class Server:
-    """A process that listens, or is about to."""
+    """A process that listens, or is about to; *bits* decide its addresses."""
 
-    __slots__ = ("_bits", "job", "process", "rack", "ready", "side")
-
-    def __init__(self, job: WriteBw, rack: Rack, process: Process, side: Side) -> None:
-        self.job = job
-        self.rack = rack
-        self.process = process
-        self.side = side
-        self.ready = False
-        self._bits = rack.hosts.chance(process.site, job.hash)
+    job: WriteBw
+    rack: Rack
+    process: Process
+    side: Side
+    bits: int
+    ready: bool = False
 
     def listen(self, at_s: float) -> None:
         """The set-up is over."""
@@ -361,7 +359,7 @@ class Server:
 
     def end(self) -> PairEnd:
         """This server as one end of a transfer."""
-        return PairEnd(self.job.options, self.process, self.side, self._bits)
+        return PairEnd(self.job.options, self.process, self.side, self.bits)
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed while waiting: the port is free again."""
