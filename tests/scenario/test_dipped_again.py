@@ -104,10 +104,3 @@ def test_a_run_that_goes_on_knows_who_dipped_before(tmp_path: Path) -> None:
     judged = builders.gone_on(run_of(tmp_path), force=True)
     assert len(again(tmp_path)) > so_far > 0
     assert [one.component for one in judged.verdict.suspects] == [one.component for one in whole.verdict.suspects]
-
-
-def test_the_plan_says_that_so_much_may_be_added(tmp_path: Path) -> None:
-    (line,) = [note for note in prepared(tmp_path).notes if "measured again" in note]
-    assert line.startswith(
-        "soak: a part that dips without another explanation is measured again after the round: up to "
-    )

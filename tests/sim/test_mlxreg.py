@@ -72,13 +72,6 @@ def test_an_injection_is_written_in_10_ms_read_in_ms_and_ends_by_itself(ask):
     assert [after[name] for name in ("error_type_oper", "error_type_admin", "ber_exp", "ber_mantissa")] == [0] * 4
 
 
-def test_a_set_reads_first_so_the_time_left_comes_back_tenfold(ask):
-    """Naming only some fields writes milliseconds where units of 10 ms belong."""
-    ask(f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=300 -y", 0.0)
-    ask(f"{PTER} --set ber_exp=7 --yes", 1.0)
-    assert fields(ask(f"{PTER} --get", 2.0).stdout)["error_injection_time"] == 19000
-
-
 @pytest.mark.parametrize(
     ("rest", "complaint"),
     [

@@ -100,18 +100,6 @@ def test_cliff(fec, plr, cliff):
 
 
 @pytest.mark.parametrize(
-    ("effective_ber", "lost"),
-    [(1e-15, 3.3e-11), (1e-12, 3.3e-8), (1e-9, 3.3e-5), (1e-8, 3.3e-4), (1e-7, 3.3e-3), (1e-6, 3.2e-2)],
-)
-def test_errors_behind_the_fec(effective_ber, lost):
-    """Effective BER costs whole 4 KiB packets, whatever the FEC."""
-    seen = link_quality(effective_ber=effective_ber, fec="kp4", plr=False, line_rate_gbps=400.0)
-    assert seen.loss == pytest.approx(lost, rel=0.03)
-    assert seen.effective_ber == seen.symbol_ber == effective_ber
-    assert seen.raw_ber == 0.0
-
-
-@pytest.mark.parametrize(
     ("ber", "beyond", "effective_ber"),
     [
         (1e-4, 1.359811064764e-18, 4.009234899925e-21),

@@ -55,16 +55,6 @@ def test_perftest_refuses_a_port_that_is_down_and_runs_when_it_is_back(kit):
     assert client.exit_status == 0
 
 
-def test_a_transfer_dies_with_its_port(kit):
-    """Half a second after, by perftest's timeout, and does not come back."""
-    world = kit.world()
-    server, client = kit.pair(0.0, "gpu002", "mlx5_0", port=18600)
-    lines = [server, (1.0, "gpu001", client[2].replace("localhost", "10.0.0.2"))]
-    ended = kit.played(world, [*lines, (3.0, "gpu003", "ibportstate 1 2 reset")])
-    assert "Failed status 12" in ended[1].stderr
-    assert ended[1].at_s == pytest.approx(3.6, abs=0.1)
-
-
 def test_a_collective_gives_up_on_a_port_that_stays_down(kit):
     """After NCCL's patience, with the host and the device in its words; the next one fails at once."""
     world = kit.world()
@@ -76,21 +66,6 @@ def test_a_collective_gives_up_on_a_port_that_stays_down(kit):
     assert said.at_s == pytest.approx(6.05 + 34.4, abs=0.1)
     after = kit.played(world, [(500.0, "gpu001", RING)])[0]
     assert (after.exit_status, "hca mlx5_0" in after.stdout) == (3, True)
-
-
-def test_errors_on_one_rail_slow_the_whole_collective(kit):
-    """A ring is as fast as its slowest rail; when the time has run out it is whole again."""
-    world = kit.world()
-    whole = kit.busbw_gbps(kit.played(world, [(0.0, "gpu001", RING)])[0].stdout)[0]
-    told = "error_type_admin=2,ber_mantissa=1,ber_exp=5,error_injection_time=60000"
-    inject = f"mlxreg -d mlx5_3 --reg_name PTER --indexes local_port=1,error_page=0 --yes --set {told}"
-    kit.ask(world, "gpu001", inject, 1000.0)
-    cell = 1 - (1 - 1e-5) ** (642 * 8)
-    left = (1 - cell) / (1 - cell + cell * (0.3e3 * 400 / (642 * 8) + 1))
-    slow = kit.played(world, [(1001.0, "gpu001", RING)])[0]
-    assert slow.at_s < 1600.0
-    assert kit.busbw_gbps(slow.stdout)[0] / whole == pytest.approx(left, rel=0.05)
-    assert kit.busbw_gbps(kit.played(world, [(1700.0, "gpu001", RING)])[0].stdout)[0] == whole
 
 
 def test_the_interface_switch_leaves_the_cable_lit(kit):

@@ -55,12 +55,6 @@ def ring_gbps(kit, platform: Platform, *faults: Fault) -> float:
     return kit.busbw_gbps(done.stdout)[0]
 
 
-def test_without_nearest_gpus_rails_serve_their_own_socket(kit) -> None:
-    """NCCL pairs by distance, in whatever order the RNICs are numbered."""
-    crossed = tuple(Rnic(f"mlx5_{n}", 1, n, 1 - n // 2, None, 200.0, ()) for n in range(4))
-    assert ring_gbps(kit, roce_platform(rnics=crossed)) == pytest.approx(4 * RAIL_GBPS, rel=0.01)
-
-
 @pytest.mark.parametrize(
     ("component", "slower"),
     [
@@ -102,11 +96,3 @@ def test_a_site_is_as_unkind_as_real_ones(kit, site: str, line: str, complaint: 
     assert done is not None
     assert (done.exit_status == 0) is (complaint is None)
     assert (complaint or "") in done.stderr
-
-
-def test_a_container_runs_the_same_program(kit) -> None:
-    """As a wrapper that the launcher starts."""
-    line = RING.replace("/opt/nccl-tests", "apptainer exec --nv /opt/nccl.sif /opt/nccl-tests")
-    (done,) = kit.played(roce_world(roce_platform()), [(0.0, "gpu001", line)])
-    assert done is not None
-    assert kit.busbw_gbps(done.stdout)[0] == pytest.approx(4 * RAIL_GBPS, rel=0.01)

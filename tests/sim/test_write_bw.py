@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from fabric.model.inventory import Fault, MockSettings
-from fabric.sim.hosts.timeline import Exited, Listening
 from fabric.sim.world import World
 from tests.places import CAPTURES
 
@@ -66,26 +65,6 @@ def test_rnics_that_nothing_joins_do_not_hear_each_other(kit):
         assert (client.exit_status, said in client.stderr) == (1 if said else 0, True)
 
 
-def test_iterations_take_as_long_as_their_bytes(kit):
-    """Without a duration the test ends when all messages are there, and a peak is printed."""
-    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="-s 1048576", client="-s 1048576 --iters=20000")
-    _, client = kit.played(kit.world(), lines)
-    assert client.at_s == pytest.approx(2.0 + 20000 * 8 * 1048576 / (kit.alone_gbps * 1e9))
-    peak, average = f"{kit.alone_gbps * 1.0005:.2f}", f"{kit.alone_gbps:.2f}"
-    assert f" 1048576    20000            {peak}             {average}" in client.stdout
-
-
-def test_small_messages_are_slow_and_queue_pairs_help(kit):
-    """One queue pair posts 2.64 million messages a second; two post twice as many."""
-    values = []
-    for queue_pairs in (1, 2):
-        client = f"--size=1024 -q {queue_pairs}"
-        _, ended = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9, server=client, client=client))
-        values.append(kit.bandwidth_gbps(ended.stdout))
-        assert ended.stdout.count(" local address:") == queue_pairs
-    assert values == pytest.approx([21.63, 43.25], abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("line", "stderr"),
     [
@@ -131,22 +110,6 @@ def test_a_hanging_part_keeps_the_tool_until_it_is_killed(kit, component):
     world.kill(1, 100.0)
     world.kill(2, 101.0)
     assert [(event.pid, event.exit_status) for event in world.advance(200.0)] == [(1, 137), (2, 137)]
-
-
-def test_one_port_serves_one_server_at_a_time(kit):
-    """A second server on the port is told so; after the first was killed the port is free."""
-    world = kit.world()
-    first = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.0)
-    second = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.1)
-    events = world.advance(1.0)
-    assert Listening(first, 7, 0.3) in events
-    assert [e.stderr for e in events if isinstance(e, Exited) and e.pid == second] == [
-        "Couldn't listen to port 7\n"
-        "Unable to open file descriptor for socket connection Unable to init the socket connection\n"
-    ]
-    world.kill(first, 2.0)
-    third = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 3.0)
-    assert Listening(third, 7, 3.3) in world.advance(4.0)
 
 
 @pytest.mark.parametrize(("victim", "said"), [(0, "Failed status 12"), (1, "Couldn't read remote address")])

@@ -65,15 +65,9 @@ _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is
 
 # The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
 _TEXT = """\
-# The port GUID on which the OpenSM is running
-guid 0x0000000000000000
-
 # The number of seconds between subnet sweeps (0 disables it)
 sweep_interval 10
 
-#
-# ROUTING OPTIONS
-#
 # Multiple routing engines can be specified separated by
 # commas so that specific ordering of routing algorithms will
 # be tried if earlier routing engines fail.
@@ -81,13 +75,11 @@ routing_engine {engine}
 
 # Adaptive routing: bit N enables service level N
 ar_sl_mask 0x{mask:04X}
-enable_ar_by_device_cap TRUE
 
 # SHIELD: 0 - off, 1 - on, 2 - on without pFRN
 shield_mode {shield}
 
 # SM priority used for deciding who is the master
-# Range goes from 0 (lowest priority) to 15 (highest).
 sm_priority 0
 
 log_file /var/log/opensm.log

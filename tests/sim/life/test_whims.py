@@ -55,16 +55,3 @@ def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
     assert whims.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
     assert site.swings["mlx5_0"].at(SWING_S / 2) == pytest.approx(15.0)
     assert whims.left([PART], 1, SWING_S) == pytest.approx(1.0)
-
-
-def test_a_cable_is_not_crossed_inside_the_host(site: Site) -> None:
-    whims = having(site, "fading", 0.7, "gpu001/mlx5_0:port")
-    assert whims.left([PART], 1, DAY_S) == pytest.approx(0.7)
-    assert whims.left([PART], 1, DAY_S, inside=True) == 1.0
-
-
-def test_what_is_over_is_not_felt_any_more(site: Site) -> None:
-    whims = having(site, "heat_sick", 0.8)
-    whims.set(site, Fault("gpu001/mlx5_0", "heat_sick", 0.8), 10.0, comes=False)
-    assert whims.left([PART], 1, SWING_S / 2) == 1.0
-    assert site.swings == {}

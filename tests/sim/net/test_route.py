@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.sim.hashing import word
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.route import ENGINES, mixed, routes
+from fabric.sim.net.route import ENGINES, routes
 from tests.places import GOLDEN
 from tests.sim.net.link_names import bisection, cable
 
@@ -136,9 +135,3 @@ def test_shield_moves_only_what_it_must():
         assert per_spine == ([8, 8, 8, 0, 8, 8, 8, 8] if healing == "sm" else [7, 7, 7, 0, 14, 7, 7, 7])
     assert moved["shield"].tolist() == np.isin(before, list(dead)).any(axis=1).tolist()
     assert moved["sm"][(src == 16) & (dst // 8 != 2)].sum() == 49  # as with OpenSM: 49 of 56, where 7 had to
-
-
-def test_hashing_is_the_scalar_mix():
-    """Arrays are scrambled as fabric.sim.hashing scrambles one word."""
-    assert mixed(7, np.arange(5)).tolist() == [word(7, number) for number in range(5)]
-    assert mixed(7, np.arange(5), np.arange(5)).tolist() == [word(word(7, n), n) for n in range(5)]

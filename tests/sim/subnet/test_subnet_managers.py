@@ -62,21 +62,6 @@ def test_the_standby_alone_changes_nothing_until_it_is_master(pod):
     assert forwarding(one).adaptive  # at equal priority the restarted one stays behind
 
 
-def test_one_with_a_higher_priority_takes_over_again(pod):
-    """While the master is away the standby sweeps, but is told off before its routes are in force."""
-    one = governed(pod)
-    priority(one, "gpu000", 14, 1.0)
-    one.conf("gpu001", "set", "routing_engine=ar_updn", at_s=3.0)
-    one.say("gpu001", *RESTART, at_s=4.0)
-    one.say("gpu000", *RESTART, at_s=30.0)
-    assert "sm lid 27 " in one.ask("gpu002", "sminfo", 30.5).stdout
-    assert "sm lid 19 " in one.ask("gpu002", "sminfo", 31.5).stdout
-    assert "priority 14 " in one.ask("gpu002", "sminfo", 32.0).stdout
-    for at_s in (44.0, 45.5, 47.0, 100.0):
-        one.to(at_s)
-        assert not forwarding(one).adaptive
-
-
 @pytest.mark.parametrize("how", ["pkill -HUP -x opensm", "systemctl reload opensm", "pkill -1 opensm"])
 def test_a_signal_reads_shield_mode_but_not_the_routing_engine(pod, how):
     """OpenSM rereads only options that it can update."""
@@ -100,19 +85,6 @@ def test_shield_switched_on_moves_the_next_dead_port_in_time(pod):
     one.say("gpu000", *HANG_UP, at_s=61.0)
     one.ask("gpu001", "ibportstate 1 3 disable", 80.0)
     assert [end_s for _, end_s in one.silences(a, 110.0)] == [pytest.approx(80.05 + 4.295, abs=0.001)]
-
-
-def test_a_mask_without_the_jobs_service_level_keeps_it_static(pod):
-    """``ar_sl_mask`` has a bit for each level; NCCL_IB_SL names the job's."""
-    one = governed(pod, "ar")
-    low = one.run(*A)
-    high = one.run(*B, env={"NCCL_IB_SL": "3"})
-    one.conf("gpu000", "set", "ar_sl_mask=0x0008", at_s=20.0)
-    one.say("gpu000", *HANG_UP, at_s=21.0)
-    assert (one.shares(low, 30.0), one.shares(high, 30.0)) == ([pytest.approx(0.95, rel=0.001)],) * 2
-    one.ask("gpu001", "ibportstate 1 3 disable", 40.0)
-    assert one.shares(low, 41.0) == [0.0]
-    assert one.shares(high, 41.0)[0] > 0.9
 
 
 def test_a_job_without_adaptive_routing_is_static_on_an_adaptive_fabric(pod):

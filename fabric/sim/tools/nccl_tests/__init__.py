@@ -21,8 +21,8 @@ from fabric.sim.tools.nccl_tests.model import (
     PLATFORMS,
     AllReduce,
     Ranks,
-    Tuning,
     abort_window_s,
+    algorithms_of,
     all_reduce_us,
     bus_factor,
     is_tree,
@@ -31,7 +31,6 @@ from fabric.sim.tools.nccl_tests.model import (
     patience_of,
     rail_weight,
     stall_s,
-    tuning_of,
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
 
@@ -104,17 +103,18 @@ class CollectiveWay:
     """
     What a collective runs over, and how fast it is alone.
 
-    *ring*: between which hosts it crosses leaves. *tuning*: how NCCL picks its algorithm where that is modelled.
-    *quick*: GPU generation and algorithm by which NCCL's low-latency protocols are modelled for small messages.
+    *ring*: between which hosts it crosses leaves. *algorithms*: what NCCL picks from where that is modelled; elsewhere
+    *tree* says which of two an all-reduce takes, by which its low-latency protocols are modelled for small messages.
     """
 
     ranks: Ranks
     shares: tuple[Share, ...]
     bus_gbps: float
     latency_us: float
-    ring: Ring | None = None
-    tuning: Tuning | None = None
-    quick: tuple[str, str] | None = None
+    generation: str
+    tree: bool
+    algorithms: tuple[str, ...]
+    ring: Ring | None
 
 
 class CollectiveJob:
@@ -267,23 +267,22 @@ class CollectiveJob:
             for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight * left)
-        layout = group[0].site.layout
-        tuning = tuning_of(self.operation, ranks.gpus, ranks.hosts, generation=layout.generation, algorithm=algorithm)
+        generation = group[0].site.layout.generation
+        algorithms = algorithms_of(self.operation, ranks.hosts, generation=generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)
-        quick = (layout.generation, "tree" if tree else "ring") if self.operation == "all_reduce" else None
-        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning, quick)
+        return CollectiveWay(ranks, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
 
     def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """One call with this size at a bus bandwidth, without noise."""
-        if plan.tuning is not None:
-            return plan.tuning.time_us(size_bytes, bus_gbps)
-        share = bus_factor(self.operation, plan.ranks.gpus) or 1.0
+        ranks = plan.ranks
+        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[plan.generation])
+        if plan.algorithms:
+            return all_reduce_us(size_bytes, job, plan.algorithms)
+        share = bus_factor(self.operation, ranks.gpus) or 1.0
         simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
-        if plan.quick is None:
+        if self.operation != "all_reduce":
             return simple_us
-        (generation, algorithm), ranks = plan.quick, plan.ranks
-        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[generation])
-        return min(simple_us, all_reduce_us(size_bytes, job, (algorithm,), ("ll", "ll128")))
+        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if plan.tree else "ring",), ("ll", "ll128")))
 
 
 def _pid(bits: int, number: int) -> int:
