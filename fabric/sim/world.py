@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import inf
 
 from fabric.model.change import SubnetManager
@@ -44,7 +45,7 @@ class World:
         self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
         self._course = ComingFaults(self.rack.passing, mock, seed=seed)
-        self._jobs: dict[object, Program] = {}
+        self._job = lru_cache(maxsize=MOST_JOBS)(_job)
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
@@ -67,18 +68,8 @@ class World:
             said = garbage(text_hash(host))
             timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=said)
         elif kind != "hanging":
-            self._job(argv, env).begin(self.rack, process, timeline.now_s)
+            self._job(tuple(argv), tuple(sorted(env.items()))).begin(self.rack, process, timeline.now_s)
         return pid
-
-    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Program:
-        words = argv if isinstance(argv, tuple) else tuple(argv)
-        key: object = (words, tuple(sorted(env.items()))) if env else words
-        job = self._jobs.get(key)
-        if job is None:
-            if len(self._jobs) >= MOST_JOBS:
-                self._jobs.clear()
-            job = self._jobs[key] = job_of(words, Surroundings(dict(env)))
-        return job
 
     def kill(self, pid: int, now_s: float) -> None:
         """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
@@ -121,3 +112,7 @@ class World:
             self._timeline.run(due_s)
             course.step()
         self._timeline.run(now_s)
+
+
+def _job(words: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> Program:
+    return job_of(words, Surroundings(dict(env)))

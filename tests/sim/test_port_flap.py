@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 RING = (
     "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING -x NCCL_DEBUG=WARN "
     "all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 2000"
@@ -41,31 +39,6 @@ def test_a_flap_is_seen_at_both_ends(kit):
     assert leaf_state(kit, world, 15.2) == ("Active", "LinkUp")
     counted = kit.ask(world, "gpu001", "cat /sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", 16.0).stdout
     assert counted == "1\n"
-
-
-def test_perftest_refuses_a_port_that_is_down_and_runs_when_it_is_back(kit):
-    """The tool's own words; a bandwidth again afterwards."""
-    world = kit.world()
-    kit.ask(world, "gpu002", "ibportstate 1 1 disable", 1.0)
-    server, client = kit.played(world, kit.pair(2.0, "gpu001", "mlx5_0", port=18600))
-    assert (server.exit_status, client.exit_status) == (1, 1)
-    assert "Port number 1 state is Down" in client.stderr
-    kit.ask(world, "gpu002", "ibportstate 1 1 enable", 100.0)
-    server, client = kit.played(world, kit.pair(110.0, "gpu001", "mlx5_0", port=18600))
-    assert client.exit_status == 0
-
-
-def test_a_collective_gives_up_on_a_port_that_stays_down(kit):
-    """After NCCL's patience, with the host and the device in its words; the next one fails at once."""
-    world = kit.world()
-    said = kit.played(world, [(0.0, "gpu001", RING), (6.0, "gpu003", "ibportstate 1 2 disable")])[0]
-    assert said.exit_status == 3
-    assert "gpu002: Test NCCL failure" in said.stdout
-    assert "status=12" in said.stdout
-    assert "hca mlx5_0" in said.stdout
-    assert said.at_s == pytest.approx(6.05 + 34.4, abs=0.1)
-    after = kit.played(world, [(500.0, "gpu001", RING)])[0]
-    assert (after.exit_status, "hca mlx5_0" in after.stdout) == (3, True)
 
 
 def test_the_interface_switch_leaves_the_cable_lit(kit):
