@@ -114,8 +114,8 @@ class Fault:
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
     the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
-    leaves ``batch`` (sim/phy/marks.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
-    ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
+    leaves ``batch`` (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
+    ``heat_sick`` (an RNIC or its cable: sim/life.py).
     """
 
     component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
