@@ -34,7 +34,7 @@ from fabric.app.run import run
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
-from fabric.sim.life import passing
+from fabric.sim import life
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,7 +64,7 @@ class Trial:
     after: Mapping[str, tuple[str, ...]]
     wanted: Mapping[str, tuple[str, ...]]
     links: str | None = None
-    one_in: int = passing.ONE_IN
+    one_in: int = life.ONE_IN
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -132,7 +132,7 @@ def failed_run(one: Trial, results: Path, seed: int) -> Path | None:
 
 def validated(one: Trial, seed: int, results: Path, *, quick: bool) -> Iterator[tuple[str, Acceptance, float]]:
     """Every situation of one trial, decided, with the simulated seconds that it took."""
-    passing.ONE_IN = one.one_in
+    life.ONE_IN = one.one_in
     failed = failed_run(one, results, seed)
     if failed is None:
         return

@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.oracle import simgrid  # the driver that also regenerates tests/golden/simgrid
-from fabric.sim.net import traffic
+from fabric.sim import what_if
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import ENGINES, pooled, routes
@@ -44,16 +44,16 @@ def rack_scale(hosts: int, rails: int) -> ClosSpec:
     return ClosSpec(hosts, rails, 32, 32, 3, 32, 32, True, 400.0, 400.0)
 
 
-def permutation(clos: Clos, seed: int) -> traffic.Traffic:
+def permutation(clos: Clos, seed: int) -> what_if.Traffic:
     """One cycle through all RNICs, drawn evenly."""
     order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
     return order, np.roll(order, -1), np.arange(clos.nics, dtype=np.int64)
 
 
-def pairs(clos: Clos, seed: int) -> traffic.Traffic:
+def pairs(clos: Clos, seed: int) -> what_if.Traffic:
     """All hosts in random pairs, each pair a ring of two on every rail."""
     order = np.random.default_rng(seed).permutation(clos.spec.hosts).reshape(2, -1).T
-    rings = [traffic.ring(clos, two) for two in order]
+    rings = [what_if.ring(clos, two) for two in order]
     src, dst = (np.concatenate([one[end] for one in rings]) for end in (0, 1))
     return src, dst, np.repeat(np.arange(len(rings)), len(rings[0][0]))
 
@@ -70,7 +70,7 @@ def cpu_ms(work: Callable[[], object]) -> float:
 
 def one_job(clos: Clos, engine: str) -> float:
     """The rate of one all-reduce ring through every host on every rail, routing included."""
-    src, dst, job = traffic.ring(clos, np.arange(clos.spec.hosts))
+    src, dst, job = what_if.ring(clos, np.arange(clos.spec.hosts))
     paths = routes(clos, src, dst, engine=engine)
     capacity = pooled(clos, clos.capacity_gbps) if engine == "ar" else clos.capacity_gbps
     return float(max_min(paths.links, capacity, weight=paths.weight, job=job[paths.flow])[0])
@@ -86,7 +86,7 @@ def sweep() -> None:
         hit[2 * clos.nics + np.concatenate([bad, bad + 512])] *= 0.25
         for capacity, flows in (
             (clos.capacity_gbps, pairs(clos, seed)),
-            (hit, traffic.ring(clos, rng.permutation(64))),
+            (hit, what_if.ring(clos, rng.permutation(64))),
         ):
             for engine in ENGINES:
                 for qps in (1, 4) if engine == "ecmp" else (1,):

@@ -22,8 +22,7 @@ from fabric.model.inventory import Inventory
 from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
 from fabric.sim.net.named_clos import Cable, NamedClos
 from fabric.sim.net.route import ENGINES
-from fabric.sim.net.traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
-from fabric.sim.what_if import ENGINES_BY_DEFAULT, Question
+from fabric.sim.what_if import DEFAULT_ORDER, ENGINES_BY_DEFAULT, ORDERS, PATTERNS, Question, flows_of
 
 FLOWS_MOST = 1_000_000
 """Of one seed: takes a second and 300 MB for each engine (measured)."""

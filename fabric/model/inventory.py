@@ -113,8 +113,8 @@ class Fault:
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
     the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
-    leaves ``batch`` (sim/phy/marks.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
-    ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
+    leaves ``batch`` (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
+    ``heat_sick`` (an RNIC or its cable: sim/life.py).
     """
 
     component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
@@ -133,22 +133,16 @@ class TimedFaultEntry(Entry):
 
     def made(self) -> TimedFault:
         """The fault."""
-        return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor), cause="inventory")
+        return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor))
 
 
 @dataclass(frozen=True, slots=True)
 class TimedFault:
-    """
-    A fault that comes at *at_s* of simulated time and goes *duration_s* later.
-
-    *cause* is what the operator would write down. A *companion* came with another failure and is not counted as one.
-    """
+    """A fault that comes at *at_s* of simulated time and goes *duration_s* later."""
 
     at_s: float
     duration_s: float
     fault: Fault
-    cause: str = ""
-    companion: bool = False
 
 
 @with_config(STRICT)
@@ -189,9 +183,6 @@ class MockSettings:
     )
     timed_faults: tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...] = key(
         (), max_length=1000, description="What goes wrong for a while."
-    )
-    failures_per_host_day: Annotated[float, Decimal(0, 10_000)] = key(
-        0.0, description="How often a host fails by chance: 0.0065 is Meta's RSC-1."
     )
     lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = key(1.0, description="How often a lemon errs or flaps.")
 

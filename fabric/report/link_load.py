@@ -16,8 +16,8 @@ from fabric.model.scenario import Where
 from fabric.report.shown_run import Row, ShownRun
 from fabric.sim.faults import KINDS
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.hosts.site import Flow
-from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
+from fabric.sim.hosts.site import Flow, Ring
+from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.subnet.network import Network, network_of
 from fabric.sim.tools.nccl_tests.model import Ranks, rail_weight
 
@@ -68,7 +68,7 @@ def link_loads(run: ShownRun) -> list[LinkLoads]:
     does not know.
     """
     topology, mock = run.inventory.topology, run.inventory.mock
-    lively = mock.timed_faults or mock.failures_per_host_day or any(KINDS[one.kind].comes for one in mock.faults)
+    lively = mock.timed_faults or any(KINDS[one.kind].comes for one in mock.faults)
     pairs = sum(len(uplinks.lower) * len(uplinks.upper) for uplinks in topology.uplinks)
     if not run.simulated or lively or not 0 < pairs <= MOST_CABLES:
         return []

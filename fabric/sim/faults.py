@@ -21,7 +21,7 @@ class FaultKind:
     *parts*: what can have it, and *passing* what can have it for a while only: words of ``_part_of``. *value*: what
     its number is, ``left`` (of the bandwidth, given in files) or ``ratio`` (of wrong bits); None without one. *comes*:
     it is no state from the beginning, but happens in time. *blocks*: nothing passes. *each*: every transfer feels it
-    by itself (``life/passing.py``). *listed*: an inventory may say it.
+    by itself (``life.py``).
     """
 
     parts: str
@@ -30,7 +30,6 @@ class FaultKind:
     comes: bool = False
     blocks: bool = False
     each: bool = False
-    listed: bool = True
 
 
 KINDS: Mapping[str, FaultKind] = MappingProxyType(
@@ -41,13 +40,12 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "hanging": FaultKind("host rnic gpu part leaf", blocks=True),
         "absent": FaultKind("host rnic gpu part leaf", blocks=True),
         "garbage": FaultKind("host", blocks=True),
-        "lemon": FaultKind("", comes=True),  # life/lemons.py: it is other faults, now and then
+        "lemon": FaultKind("", comes=True),  # it is other faults, now and then (life.py)
         "hot": FaultKind("rnic gpu", comes=True),
-        "bit_errors": FaultKind("rnic", passing="above", value="ratio", comes=True, listed=False),  # behind the FEC
-        "symbol_errors": FaultKind(
-            "rnic", passing="above", value="ratio", comes=True, listed=False
-        ),  # behind the link's own retries
-        # Of cables, as their ends see them (phy/marks.py, life/failures.py).
+        "bit_errors": FaultKind("rnic", passing="above", value="ratio", comes=True),  # behind the FEC
+        # The same behind the link's own retries; neither is said by an inventory.
+        "symbol_errors": FaultKind("rnic", passing="above", value="ratio", comes=True),
+        # Of cables, as their ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
         "half_width": FaultKind("cable above"),
         "batch": FaultKind("above"),

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
+from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.life.passing import Passing, Whims
-from fabric.sim.noise import CleanNoise, Noise, real_noise
+from fabric.sim.life import Passing, Whims
 from fabric.sim.phy.ports import Ports
-from fabric.sim.routing import Routing
-from fabric.sim.subnet.managers import SubnetManagers
+from fabric.sim.subnet.managers import Routing, SubnetManagers
 from fabric.sim.subnet.nvue_switches import NvueSwitches
 from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.ufm import Ufm
@@ -29,13 +27,6 @@ TORN = "torn"
 """What ``list`` calls a change whose state's file is not there."""
 
 
-class Watcher(Protocol):
-    """The guard of a change."""
-
-    def watch(self, at_s: float) -> None:
-        """Look next at this time, and at no other."""
-
-
 @dataclass(slots=True)
 class ChangeFolder:
     """
@@ -43,8 +34,8 @@ class ChangeFolder:
 
     A file that is lost or cannot be read is None: a lease that is none has run out. *boot* is the boot of the host in
     which it was armed. *lock_pid* is the call that holds the lock, *lock_until_s* until when somebody who hangs does.
-    *step_until_s*: until then a step of an apply runs, whether its caller lives or not. *kept*: also on disk, with a
-    unit that begins its guard anew when the host starts.
+    *watch* tells its guard when to look next. *step_until_s*: until then a step of an apply runs, whether its caller
+    lives or not. *kept*: also on disk, with a unit that begins its guard anew when the host starts.
     """
 
     guard_id: str
@@ -61,7 +52,7 @@ class ChangeFolder:
     lock_pid: int | None = None
     lock_until_s: float = -inf
     step_until_s: float = -inf
-    process: Watcher | None = None
+    watch: Callable[[float], None] | None = None
     kept: bool = False
 
     def left_s(self, now_s: float) -> float:
@@ -120,7 +111,7 @@ class Rack:
     ufm: Ufm
     whims: Whims
     passing: Passing
-    noise: Noise
+    noise: CleanNoise | RealNoise
     lossless_class: int | None = None
     site: frozenset[str] = frozenset()
     guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)

@@ -2,83 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import inf
 
 from fabric.model.change import SubnetManager
-from fabric.model.inventory import MockSettings, TimedFault
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import IN_EPISODES, happening, require_passing
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.failures import episodes, failures
-from fabric.sim.life.passing import Passing
+from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
 from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.sysfs import Readings
-
-_AHEAD_S = 86400.0
-
-
-class ComingFaults:
-    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
-
-    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
-        self._passing, self._mock, self._seed = passing, mock, seed
-        faults = tuple(happening(mock.faults))
-        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
-        for lemon in self._lemons:
-            if lemon.kind == "lemon":
-                require_passing(lemon, passing.topology)
-        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
-        self._made = 0
-        self._here: dict[str, list[TimedFault]] = {}
-        self._known_s = 0.0 if self._lemons or mock.failures_per_host_day > 0.0 else inf
-        self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
-        self._add(mock.timed_faults)
-
-    def next_s(self) -> float:
-        """When there is something to do; infinite when never again."""
-        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
-
-    def step(self) -> None:
-        """Do what is due next; the rack's time must have come to it."""
-        if self._known_s <= self.next_s():
-            self._look_ahead()
-            return
-        at_s, _, one, comes = heappop(self._heap)
-        here = self._here.setdefault(one.fault.component, [])
-        if comes:
-            here.append(one)
-            if one.duration_s < inf:
-                self._push(at_s + one.duration_s, one, comes=False)
-        else:
-            here.remove(one)
-        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
-        if not here:
-            del self._here[one.fault.component]
-
-    def _look_ahead(self) -> None:
-        """Work out the next day."""
-        topology, began_s = self._passing.topology, self._known_s
-        self._known_s = began_s + _AHEAD_S
-        rate, hours = self._mock.failures_per_host_day, _AHEAD_S / 3600.0
-        self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))
-        if self._lemons:
-            window_s, per_hour = (began_s, self._known_s), self._mock.lemon_per_hour
-            self._add(episodes(topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
-
-    def _add(self, found: Iterable[TimedFault]) -> None:
-        for one in found:
-            self._push(one.at_s, one, comes=True)
-
-    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
-        self._made += 1
-        heappush(self._heap, (at_s, self._made, one, comes))
-
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
@@ -107,7 +45,7 @@ class World:
         self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
         self._course = ComingFaults(self.rack.passing, mock, seed=seed)
-        self._jobs: dict[object, Program] = {}
+        self._job = lru_cache(maxsize=MOST_JOBS)(_job)
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
@@ -130,18 +68,8 @@ class World:
             said = garbage(text_hash(host))
             timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=said)
         elif kind != "hanging":
-            self._job(argv, env).begin(self.rack, process, timeline.now_s)
+            self._job(tuple(argv), tuple(sorted(env.items()))).begin(self.rack, process, timeline.now_s)
         return pid
-
-    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Program:
-        words = argv if isinstance(argv, tuple) else tuple(argv)
-        key: object = (words, tuple(sorted(env.items()))) if env else words
-        job = self._jobs.get(key)
-        if job is None:
-            if len(self._jobs) >= MOST_JOBS:
-                self._jobs.clear()
-            job = self._jobs[key] = job_of(words, Surroundings(dict(env)))
-        return job
 
     def kill(self, pid: int, now_s: float) -> None:
         """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
@@ -184,3 +112,7 @@ class World:
             self._timeline.run(due_s)
             course.step()
         self._timeline.run(now_s)
+
+
+def _job(words: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> Program:
+    return job_of(words, Surroundings(dict(env)))

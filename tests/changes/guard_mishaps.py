@@ -40,8 +40,8 @@ def reboot(rack: Rack, host: str, at_s: float) -> None:
 def _begin_anew(rack: Rack, host: str, held: ChangeFolder, at_s: float) -> None:
     """As the unit does that the guard left behind: its lease is over."""
     held.boot, held.lease_s, held.alive = rack.boots[host], None, True
-    if held.process is not None:
-        held.process.watch(at_s)
+    if held.watch is not None:
+        held.watch(at_s)
 
 
 def kill_guard(rack: Rack, host: str, guard_id: str) -> None:
@@ -60,8 +60,8 @@ def lose_file(rack: Rack, host: str, guard_id: str, name: str, at_s: float) -> N
         held.owner = "?"
     else:
         setattr(held, "lease_s" if name == "lease" else name, None)
-    if held.process is not None and held.alive:
-        held.process.watch(at_s)
+    if held.watch is not None and held.alive:
+        held.watch(at_s)
 
 
 def hold_lock(rack: Rack, host: str, guard_id: str, until_s: float) -> None:

@@ -175,17 +175,6 @@ def test_two_orchestrators_on_one_host(place: Place, tmp_path: Path) -> None:
     assert (code, "is taken back" in said) == (3, True), said
 
 
-def test_a_new_run_does_not_begin_while_one_is_open(place: Place) -> None:
-    """Exit 4 before anything is altered; after ``fabric restore`` it runs."""
-    place.killed_in_force()
-    before = place.rack.times_down(place.host)
-    code, said = place.run()
-    assert (code, "fabric restore" in said) == (4, True), said
-    assert place.rack.times_down(place.host) == before
-    assert place.restore()[0] == 0
-    assert place.run()[0] == 3
-
-
 def test_restore_asks_the_guards_of_all_hosts(place: Place) -> None:
     """Without any journal, at once and not when the lease runs out."""
     place.killed_in_force()

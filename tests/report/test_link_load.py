@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.app.analyze import reopened
+from fabric.model.inventory import Fault
 from fabric.report.link_load import FULL, LinkLoads, folded, link_loads
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
@@ -50,8 +51,8 @@ def test_where_rings_stay_below_their_leaves_nothing_is_shown(bad_run: ShownRun)
     assert link_loads(bad_run) == []
 
 
-def test_where_failures_come_by_chance_nothing_is_known(rings: ShownRun) -> None:
-    mock = replace(rings.inventory.mock, failures_per_host_day=0.01)
+def test_where_faults_come_by_chance_nothing_is_known(rings: ShownRun) -> None:
+    mock = replace(rings.inventory.mock, faults=(Fault("gpu001", "lemon"),))
     assert link_loads(replace(rings, inventory=replace(rings.inventory, mock=mock))) == []
 
 

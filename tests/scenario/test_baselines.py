@@ -114,39 +114,6 @@ def test_a_baseline_does_not_sink_unseen(tmp_path: Path, good: Path, baselines: 
     assert (wrong.returncode, "above the recorded" in wrong.stdout) == (2, True)
 
 
-def test_compare_before_and_after(tmp_path: Path, good: Path, bad: Path) -> None:
-    """Worse is exit 1 and names the part, the repair is exit 0, and the same run is refused."""
-    worse = fabric("compare", good, bad, cwd=tmp_path)
-    assert worse.returncode == 1
-    assert worse.stdout.startswith("WORSE")
-    assert "gpu002/mlx5_3" in worse.stdout
-    better = fabric("compare", bad, good, "--json", cwd=tmp_path)
-    document = json.loads(better.stdout)
-    assert (better.returncode, document["exit_code"], document["change"]) == (0, 0, "better")
-    assert {row["component"] for row in document["rows"] if row["change"] == "better"} == {"gpu002/mlx5_3"}
-    same = fabric("compare", good, good, cwd=tmp_path)
-    assert (same.returncode, "the same run" in same.stderr) == (2, True)
-
-
-def test_runs_with_nothing_in_common_are_inconclusive(tmp_path: Path, good: Path) -> None:
-    """Other hosts: exit 3, with what differs."""
-    halls = INVENTORY / "hall-2048.yaml"
-    verdict("--inventory", halls, "--hosts", "gpu0001", "--results", tmp_path / "a", cwd=tmp_path)
-    hosts = fabric("compare", good, tmp_path / "a" / LATEST, cwd=tmp_path)
-    assert hosts.returncode == 3, hosts.stderr
-    assert hosts.stdout.startswith("INCONCLUSIVE  nothing in common")
-    assert "no host in common" in hosts.stdout
-    assert "another inventory: hall-2048, not demo-rack-healthy" in hosts.stdout
-
-
-def test_runs_with_little_in_common_say_how_much(tmp_path: Path, good: Path) -> None:
-    """One host of eight: the answer stands for that host alone."""
-    verdict("--inventory", HEALTHY, "--hosts", "gpu001", "--results", tmp_path / "a", cwd=tmp_path)
-    found = fabric("compare", good, tmp_path / "a" / LATEST, cwd=tmp_path)
-    assert "% of what the first run measured and 100% of the second" in found.stdout
-    assert "ran on other hosts: 8, then 1, 1 of them in both" in found.stdout
-
-
 def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) -> None:
     """Another platform under the same names: said, exit 2."""
     other = tmp_path / "other.yaml"
@@ -155,10 +122,3 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) ->
     verdict("--inventory", other, "--hosts", "gpu001", "--results", tmp_path / "b", cwd=tmp_path)
     platform = fabric("compare", good, tmp_path / "b" / LATEST, cwd=tmp_path)
     assert (platform.returncode, "of another platform: dgx-h100, then hgx-h100" in platform.stderr) == (2, True)
-
-
-def test_a_name_that_is_none_is_told_which_there_are(tmp_path: Path, baselines: Path) -> None:
-    said = fabric("baseline", "show", "h100-nrd", cwd=tmp_path)
-    assert said.returncode == 2
-    names = ", ".join(sorted(file.stem for file in baselines.iterdir()))
-    assert f"no baseline 'h100-nrd' (there are: {names}); did you mean 'h100-ndr'?" in said.stderr

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.analyze import analyze
 from fabric.app.compare import compare
 from fabric.app.prepare import Given, prepare
 from fabric.engine.observer import Observer
@@ -14,7 +13,6 @@ from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan
 from fabric.runs.events import read_events
-from fabric.runs.past_run import read_past_run
 from tests import builders
 from tests.places import INVENTORY
 from tests.runs.small_run import begun_after, finished
@@ -76,25 +74,12 @@ def whole(runs: Runs) -> JudgedRun:
     return runs.run(Acts())
 
 
-def test_what_is_planned_is_run_and_nothing_else(runs: Runs, whole: JudgedRun) -> None:
-    run = Path(whole.path)
-    assert set(finished(run)) == probes_of(runs.asked.plan)
-    assert [one.phase.name for one in runs.asked.plan.phases] == ["check", "altered", "soak-r1", "soak-r2"]
-    assert not any(event["event"] == "change" for event in read_events(run / "events.jsonl"))
-
-
 def test_what_was_left_out_is_no_pass(whole: JudgedRun) -> None:
     assert whole.verdict.outcome is Outcome.SKIPPED
     assert [text for text in whole.verdict.reasons if not text.startswith("note: ")] == [
         "SKIPPED: altered: 24 of 24 probes left out: no more fits into the budget",
         "SKIPPED: soak: 72 of 144 probes left out: no more fits into the budget",
     ]
-
-
-def test_whoever_looks_later_knows_the_same_plan(runs: Runs, whole: JudgedRun) -> None:
-    run = Path(whole.path)
-    assert analyze(run, baseline_path=None, rewrite=False).verdict == whole.verdict
-    assert {probe.probe_id for probe in read_past_run(run).probes} == probes_of(runs.asked.plan)
 
 
 def test_one_that_was_interrupted_goes_on_as_it_was_asked(runs: Runs, whole: JudgedRun) -> None:

@@ -87,9 +87,3 @@ def test_an_rnic_that_becomes_slow_is_listed_once_and_not_cleared_by_its_old_loo
     assert one.ambiguous_with == ("gpu003/mlx5_2:port",)
     assert "before it became bad" in one.evidence[0]
     assert not any("reaches 100%" in line for line in one.evidence)
-
-
-def test_a_spine_that_breaks_is_named_by_its_ports(tmp_path: Path) -> None:
-    verdict = soaked(tmp_path, 3, Fault("spine02", "broken")).verdict
-    assert [(one.component, one.outcome) for one in verdict.suspects] == [("spine02", Outcome.FAIL)]
-    assert not any("never looked at" in line for line in verdict.reasons)

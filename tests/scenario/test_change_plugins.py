@@ -80,30 +80,6 @@ def test_a_kind_of_another_package_is_planned_made_and_taken_back(tmp_path: Path
     assert "unplugged for T-1" in said
 
 
-def test_its_mistakes_are_told_as_those_of_our_own_are(tmp_path: Path) -> None:
-    mistakes = (("ticket", "tikcet"), ("unplugged", "unpluged"), ("T-1", "T-1, at: 5"))
-    status, _, wrong = fabric(tmp_path, ", ".join(GOOD.replace(*one) for one in mistakes), PLUGINS, "plan")
-    assert status == 2
-    for text in (
-        "unknown key 'tikcet'; did you mean 'ticket'?",
-        "'ticket' is required",
-        "unknown change 'unpluged'; did you mean 'unplugged'?; expected ber",
-        "expected a duration",
-    ):
-        assert text in wrong, wrong
-    assert "pulled.yaml:6: " in wrong
-
-
-def test_a_broken_package_is_told_where_its_kind_is_asked_for_and_harms_nothing_else(
-    tmp_path: Path, broken: Path
-) -> None:
-    status, _, wrong = fabric(tmp_path, "{smoke: {links: gpu001/mlx5_0}}", broken, "plan")
-    assert status == 2
-    why = "of fabric-broken 1.0 (fabric.changes: fabric_broken:Smoke) cannot be used: OSError: no such smoke"
-    assert f"unknown change 'smoke': kind 'smoke' {why}" in wrong
-    assert fabric(tmp_path, "{ber: {links: gpu001/mlx5_0, raw: 1e-6, direction: up}}", broken, "plan")[0] == 0
-
-
 def test_what_a_missing_package_left_is_taken_back_by_the_journal_and_stays_open(tmp_path: Path) -> None:
     path = left(tmp_path, None)
     journal = path / JOURNAL

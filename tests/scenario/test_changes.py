@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Mapping
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.analyze import analyze
 from fabric.app.restore import restore
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
@@ -30,13 +28,6 @@ def states(path: str) -> list[str]:
 def verb(command: Command) -> str:
     """What a guard is told; empty for any other command."""
     return command.argv[5] if command.argv[3:4] == ("fabric-guard",) else ""
-
-
-def test_a_change_is_in_force_for_its_phase_and_gone_after_it(tmp_path: Path) -> None:
-    judged, executor = run(tmp_path)
-    assert states(judged.path) == ["intent", "armed", "in_force", "reverted"]
-    assert not injecting(executor)
-    assert [result.state for result in judged.verdict.changes] == ["reverted"]
 
 
 def test_the_undo_is_on_disk_before_anything_is_done_to_the_target(tmp_path: Path) -> None:
@@ -191,29 +182,6 @@ def test_a_phase_that_takes_longer_than_a_change_is_held_is_refused(tmp_path: Pa
     long = LONG.replace("iterations: 2000", "iterations: 10000").replace("repeat: 3", "repeat: 9")
     with pytest.raises(ConfigError, match=r"long takes about .* max_hold"):
         prepared(tmp_path, BER, long)
-
-
-def test_the_run_can_be_judged_again_from_its_directory(tmp_path: Path) -> None:
-    judged, _ = run(tmp_path, more="expect: [{compare: during/before, at_least: 0.1}]")
-    again = analyze(Path(judged.path), baseline_path=None, rewrite=False)
-    assert again.verdict == judged.verdict
-    document = json.loads((Path(judged.path) / "verdict.json").read_bytes())
-    assert [row["outcome"] for row in document["expectations"]] == ["pass"]
-
-
-def test_the_time_line_is_kept(tmp_path: Path) -> None:
-    later = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 6s, for: 3s}}"
-    judged, _ = run(tmp_path, later)
-    (result,) = judged.verdict.changes
-    (window,) = result.windows
-    assert result.state == "reverted"
-    assert window.ended_s is not None
-    assert window.ended_s - window.began_s == pytest.approx(3.0, abs=0.5)
-
-
-def test_a_scenario_without_changes_makes_no_journal(tmp_path: Path) -> None:
-    judged, _ = run(tmp_path, "", more="")
-    assert not (Path(judged.path) / JOURNAL).exists()
 
 
 def test_nothing_is_measured_once_a_change_is_lost(tmp_path: Path) -> None:

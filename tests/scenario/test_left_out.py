@@ -109,14 +109,6 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert judged.verdict.outcome is Outcome.FAIL
 
 
-def test_one_bad_round_is_not_enough(tmp_path: Path) -> None:
-    passing = TimedFault(0.0, _begins_s(tmp_path, "soak-r2"), SLOW)
-    judged = run(tmp_path, prepared(tmp_path, passing), Acts())
-    assert Outcome.FAIL in own(judged, 1)
-    assert own(judged, 3) == {Outcome.PASS}
-    assert not any(event["left_out"] for event in events(tmp_path, "round_judged"))
-
-
 def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: Path) -> None:
     """It was repaired while it was left out."""
     repaired = TimedFault(0.0, _begins_s(tmp_path, "soak-r4"), SLOW)
@@ -132,37 +124,6 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
     component = next(one for one in judged.verdict.components if one.component == BAD)
     assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
     assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
-
-
-def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:
-    watcher = Acts("soak-r3", lambda: _readmit(tmp_path))
-    judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), watcher)
-    assert own(judged, 3) == {Outcome.SKIPPED}
-    assert all(Outcome.FAIL in own(judged, number) for number in (1, 2, 4))  # what was seen before stands
-    assert own(judged, 5) == own(judged, 6) == {Outcome.SKIPPED}
-    assert judged.verdict.outcome is Outcome.FAIL
-    assert all(suspect.component.startswith(BAD) for suspect in judged.verdict.suspects)
-    (line,) = (reason for reason in judged.verdict.reasons if "readmitted after" in reason)
-    assert "and was still bad, so what was measured before stands: left out again after soak-r4" in line
-
-
-def test_a_host_that_came_back_twice_is_told_twice(tmp_path: Path) -> None:
-    """Still bad the first time, repaired the second; judged from the second time on."""
-    begins_s = _begins_s(tmp_path, "soak-r5")
-
-    class Twice(Acts):
-        def phase_started(self, plan: PhasePlan) -> None:
-            super().phase_started(plan)
-            if plan.phase.name in ("soak-r3", "soak-r6"):
-                _readmit(tmp_path)
-
-    judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, begins_s, SLOW)), Twice())
-    assert len(events(tmp_path, "readmitted")) == 2
-    lines = [reason for reason in judged.verdict.reasons if f"{BAD} was readmitted after" in reason]
-    assert ["and was still bad" in line for line in lines] == [True, False]
-    assert "it had been out: left out again after soak-r4" in lines[1]
-    assert own(judged, 7) == {Outcome.PASS}
-    assert judged.verdict.suspects == ()
 
 
 def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
@@ -185,21 +146,6 @@ def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     judged = builders.gone_on(run_of(tmp_path), force=True)
     assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
-
-
-def test_who_is_readmitted_when_no_round_is_left_is_judged_by_what_was_measured(tmp_path: Path) -> None:
-    """The run died in its last round; nobody measured the host after its repair."""
-    asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
-    with pytest.raises(Exception, match="interrupted"):
-        run(tmp_path, asked, Acts(f"soak-r{ROUNDS}", lambda: (run_of(tmp_path) / "STOP").touch()))
-    assert not readmit(run_of(tmp_path), [BAD]).at_work
-    judged = builders.gone_on(run_of(tmp_path), force=True)
-    assert events(tmp_path, "readmitted")
-    assert judged.verdict.outcome is Outcome.FAIL
-    assert judged.verdict.suspects[0].component.startswith(BAD)
-    assert Outcome.FAIL in own(judged, 2)
-    (line,) = (reason for reason in judged.verdict.reasons if "readmitted" in reason)
-    assert "was not measured since: what was measured before stands; it had been out: left out after soak-r2" in line
 
 
 @pytest.mark.parametrize(

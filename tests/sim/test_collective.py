@@ -36,18 +36,6 @@ def test_all_to_all_inside_a_host_by_generation(kit, baseline, line_rate_gbps, l
     assert least <= values[-1] <= most
 
 
-def test_one_slow_gpu_slows_the_whole_collective(kit):
-    """A collective runs at its slowest GPU; GPUs that do not take part do not count."""
-    fault = Fault("gpu001/gpu5:nvlink", "slow", 0.5)
-    whole = kit.busbw_gbps(one(kit, ALL_TO_ALL, fault).stdout)[-1]
-    assert whole == pytest.approx(0.5 * kit.busbw_gbps(one(kit, ALL_TO_ALL).stdout)[-1], rel=0.01)
-    half = ALL_TO_ALL.replace("-g 8", "-g 4")
-    without = one(kit, half, fault, env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
-    with_it = one(kit, half, fault, env={"CUDA_VISIBLE_DEVICES": "2,3,4,5"})
-    assert kit.busbw_gbps(without.stdout)[-1] > 1.9 * kit.busbw_gbps(with_it.stdout)[-1]
-    assert "on     gpu001 device  3 [0000:c3:00] NVIDIA H100 80GB HBM3\n" in with_it.stdout
-
-
 def test_a_slow_rail_shows_over_rings_and_hides_in_a_tree(kit):
     """The trap of design.md: over rings one rail at 0.7 is seen at once, in a tree NVLink is the bottleneck anyhow."""
     for fault in (Fault("gpu002/mlx5_4", "slow", 0.7), Fault("leaf4", "slow", 0.7), Fault("gpu002/gpu4", "slow", 0.7)):
@@ -63,28 +51,6 @@ def test_ib_hca_selects_by_prefix_unless_exact(kit):
     """``NCCL_IB_HCA==mlx5_1:1`` is one rail of eight; two hosts then carry an eighth."""
     (value,) = kit.busbw_gbps(one(kit, RING.replace("-x ", "-x NCCL_IB_HCA==mlx5_1:1 -x ")).stdout)
     assert value == pytest.approx(kit.rings_gbps / 8, rel=0.01)
-
-
-def test_small_sizes_are_slow(kit):
-    """Latency rules small messages: bus bandwidth grows by orders of magnitude with the size."""
-    values = kit.busbw_gbps(one(kit, RING.replace("-b 8G -e 8G", "-b 64K -e 8G -f 8")).stdout)
-    assert values == sorted(values)
-    assert values[0] < 0.01 * values[-1]
-
-
-def test_srun_runs_the_same_collective(kit):
-    """The launcher changes nothing in the measurement."""
-    line = "srun --nodes=2 --nodelist=gpu[001-002] --ntasks=16 --ntasks-per-node=8 --mpi=pmix env NCCL_ALGO=RING "
-    (value,) = kit.busbw_gbps(one(kit, line + "all_reduce_perf -b 8G -e 8G -g 1").stdout)
-    assert value == pytest.approx(kit.rings_gbps, rel=0.01)
-
-
-def test_two_at_once_on_the_same_gpus_take_half_each(kit):
-    """NVLink is shared: two all-to-alls on the same eight GPUs get half the bandwidth."""
-    exits = kit.played(kit.world(), [(0.0, "gpu001", ALL_TO_ALL), (0.0, "gpu001", ALL_TO_ALL)])
-    alone = kit.busbw_gbps(one(kit, ALL_TO_ALL).stdout)[-1]
-    for ended in exits:
-        assert kit.busbw_gbps(ended.stdout)[-1] == pytest.approx(alone / 2, rel=0.01)
 
 
 def test_the_printed_average_is_the_mean_of_the_cells(kit):
@@ -136,25 +102,6 @@ def test_hanging_parts_hang_the_collective(kit, component):
     assert kit.played(world, [(0.0, "gpu001", RING)]) == [None]
     world.kill(1, 99.0)
     assert [event.exit_status for event in world.advance(100.0)] == [137]
-
-
-def test_a_broken_rnic_does_not_matter_inside_a_host(kit):
-    """All-to-all in one host runs over NVLink only."""
-    assert one(kit, ALL_TO_ALL, Fault("gpu001/mlx5_3", "broken")).exit_status == 0
-
-
-def test_too_few_slots(kit):
-    """More ranks than slots: mpirun refuses."""
-    ended = one(kit, RING.replace("-np 16", "-np 17"))
-    assert ended.exit_status == 1
-    assert "There are not enough slots available in the system to satisfy the 17" in ended.stderr
-
-
-def test_longer_plans_take_longer(kit):
-    """Duration comes from sizes, iterations and start-up."""
-    short, long = (one(kit, f"{ALL_TO_ALL} -n {count}").at_s for count in (20, 200))
-    assert 3.0 < short < 10.0
-    assert 5 * (short - 3.0) < long - 3.0
 
 
 def test_tags_mark_every_line(kit):

@@ -33,12 +33,6 @@ def test_all_hosts_at_once_fill_the_uplinks(kit, engine: str | None, share: floa
     assert found == pytest.approx([share * LINE_GBPS] * 2, rel=0.002)
 
 
-def test_a_slow_cable_above_the_leaf_is_felt(kit) -> None:
-    """Its spine is that of one host only."""
-    slow = [kit.bandwidth_gbps(text) for text in crossing(kit, Fault("leaf0--spine0", "slow", 0.1))]
-    assert sorted(slow) == pytest.approx([0.1 * LINE_GBPS, LINE_GBPS], rel=0.02)
-
-
 def test_without_the_only_spine_retries_run_out(kit) -> None:
     """Status 12, as of a port that is down."""
     assert all("Failed status 12" in text for text in crossing(kit, Fault("spine0", "broken"), spines=1))

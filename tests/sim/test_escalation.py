@@ -44,18 +44,6 @@ def test_more_than_half_of_the_codewords_bad_takes_the_link_down_until_it_ends(k
     assert kit.ask(world, "gpu001", f"cat {BASE}/state", 36.0).stdout == "4: ACTIVE\n"
 
 
-def test_nothing_that_is_asked_of_the_port_brings_it_up_before(kit):
-    """Bounced, it polls; what it is told again it remembers; switched off, the errors are gone and it trains."""
-    world = kit.world()
-    inject(kit, world, 1.0, mantissa=3, exponent=3)
-    kit.ask(world, "gpu002", "ibportstate 1 1 reset", 2.0)
-    assert phys_state(kit, world, 10.0) == "2: Polling"
-    inject(kit, world, 20.0, mantissa=3, exponent=3)
-    assert phys_state(kit, world, 40.0) == "2: Polling"  # past the end of the first
-    inject(kit, world, 41.0, kind=0, mantissa=0, exponent=0, time=0)
-    assert phys_state(kit, world, 44.0) == "5: LinkUp"
-
-
 def test_strong_errors_short_of_that_make_the_link_recover_now_and_then(kit):
     """Raw 2e-3 fails 8 %: one recovery in 12 s, no loss of the link; 1e-3 does neither."""
     assert RECOVERY_SHARE < post_fec(2e-3, fec="kp4").codeword_error < DOWN_SHARE

@@ -25,21 +25,6 @@ def test_a_part_has_the_kinds_that_the_table_gives_it(kit, part, kind):
             faults_by_host(topology, (fault,))
 
 
-def test_of_two_faults_the_worse_counts(kit):
-    """The slower of two factors, the larger of two error ratios."""
-    topology = kit.topology_of(1, kit.platform_like())
-    faults = [Fault("gpu001/mlx5_0", kind, value) for kind in ("slow", "bit_errors") for value in (0.5, 0.25)]
-    (found,) = faults_by_host(topology, faults).values()
-    assert (found.factors["mlx5_0"], found.felt["bit_errors"]["mlx5_0"]) == (0.25, 0.5)
-
-
-def test_a_number_outside_its_range_is_refused(kit):
-    """A share or a ratio is above 0 and at most 1."""
-    for kind in (name for name, about in KINDS.items() if about.value):
-        with pytest.raises(ValueError, match="is not above 0 and at most 1"):
-            faults_by_host(kit.topology_of(1, kit.platform_like()), (Fault("gpu001/mlx5_0", kind, 0.0),))
-
-
 def test_what_comes_over_a_running_rack_is_checked_too(kit):
     """A lemon is no GPU."""
     topology = kit.topology_of(1, kit.platform_like())

@@ -49,13 +49,6 @@ def test_ibportstate_prints_what_the_tool_prints(kit, operation, sample):
     assert said[1] == "# Port info: Lid 1 port 2"
 
 
-def test_ibportstate_on_an_adapter_has_its_keys(kit):
-    """``Initial CA/RT PortInfo:`` and the M_Key lines."""
-    said = kit.ask(kit.world(), "gpu001", "ibportstate 18 1 reset", 1.0).stdout.splitlines()
-    wanted = recorded("infiniband-diags/ibsim-13-ibportstate-ca-reset.txt")
-    assert (said[0], keys(said)) == (wanted[0], keys(wanted))
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"), [("99 1 query", "smp query nodeinfo failed"), ("1 1 flap", "invalid operation: flap")]
 )
@@ -64,12 +57,6 @@ def test_ibportstate_refuses_with_255(kit, text, complaint):
     said = kit.ask(kit.world(), "gpu001", f"ibportstate {text}", 1.0)
     assert said.stderr.splitlines()[-1] == f"ibportstate: iberror: failed: {complaint}"
     assert said.exit_status == 255
-
-
-def test_on_leaves_an_open_port_alone(kit):
-    """It says so and sets nothing."""
-    said = kit.ask(kit.world(), "gpu001", "ibportstate 1 2 on", 1.0).stdout
-    assert said.endswith("Port is already in enable state\n")
 
 
 def test_closing_ones_own_path_cannot_be_undone(kit):
@@ -125,18 +112,3 @@ def test_iblinkinfo_lines_look_like_the_recorded_ones(kit):
         down[down.index("==(") :].replace("Disabled", " Polling")
         == '==(                Down/ Polling)==>             [  ] "" ( )'
     )
-
-
-def test_sminfo_names_the_master(kit):
-    """In the tool's one line."""
-    said = kit.ask(kit.world(), "gpu001", "sminfo", 100.0).stdout
-    assert loose([said.strip()]) == loose(recorded("infiniband-diags/ibsim-05-sminfo.txt"))
-
-
-def test_ethernet_hosts_have_no_management_packets(kit):
-    """The tools say that they cannot open a port, each with its status."""
-    world = kit.world(platform=kit.platform_like(link_layer="ethernet"))
-    said = kit.ask(world, "gpu001", "ibportstate 1 1", 1.0)
-    assert "iberror: failed: Failed to open '(null)' port '0'" in said.stderr
-    assert said.exit_status == 255
-    assert kit.ask(world, "gpu001", "iblinkinfo", 2.0).exit_status == 1

@@ -8,7 +8,6 @@ import re
 from fabric.tools import mlxlink
 from tests.places import CAPTURES
 
-SAMPLES = CAPTURES / "mlxlink"
 PTER = "mlxreg -d mlx5_0 --reg_name PTER --indexes local_port=1,error_page=0 --yes --set"
 
 
@@ -63,14 +62,6 @@ def test_injected_errors_show_at_the_receiver_by_their_ratio(kit):
     assert there["Raw Physical BER"] == "3E-8"  # what is wrong behind the FEC was wrong before it
 
 
-def test_a_raw_ber_that_the_fec_corrects_is_seen_and_costs_nothing(kit):
-    """1E-6 before the FEC: counted raw, not effective."""
-    world = kit.world()
-    kit.ask(world, "gpu001", f"{PTER} error_type_admin=1,ber_mantissa=1,ber_exp=6,error_injection_time=0xffff", 1.0)
-    there = values(kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 101.0).stdout)
-    assert (there["Raw Physical BER"], there["Effective Physical BER"]) == ("1E-6", "15E-255")
-
-
 def test_a_port_that_is_down_has_no_counters(kit):
     """Down by command: N/A everywhere, and the reason; the other end counted it."""
     world = kit.world()
@@ -84,25 +75,6 @@ def test_a_port_that_is_down_has_no_counters(kit):
     assert values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 20.0).stdout)["State"] == "Active"
     there = kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 21.0).stdout
     assert values(there)["Link Down Counter"] == "1"
-
-
-def test_json_says_the_same(kit):
-    """One document with a status; masks are taken apart."""
-    world = kit.world()
-    found = json.loads(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --json", 1.0).stdout)
-    assert found["status"] == {"code": 0, "message": "success"}
-    output = found["result"]["output"]
-    assert output["Operational Info"]["Speed"] == "IB-NDR"
-    assert output["Supported Info"]["Enabled Link Speed"]["mask"] == "0x000000f1"
-    failed = kit.ask(world, "gpu001", "mlxlink -d nothing --json", 2.0)
-    assert (json.loads(failed.stdout)["status"]["code"], failed.exit_status) == (1, 1)
-
-
-def test_a_device_that_is_not_there(kit):
-    """On stderr, status 1."""
-    said = kit.ask(kit.world(), "gpu001", "mlxlink -d 3b:00.0", 1.0)
-    assert said.stderr == '\n-E- Failed to open device: "3b:00.0", No such file or directory\n'
-    assert said.exit_status == 1
 
 
 def test_lanes_come_as_a_list_in_json_and_are_read(kit):

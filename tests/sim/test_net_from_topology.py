@@ -7,12 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fabric.config import load_inventory
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.net.named_clos import net_from_topology
-from fabric.sim.net.traffic import traffic
-from fabric.sim.what_if import Question, what_if
-from tests.places import INVENTORY
+from fabric.sim.what_if import Question, traffic, what_if
 
 
 def platform(rails: int) -> Platform:
@@ -56,15 +53,6 @@ def three_levels() -> Topology:
     return Topology(base.hosts, {name: Switch(name, "any") for name in names}, tuple(up))
 
 
-def test_the_pod_is_two_levels_without_oversubscription() -> None:
-    """64 hosts of 8 rails, 32 leaves of 16 down and 16 up, 512 cables between switches."""
-    pod = net_from_topology(load_inventory(INVENTORY / "pod-64.yaml").topology)
-    spec = pod.clos.spec
-    assert (spec.hosts, spec.rails, spec.down, spec.up, spec.levels, spec.rail_optimised) == (64, 8, 16, 16, 2, True)
-    assert len(pod.trunks) == 512
-    assert len(set(pod.block)) == 1
-
-
 @pytest.mark.parametrize("made", [topology(), topology(one_leaf=True), three_levels()], ids=["rails", "tor", "pods"])
 def test_every_link_has_one_name_that_leads_back(made: Topology) -> None:
     """Names are unique, join the right ends, and a cable looked up by its ends has those names."""
@@ -84,16 +72,6 @@ def test_every_link_has_one_name_that_leads_back(made: Topology) -> None:
             assert net.link_name(back).split("->")[-1] == link.a
 
 
-def test_parallel_cables_are_numbered() -> None:
-    """Two cables to each of two spines are four uplinks."""
-    net = net_from_topology(topology())
-    assert net.clos.spec.up == 4
-    assert [net.link_name(up) for up, _ in net.cables("u1-leaf1", "spine1")] == [
-        "u1-leaf1->spine1#0",
-        "u1-leaf1->spine1#1",
-    ]
-
-
 def test_three_levels_carry_traffic_between_pods() -> None:
     """Spines at one position join the same cores whatever order a pod lists them in; 4 cables serve 8 RNICs."""
     net = net_from_topology(three_levels())
@@ -101,15 +79,6 @@ def test_three_levels_carry_traffic_between_pods() -> None:
     assert net.spines == (("p0-spine0", "p0-spine1"), ("p1-spine0", "p1-spine1"))
     question = Question("test", net, "infiniband", "pairs", "sorted", tuple(net.host_ids.values()), ("ar",))
     assert what_if(question).engines[0].shares.least == pytest.approx(0.95 * 4 / 8)
-
-
-def test_units_need_not_be_full() -> None:
-    """Seven hosts on units of four: fourteen RNICs, all of which send."""
-    full = topology()
-    net = net_from_topology(replace(full, hosts={name: full.hosts[name] for name in list(full.hosts)[:-1]}))
-    assert (net.hosts[-1], net.clos.nics) == ("h6", 14)
-    src, dst, _ = traffic("permutation", net, hosts=np.array(list(net.host_ids.values())), order="random", seed=0)
-    assert sorted(src) == sorted(dst) == list(range(14))
 
 
 def bare(made: Topology) -> Topology:
@@ -186,11 +155,3 @@ def test_hosts_under_a_leaf_may_differ() -> None:
     assert clos.nic(3, np.arange(3)).tolist() == [9, 10, -1]
     assert clos.capacity_gbps[[8, 9]].tolist() == [400.0, 200.0]
     assert net.nic_name(10) == "h3/mlx5_1"
-
-
-def test_hosts_without_leaves_are_said() -> None:
-    """What is on no leaf cannot be simulated."""
-    made = topology()
-    last = made.hosts["h7"]
-    with pytest.raises(ValueError, match="h7 without a leaf for each RNIC"):
-        net_from_topology(replace(made, hosts={**made.hosts, "h7": replace(last, leaves=())}))

@@ -9,8 +9,7 @@ from statistics import median
 import pytest
 
 from fabric.model.inventory import MockSettings
-from fabric.sim.hashing import mix64
-from fabric.sim.noise import MISSING, MOST, RealNoise, real_noise, student_t4
+from fabric.sim.hashing import MISSING, MOST, RealNoise, mix64, real_noise
 from fabric.sim.world import World
 
 HOSTS = [f"gpu{number:03d}" for number in range(1, 25)]
@@ -19,15 +18,6 @@ QUIET = RealNoise(spread=0.002, drop=0.05, crowd=0.0, dips=0.0, lower=frozenset(
 
 def measured(noise: RealNoise, hosts: Collection[str], count: int = 4_000) -> list[float]:
     return [noise.factor(mix64(bits), 0, hosts) for bits in range(count)]
-
-
-@pytest.mark.parametrize(
-    ("share", "quantile"), [(0.5, 0.0), (0.75, 0.741), (0.95, 2.132), (0.975, 2.776), (0.995, 4.604)]
-)
-def test_the_quantiles_are_those_of_any_table(share: float, quantile: float) -> None:
-    """Student's t with four degrees of freedom, to the digits of printed tables."""
-    assert student_t4(share) == pytest.approx(quantile, abs=6e-4)
-    assert student_t4(1.0 - share) == pytest.approx(-quantile, abs=6e-4)
 
 
 def test_each_seed_is_another_cluster_and_always_the_same() -> None:
@@ -46,14 +36,6 @@ def test_hosts_that_are_placed_otherwise_have_a_level_of_their_own() -> None:
     assert median(measured(QUIET, (low, HOSTS[1]))) == pytest.approx(0.95, abs=1e-3)
     assert median(measured(QUIET, (low, high))) == pytest.approx(0.95, abs=1e-3)
     assert median(measured(QUIET, (low, low))) == pytest.approx(1.0, abs=1e-3)
-
-
-def test_contention_is_between_the_groups_only() -> None:
-    """Spread evenly below the level of the two."""
-    noise = replace(QUIET, crowd=0.1)
-    between = measured(noise, (HOSTS[0], HOSTS[-1]))
-    assert median(between) == pytest.approx(0.95 * 0.95, abs=2e-3)
-    assert max(measured(noise, HOSTS[:2])) - median(measured(noise, HOSTS[:2])) < 0.01
 
 
 def test_dips_have_no_part_in_common() -> None:
@@ -87,11 +69,3 @@ def test_a_few_tests_end_without_a_number(kit) -> None:
     lost = [client for client in clients if client.exit_status]
     assert 0 < len(lost) < 15
     assert all("Couldn't connect to localhost" in client.stderr for client in lost)
-
-
-def test_clean_noise_is_the_default_and_loses_nothing(kit) -> None:
-    """Without a word of it a rack is as it was."""
-    assert MockSettings().noise == "clean"
-    rack = kit.world(noise_cv=0.003).rack
-    assert not any(rack.noise.is_lost(mix64(bits)) for bits in range(10_000))
-    assert rack.noise.factor(5, 0, HOSTS[:1]) == rack.noise.factor(5, 0, HOSTS)

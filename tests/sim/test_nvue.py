@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.change import ChangeSettings
-from fabric.model.inventory import Fault, MockSettings
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Host, Login, Switch, Topology, Uplinks
 from fabric.sim.world import World
 from fabric.tools import nvue
@@ -49,12 +49,6 @@ def test_what_is_set_is_pending_until_it_is_applied(rack: Played) -> None:
     assert nvue.read_pending(*nv(rack, "config", "diff")) == ()
 
 
-def test_an_unset_goes_back_to_the_default(rack: Played) -> None:
-    for words in (("set", *AR, "on"), ("config", "apply", "-y"), ("unset", *AR), ("config", "apply", "-y")):
-        assert nv(rack, *words)[2] == 0
-    assert nvue.read_commands(*nv(rack, *nvue.commands()[1:])).whole is None
-
-
 @pytest.mark.parametrize(("time", "seconds"), [(("90s",), 90.0), (("2m",), 120.0), (("3",), 180.0), ((), 600.0)])
 def test_a_commit_that_nobody_confirms_is_rolled_back_in_its_time(
     rack: Played, time: tuple[str, ...], seconds: float
@@ -75,22 +69,6 @@ def test_a_confirmed_commit_stays(rack: Played) -> None:
     rack.wait(rack.now_s + 1000.0)
     assert of(rack, "leaf0").applied["router adaptive-routing enable"] == "on"
     assert nv(rack, *nvue.confirm()[1:])[2] == 1
-
-
-def test_what_it_does_not_simulate_it_says(rack: Played) -> None:
-    for words in (("show", "platform"), ("config", "replace", "x"), ("action", "reboot"), ("set", *AR, "maybe")):
-        assert nv(rack, *words)[2] == 1
-
-
-def test_a_host_has_no_such_program(rack: Played) -> None:
-    assert rack.ask("gpu001", ("nv", "config", "diff")).exit_status == 127
-
-
-def test_a_broken_switch_is_not_reached_and_one_without_an_address_is_not_there() -> None:
-    world = World(roce(mute=("leaf0",)), MockSettings(faults=(Fault("leaf1", "broken"),), noise_cv=0.0), seed=1)
-    assert world.unreachable("leaf0") == "Name or service not known"
-    assert world.unreachable("leaf1") == "No route to host"
-    assert world.unreachable("spine0") is None
 
 
 def roce_pod(kit) -> Topology:

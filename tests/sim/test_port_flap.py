@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from fabric.model.inventory import Fault
-
 RING = (
     "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING -x NCCL_DEBUG=WARN "
     "all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 2000"
@@ -45,92 +41,6 @@ def test_a_flap_is_seen_at_both_ends(kit):
     assert counted == "1\n"
 
 
-def test_the_link_down_counter_stops_at_255(kit):
-    """Eight bits."""
-    world = kit.world()
-    for number in range(260):
-        kit.ask(world, "gpu002", "ibportstate 1 1 reset", 10.0 * number)
-    counted = kit.ask(world, "gpu001", "cat /sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", 3000.0).stdout
-    assert counted == "255\n"
-
-
-def test_a_host_that_closes_its_own_port_shows_disabled(kit):
-    """mlxreg on the RNIC: Disabled here, Polling at the leaf; nobody reaches it until it is opened."""
-    world = kit.world()
-    paos = "mlxreg -d mlx5_0 --reg_name PAOS --indexes local_port=1,swid=0 --yes --set"
-    kit.ask(world, "gpu001", f"{paos} admin_status=2,ase=1", 1.0)
-    assert host_state(kit, world, 2.0) == ["1: DOWN", "3: Disabled"]
-    assert leaf_state(kit, world, 2.2) == ("Down", "Polling")
-    kit.ask(world, "gpu001", f"{paos} admin_status=1,ase=1", 3.0)
-    assert host_state(kit, world, 10.0) == ["4: ACTIVE", "5: LinkUp"]
-
-
-def test_a_broken_cable_does_not_come_up_again(kit):
-    """The port polls for ever, whatever is asked of it."""
-    world = kit.world(Fault("gpu001/mlx5_0", "broken"))
-    assert host_state(kit, world, 0.0) == ["1: DOWN", "2: Polling"]
-    kit.ask(world, "gpu002", "ibportstate 1 1 reset", 1.0)
-    assert leaf_state(kit, world, 60.0) == ("Down", "Polling")
-
-
-def test_perftest_refuses_a_port_that_is_down_and_runs_when_it_is_back(kit):
-    """The tool's own words; a bandwidth again afterwards."""
-    world = kit.world()
-    kit.ask(world, "gpu002", "ibportstate 1 1 disable", 1.0)
-    server, client = kit.played(world, kit.pair(2.0, "gpu001", "mlx5_0", port=18600))
-    assert (server.exit_status, client.exit_status) == (1, 1)
-    assert "Port number 1 state is Down" in client.stderr
-    kit.ask(world, "gpu002", "ibportstate 1 1 enable", 100.0)
-    server, client = kit.played(world, kit.pair(110.0, "gpu001", "mlx5_0", port=18600))
-    assert client.exit_status == 0
-
-
-def test_a_transfer_dies_with_its_port(kit):
-    """Half a second after, by perftest's timeout, and does not come back."""
-    world = kit.world()
-    server, client = kit.pair(0.0, "gpu002", "mlx5_0", port=18600)
-    lines = [server, (1.0, "gpu001", client[2].replace("localhost", "10.0.0.2"))]
-    ended = kit.played(world, [*lines, (3.0, "gpu003", "ibportstate 1 2 reset")])
-    assert "Failed status 12" in ended[1].stderr
-    assert ended[1].at_s == pytest.approx(3.6, abs=0.1)
-
-
-def test_a_collective_waits_for_a_short_flap(kit):
-    """NCCL's half minute is longer than a bounce: it ends well, one retry (4.3 s at t = 20) later than without."""
-    whole = kit.played(kit.world(), [(0.0, "gpu001", RING)])[0]
-    flapped = kit.played(kit.world(), [(0.0, "gpu001", RING), (6.0, "gpu003", "ibportstate 1 1 reset")])[0]
-    assert (whole.exit_status, flapped.exit_status) == (0, 0)
-    assert flapped.at_s - whole.at_s == pytest.approx(4.295, abs=0.01)
-
-
-def test_a_collective_gives_up_on_a_port_that_stays_down(kit):
-    """After NCCL's patience, with the host and the device in its words; the next one fails at once."""
-    world = kit.world()
-    said = kit.played(world, [(0.0, "gpu001", RING), (6.0, "gpu003", "ibportstate 1 2 disable")])[0]
-    assert said.exit_status == 3
-    assert "gpu002: Test NCCL failure" in said.stdout
-    assert "status=12" in said.stdout
-    assert "hca mlx5_0" in said.stdout
-    assert said.at_s == pytest.approx(6.05 + 34.4, abs=0.1)
-    after = kit.played(world, [(500.0, "gpu001", RING)])[0]
-    assert (after.exit_status, "hca mlx5_0" in after.stdout) == (3, True)
-
-
-def test_errors_on_one_rail_slow_the_whole_collective(kit):
-    """A ring is as fast as its slowest rail; when the time has run out it is whole again."""
-    world = kit.world()
-    whole = kit.busbw_gbps(kit.played(world, [(0.0, "gpu001", RING)])[0].stdout)[0]
-    told = "error_type_admin=2,ber_mantissa=1,ber_exp=5,error_injection_time=60000"
-    inject = f"mlxreg -d mlx5_3 --reg_name PTER --indexes local_port=1,error_page=0 --yes --set {told}"
-    kit.ask(world, "gpu001", inject, 1000.0)
-    cell = 1 - (1 - 1e-5) ** (642 * 8)
-    left = (1 - cell) / (1 - cell + cell * (0.3e3 * 400 / (642 * 8) + 1))
-    slow = kit.played(world, [(1001.0, "gpu001", RING)])[0]
-    assert slow.at_s < 1600.0
-    assert kit.busbw_gbps(slow.stdout)[0] / whole == pytest.approx(left, rel=0.05)
-    assert kit.busbw_gbps(kit.played(world, [(1700.0, "gpu001", RING)])[0].stdout)[0] == whole
-
-
 def test_the_interface_switch_leaves_the_cable_lit(kit):
     """``ip link set down``: no RDMA, but the other end sees a link."""
     world = kit.world(platform=kit.platform_like(link_layer="ethernet"))
@@ -142,10 +52,3 @@ def test_the_interface_switch_leaves_the_cable_lit(kit):
     assert "Port number 1 state is Down" in ended[1].stderr
     kit.ask(world, "gpu001", "ip link set dev eth1 up", 100.0)
     assert host_state(kit, world, 101.0) == ["4: ACTIVE", "5: LinkUp"]
-
-
-def test_a_world_where_nobody_asks_has_no_ports(kit):
-    """Port state costs nothing until a tool looks."""
-    world = kit.world()
-    kit.played(world, kit.pair(0.0, "gpu001", "mlx5_0", port=18600))
-    assert not world.rack.ports.known

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from fabric.model.inventory import Fault, MockSettings
-from fabric.sim.hosts.timeline import Exited, Listening
 from fabric.sim.world import World
 from tests.places import CAPTURES
 
@@ -19,18 +18,6 @@ from tests.places import CAPTURES
 def test_each_path_class_has_its_own_bandwidth(kit, endpoint, expected_gbps):
     """Same switch and local memory give the RNIC's rate; the CPU and the other socket cost what capacity.py says."""
     assert kit.loopback_gbps("mlx5_0", endpoint) == (expected_gbps or kit.alone_gbps)
-
-
-@pytest.mark.parametrize(
-    ("bound", "node"),
-    [("", 0), ("numactl -m 1 ", 0), ("numactl -N 1 -m 1 ", 1), ("numactl --cpunodebind=1 --membind=1 ", 1)],
-)
-def test_perftest_goes_to_the_rnics_own_node_unless_its_cpus_are_bound(kit, bound: str, node: int) -> None:
-    """Since 26.04.17, whatever memory was asked for; it says where it is."""
-    lines = [(at, name, bound + text) for at, name, text in kit.pair(0.0, "gpu001", "mlx5_0", port=18600)]
-    _, client = kit.played(kit.world(), lines)
-    assert f" NUMA node       : {node}\n" in client.stdout
-    assert kit.bandwidth_gbps(client.stdout) == (372.0 if node else kit.alone_gbps)
 
 
 @pytest.mark.parametrize(
@@ -66,23 +53,6 @@ def test_two_rnics_share_their_pcie_switch_and_say_so_in_the_average(kit):
     assert {kit.bandwidth_gbps(exit.stdout) for exit in exits} == {215.0}
 
 
-def test_a_transfer_that_was_joined_halfway_reports_the_mean(kit):
-    """Half the time alone, half the time at 215: the mean lies between; bytes are what was carried."""
-    lines = [*kit.pair(0.0, "gpu001", "mlx5_0", port=1), *kit.pair(2.5, "gpu001", "mlx5_1", port=2)]
-    exits = kit.played(kit.world(), sorted(lines, key=lambda line: line[0]))
-    values = sorted({kit.bandwidth_gbps(exit.stdout) for exit in exits if exit})
-    assert values == [pytest.approx((kit.alone_gbps + 215.0) / 2, abs=0.01)]
-
-
-def test_rnic_to_rnic_goes_over_the_leaves(kit):
-    """A slow leaf slows what leaves the host towards it or comes from it."""
-    sick = kit.world(Fault("leaf3", "slow", 0.5))
-    lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9)
-    lines[1] = (1.0, "gpu001", lines[1][2].replace("mlx5_3", "mlx5_1"))
-    _, client = kit.played(sick, lines)
-    assert kit.bandwidth_gbps(client.stdout) == pytest.approx(kit.alone_gbps / 2)
-
-
 def test_rnics_that_nothing_joins_do_not_hear_each_other(kit):
     """Rails by themselves: a packet for another rail has no way; on its own rail all is well."""
     made = kit.topology_of(2, kit.platform_like())
@@ -93,44 +63,6 @@ def test_rnics_that_nothing_joins_do_not_hear_each_other(kit):
         server = (0.0, "gpu002" if peer == "gpu002" else "gpu001", lines[0][2])
         _, client = kit.played(World(rails, MockSettings(noise_cv=0.0), seed=1), [server, client])
         assert (client.exit_status, said in client.stderr) == (1 if said else 0, True)
-
-
-def test_between_hosts_by_name_or_address(kit):
-    """A client reaches a server on another host; the RNICs' rate is what it gets."""
-    for peer in ("gpu001", "10.0.0.1"):
-        world = kit.world()
-        lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9, peer=peer)
-        lines[1] = (1.0, "gpu002", lines[1][2])
-        server, client = kit.played(world, lines)
-        assert kit.bandwidth_gbps(client.stdout) == kit.alone_gbps
-        assert server.at_s == client.at_s == 1.0 + 1.0 + 5.0
-
-
-def test_iterations_take_as_long_as_their_bytes(kit):
-    """Without a duration the test ends when all messages are there, and a peak is printed."""
-    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="-s 1048576", client="-s 1048576 --iters=20000")
-    _, client = kit.played(kit.world(), lines)
-    assert client.at_s == pytest.approx(2.0 + 20000 * 8 * 1048576 / (kit.alone_gbps * 1e9))
-    peak, average = f"{kit.alone_gbps * 1.0005:.2f}", f"{kit.alone_gbps:.2f}"
-    assert f" 1048576    20000            {peak}             {average}" in client.stdout
-
-
-def test_small_messages_are_slow_and_queue_pairs_help(kit):
-    """One queue pair posts 2.64 million messages a second; two post twice as many."""
-    values = []
-    for queue_pairs in (1, 2):
-        client = f"--size=1024 -q {queue_pairs}"
-        _, ended = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9, server=client, client=client))
-        values.append(kit.bandwidth_gbps(ended.stdout))
-        assert ended.stdout.count(" local address:") == queue_pairs
-    assert values == pytest.approx([21.63, 43.25], abs=0.01)
-
-
-def test_below_a_tenth_six_decimals(kit):
-    """The tool changes its format for small values."""
-    slow = kit.world(Fault("gpu001/mlx5_0", "slow", 1e-4))
-    _, client = kit.played(slow, kit.pair(0.0, "gpu001", "mlx5_0", port=9))
-    assert f" 0.000000            {kit.alone_gbps / 1e4:.6f}            " in client.stdout
 
 
 @pytest.mark.parametrize(
@@ -169,16 +101,6 @@ def test_broken_parts_are_named_by_the_tool(kit, fault, options, said):
     assert any(said in ended.stdout + ended.stderr for ended in exits)
 
 
-def test_the_number_of_a_gpu_that_is_gone_is_the_next_ones(kit):
-    """CUDA leaves no gap: number 3 is the GPU that was number 4, by its PCIe address."""
-    world = kit.world(Fault("gpu001/gpu3", "absent"))
-    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="--use_cuda=3", client="--use_cuda=3")
-    ended = kit.played(world, lines)[1]
-    assert ended.exit_status == 0
-    assert "CUDA device 3: PCIe address is 9D:00" in ended.stdout
-    assert "CUDA device 7" not in ended.stdout
-
-
 @pytest.mark.parametrize("component", ["gpu001/mlx5_0", "gpu001/gpu3", "gpu001"])
 def test_a_hanging_part_keeps_the_tool_until_it_is_killed(kit, component):
     """Nothing ends by itself; a kill ends it with 137 and frees everything."""
@@ -188,30 +110,6 @@ def test_a_hanging_part_keeps_the_tool_until_it_is_killed(kit, component):
     world.kill(1, 100.0)
     world.kill(2, 101.0)
     assert [(event.pid, event.exit_status) for event in world.advance(200.0)] == [(1, 137), (2, 137)]
-
-
-def test_a_broken_path_exceeds_its_retries(kit):
-    """The transfer over it fails with completion status 12."""
-    world = kit.world(Fault("gpu001/mlx5_0->numa0", "broken"))
-    server, client = kit.played(world, kit.pair(0.0, "gpu001", "mlx5_0", port=9))
-    assert "Failed status 12" in client.stderr
-    assert (server.exit_status, client.exit_status) == (1, 1)
-
-
-def test_one_port_serves_one_server_at_a_time(kit):
-    """A second server on the port is told so; after the first was killed the port is free."""
-    world = kit.world()
-    first = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.0)
-    second = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.1)
-    events = world.advance(1.0)
-    assert Listening(first, 7, 0.3) in events
-    assert [e.stderr for e in events if isinstance(e, Exited) and e.pid == second] == [
-        "Couldn't listen to port 7\n"
-        "Unable to open file descriptor for socket connection Unable to init the socket connection\n"
-    ]
-    world.kill(first, 2.0)
-    third = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 3.0)
-    assert Listening(third, 7, 3.3) in world.advance(4.0)
 
 
 @pytest.mark.parametrize(("victim", "said"), [(0, "Failed status 12"), (1, "Couldn't read remote address")])
@@ -228,14 +126,6 @@ def test_the_survivor_of_a_pair_notices(kit, victim, said):
     assert (other.pid, other.exit_status) == (pids[1 - victim], 1)
     assert said in other.stderr
     assert world.next_s() is None or world.advance(1e6) == []
-
-
-def test_ethernet_prints_gids(kit):
-    """On RoCE the link type is Ethernet and every address has a GID line."""
-    platform = kit.platform_like(link_layer="ethernet")
-    _, client = kit.played(kit.world(platform=platform), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
-    assert " Link type       : Ethernet\n GID index       : 3\n" in client.stdout
-    assert client.stdout.count(" GID: 00:00:") == 2
 
 
 def test_the_frame_is_that_of_the_real_tool(kit):

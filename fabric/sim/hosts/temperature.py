@@ -9,8 +9,7 @@ from math import log
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash
 from fabric.sim.hosts.capacity import Layout
-from fabric.sim.hosts.heat import QUICK_S, SLOW_S, Drift, felt
-from fabric.sim.hosts.site import Site
+from fabric.sim.hosts.site import QUICK_S, SLOW_S, Drift, Site, felt
 
 HOT_C = 25.0
 """How much warmer a part becomes that runs hot; choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,54 +69,59 @@ class NamedClos:
 
     def cables(self, one: str, other: str) -> tuple[Cable, ...]:
         """The parallel cables between two switches, as seen from *one*; none when they are not joined."""
-        found = tuple(self._cables_up(one, other))
-        return found or tuple((down, up) for up, down in self._cables_up(other, one))
+        found = self._cables.get((one, other), ())
+        return tuple(found) or tuple((down, up) for up, down in self._cables.get((other, one), ()))
 
-    def _cables_up(self, lower: str, upper: str) -> Iterator[Cable]:
+    @cached_property
+    def _cables(self) -> dict[tuple[str, str], list[Cable]]:
+        """The cables between each lower and each upper switch that are joined."""
+        found: dict[tuple[str, str], list[Cable]] = {}
+        for lower, upper, cable in self._trunks():
+            found.setdefault((lower, upper), []).append(cable)
+        return found
+
+    def _trunks(self) -> Iterator[tuple[str, str, Cable]]:
+        """Lower switch, upper switch and links of every cable between switches."""
         clos = self.clos
-        leaf = self.leaf_ids.get(lower)
-        if leaf is not None:
-            for position, name in enumerate(self.spines[self.block[leaf]]):
-                if name == upper:
-                    yield _cable(clos.leaf_up, clos.leaf_dn, leaf, position)
-            return
-        for pod, spines in enumerate(self.spines if self.cores else ()):
-            for position, name in enumerate(spines):
-                for number, core in enumerate(self.cores[pod][position]) if name == lower else ():
-                    if core == upper:
-                        yield _cable(clos.spine_up, clos.spine_dn, pod, position, number)
+        for leaf, lower in enumerate(self.leaves):
+            for position, upper in enumerate(self.spines[self.block[leaf]]):
+                yield lower, upper, (int(clos.leaf_up(leaf, position)), int(clos.leaf_dn(leaf, position)))
+        for pod, spines in enumerate(self.cores):
+            for spine, cores in enumerate(spines):
+                for number, upper in enumerate(cores):
+                    ids = int(clos.spine_up(pod, spine, number)), int(clos.spine_dn(pod, spine, number))
+                    yield self.spines[pod][spine], upper, ids
 
     @cached_property
     def trunks(self) -> npt.NDArray[np.int64]:
         """Every cable between switches: one row of (up id, down id) each."""
-        rows = [np.stack([self._tier_ids[up], self._tier_ids[down]], axis=1) for up, down in self._trunk_tiers]
-        return np.concatenate(rows)
-
-    @property
-    def _trunk_tiers(self) -> tuple[tuple[str, str], ...]:
-        leaf = ("leaf_up", "leaf_dn")
-        return (leaf, ("spine_up", "spine_dn")) if self.cores else (leaf,)
+        return np.array([cable for _, _, cable in self._trunks()], dtype=np.int64).reshape(-1, 2)
 
     def link_name(self, link: int) -> str:
         """What a directed link is called: ``gpu003/mlx5_2->su0-leaf2``, ``su0-leaf2->spine03``."""
-        for tier, ids in self._tier_ids.items():
-            number = link - int(ids[0]) if len(ids) else -1  # ids of a tier follow one another (fabric.sim.net.clos)
-            if 0 <= number < len(ids):
-                lower, upper = self._ends(tier.partition("_")[0], number)
-                return f"{lower}->{upper}" if tier.endswith("_up") else f"{upper}->{lower}"
-        raise ValueError(f"no link {link} in this network")
+        return self._link_names[link]
+
+    @cached_property
+    def _link_names(self) -> dict[int, str]:
+        names = {}
+        for nic, leaf in enumerate(self.clos.leaf_at.tolist()):
+            name = self.nic_name(nic)
+            names[nic], names[nic + self.clos.nics] = f"{name}->{self.leaves[leaf]}", f"{self.leaves[leaf]}->{name}"
+        for (lower, upper), cables in self._cables.items():
+            for number, (up, down) in enumerate(cables):
+                one = upper if len(cables) == 1 else f"{upper}#{number}"
+                names[up], names[down] = f"{lower}->{one}", f"{one}->{lower}"
+        return names
 
     def trunk_name(self, resource: int) -> str:
         """What adaptive routing uses as one: ``su0-leaf2->spines``, ``cores->pod 1``; an RNIC's links as ever."""
-        access, leaves, pods = 2 * self.clos.nics, len(self.leaves), len(self.spines)
+        access = 2 * self.clos.nics
         if resource < access:
             return self.link_name(resource)
-        number = resource - access
-        if number < 2 * leaves:
-            down, leaf = divmod(number, leaves)
-            return f"spines->{self.leaves[leaf]}" if down else f"{self.leaves[leaf]}->spines"
-        down, pod = divmod(number - 2 * leaves, pods)
-        return f"cores->pod {pod}" if down else f"pod {pod}->cores"
+        names = [f"{leaf}->spines" for leaf in self.leaves] + [f"spines->{leaf}" for leaf in self.leaves]
+        pods = range(len(self.spines))
+        names += [f"pod {pod}->cores" for pod in pods] + [f"cores->pod {pod}" for pod in pods]
+        return names[resource - access]
 
     def nic_name(self, nic: int) -> str:
         """``gpu003/mlx5_2``."""
@@ -126,51 +131,6 @@ class NamedClos:
     def ends(self) -> tuple[tuple[str, str], ...]:
         """Host and device of each RNIC, by its number."""
         return tuple((host, device) for host in self.hosts for device in self.devices[host].values())
-
-    @cached_property
-    def _tier_ids(self) -> dict[str, _Ids]:
-        """The ids of each tier's links, in the order that ``_ends`` counts in."""
-        clos, spec = self.clos, self.clos.spec
-        nics = np.arange(clos.nics)
-        leaf, spine = _grid(clos.leaves, spec.up)
-        ids = {
-            "nic_up": clos.nic_up(nics),
-            "nic_dn": clos.nic_dn(nics),
-            "leaf_up": clos.leaf_up(leaf, spine),
-            "leaf_dn": clos.leaf_dn(leaf, spine),
-        }
-        if self.cores:
-            flat, core = _grid(len(self.spines) * spec.up, spec.core_up)
-            ids["spine_up"] = clos.spine_up(flat // spec.up, flat % spec.up, core)
-            ids["spine_dn"] = clos.spine_dn(flat // spec.up, flat % spec.up, core)
-        return {tier: np.asarray(of_tier, dtype=np.int64) for tier, of_tier in ids.items()}
-
-    def _ends(self, tier: str, number: int) -> tuple[str, str]:
-        """The lower and the upper end of the *number*-th cable of a tier."""
-        spec = self.clos.spec
-        if tier == "nic":
-            return self.nic_name(number), self.leaves[int(self.clos.leaf_of(np.array([number]))[0])]
-        if tier == "leaf":
-            leaf, position = divmod(number, spec.up)
-            return self.leaves[leaf], _numbered(self.spines[self.block[leaf]], position)
-        flat, core = divmod(number, spec.core_up)
-        pod, position = divmod(flat, spec.up)
-        return self.spines[pod][position], _numbered(self.cores[pod][position], core)
-
-
-def _numbered(names: tuple[str, ...], position: int) -> str:
-    """The name at a position; with ``#2`` when it is one of several parallel cables."""
-    name = names[position]
-    return name if names.count(name) == 1 else f"{name}#{names[:position].count(name)}"
-
-
-def _grid(rows: int, columns: int) -> tuple[_Ids, _Ids]:
-    """Row and column of every cell, row by row."""
-    return np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)
-
-
-def _cable(up: Callable[..., _Ids], down: Callable[..., _Ids], *place: int) -> Cable:
-    return int(up(*place)), int(down(*place))
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,29 +197,28 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
         raise ValueError(f"eta {eta} must be above 0 and at most 1, alpha {alpha} from 0 to 1")
     if len(capacity_gbps) != clos.links:
         raise ValueError(f"{len(capacity_gbps)} capacities for {clos.links} links")
-    width, uplinks = clos.spec.up, clos.leaves * clos.spec.up
-    core_width = width * clos.cores_up
-    cores = clos.pods * core_width
-    access, leaf_up, leaf_dn, spine_up, spine_dn = np.split(
-        capacity_gbps, np.cumsum([2 * clos.nics, uplinks, uplinks, cores])
-    )
-    up, down = (links.reshape(clos.leaves, width) for links in (leaf_up, leaf_dn))
-    parts = [access, eta * up.sum(axis=1), eta * _down(down, alpha)]
-    if cores:
-        parts.append(eta * spine_up.reshape(-1, core_width).sum(axis=1))
-        parts.append(eta * _down(spine_dn.reshape(-1, core_width), alpha))
-    return np.concatenate(parts)
+    trunk, access = trunk_of(clos), 2 * clos.nics
+    total = np.bincount(trunk, capacity_gbps, minlength=resources(clos)).astype(np.float64, copy=False)
+    total[access:] *= eta
+    if alpha < 1:
+        alive = capacity_gbps > 0
+        count = np.bincount(trunk[alive], minlength=len(total))
+        slowest = np.full(len(total), np.inf)
+        np.minimum.at(slowest, trunk[alive], capacity_gbps[alive])
+        slowest[count == 0] = 0.0
+        down = np.zeros(len(total), dtype=np.bool_)
+        down[access + clos.leaves : access + 2 * clos.leaves] = True
+        down[access + 2 * clos.leaves + clos.pods :] = True
+        total = np.where(down, alpha * total + (1 - alpha) * eta * count * slowest, total)
+    return total
 
 
-def _down(links: Floats, alpha: float) -> Floats:
-    total: Floats = links.sum(axis=1)
-    if alpha == 1:
-        return total
-    live = links > 0
-    slowest = np.where(live, links, np.inf).min(axis=1, initial=np.inf)
-    slowest[~live.any(axis=1)] = 0.0
-    mixed: Floats = alpha * total + (1 - alpha) * live.sum(axis=1) * slowest
-    return mixed
+def trunk_of(clos: Clos) -> Ints:
+    """The trunk that each link is part of; an RNIC's link is one by itself."""
+    access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
+    leaf = access + np.repeat(np.arange(leaves), clos.spec.up)
+    pod = access + 2 * leaves + np.repeat(np.arange(pods), clos.spec.up * clos.cores_up)
+    return np.concatenate([np.arange(access), leaf, leaf + leaves, pod, pod + pods])
 
 
 def resources(clos: Clos) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from fabric.sim.phy.quality import PLR_CELL_BYTES, LinkQuality, any_of, code_of, link_quality, post_fec
+from fabric.sim.phy.quality import NO_FEC, PLR_CELL_BYTES, LinkQuality, any_of, link_quality, post_fec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LineKind:
 _STANDARD = "Interleaved_Standard_RS_FEC_PLR - (544,514)"
 _LOW = "Standard LL RS-FEC - RS(271,257)"
 _INFINIBAND = (
-    (56.0, LineKind("FDR", "14.0625 Gbps", "IB-FDR", "56 Gb/sec (4X FDR)", "none", "No FEC", False, 0.0)),
+    (56.0, LineKind("FDR", "14.0625 Gbps", "IB-FDR", "56 Gb/sec (4X FDR)", NO_FEC, "No FEC", False, 0.0)),
     (100.0, LineKind("EDR", "25.78125 Gbps", "IB-EDR", "100 Gb/sec (4X EDR)", "ll", _LOW, False, 0.0)),
     (200.0, LineKind("HDR", "53.125 Gbps", "IB-HDR", "200 Gb/sec (4X HDR)", "kp4", _STANDARD, True, 1e-9)),
     (400.0, LineKind("NDR", "106.25 Gbps", "IB-NDR", "400 Gb/sec (4X NDR)", "kp4", _STANDARD, True, 2e-9)),
@@ -104,7 +104,7 @@ def quality_of(line: LineKind, rate_gbps: float, injection: Injection | None, we
     effective = wear.effective + (ber if injection is not None and injection.kind == EFFECTIVE else 0.0)
     quality = link_quality(
         raw_ber=min(0.5, raw),
-        effective_ber=min(0.5, effective) or None,
+        effective_ber=min(0.5, effective),
         fec=line.fec,
         plr=line.retries,
         line_rate_gbps=rate_gbps,
@@ -141,7 +141,7 @@ def _bad(fec: str, own_ber: float, injected_ber: float, *, raw: bool) -> float:
     if not raw:  # behind the FEC: nothing repairs it
         return any_of(min(0.5, injected_ber), cell_bits)
     ber = min(0.5, own_ber + injected_ber)
-    return any_of(ber, cell_bits) if code_of(fec) is None else post_fec(ber, fec=fec).codeword_error
+    return any_of(ber, cell_bits) if fec == NO_FEC else post_fec(ber, fec=fec).codeword_error
 
 
 def recoveries_per_s(line: LineKind, injection: Injection | None) -> float:

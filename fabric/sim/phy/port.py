@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fabric.sim.hosts.site import Site
-from fabric.sim.phy.cabling import End, Node
+from fabric.sim.phy.cabling import UNMARKED, End, Node
 from fabric.sim.phy.lines import UNWORN, Injection, line_kind, quality_of
-from fabric.sim.phy.marks import UNMARKED
 from fabric.sim.phy.quality import LinkQuality
 
 ERRORS = "errors"

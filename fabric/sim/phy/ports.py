@@ -10,9 +10,8 @@ from typing import Protocol
 from fabric.model.inventory import Fault
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.phy.cabling import Cabling, End, Node
+from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
 from fabric.sim.phy.lines import DOWN_SHARE, UNWORN, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
-from fabric.sim.phy.marks import Mark, marks
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,

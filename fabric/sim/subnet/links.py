@@ -11,7 +11,7 @@ from fabric.model.inventory import Fault
 from fabric.sim.faults import HALF, LinkFault, cable_ends
 from fabric.sim.net.clos import Clos, Floats
 from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.route import Paths, resources
+from fabric.sim.net.route import Paths, resources, trunk_of
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Port
 from fabric.sim.phy.quality import LinkQuality, link_quality
@@ -85,8 +85,8 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
 
 def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
     return link_quality(
-        raw_ber=fault.value if fault.kind == "ber" else None,
-        effective_ber=fault.value if fault.kind == "effective_ber" else None,
+        raw_ber=fault.value if fault.kind == "ber" else 0.0,
+        effective_ber=fault.value if fault.kind == "effective_ber" else 0.0,
         fec=FEC,
         plr=WITH_RETRY[link_layer],
         line_rate_gbps=line_rate_gbps,
@@ -127,29 +127,11 @@ class LinkTraffic:
         """What trunks carried since this was last done was on their links by capacity: call before that changes."""
         if not self._trunks.any():
             return
-        clos, trunks = self._clos, self._trunks
-        access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
-        self._links[:access] += trunks[:access]
-        leaf, spine = np.ogrid[:leaves, : clos.spec.up]
-        self._deal(clos.leaf_up(leaf, spine), trunks[access : access + leaves], capacity_gbps)
-        self._deal(clos.leaf_dn(leaf, spine), trunks[access + leaves : access + 2 * leaves], capacity_gbps)
-        if clos.cores_up:
-            first = access + 2 * leaves
-            pod, spine, core = np.ogrid[:pods, : clos.spec.up, : clos.cores_up]
-            for links, at in (
-                (clos.spine_up(pod, spine, core), first),
-                (clos.spine_dn(pod, spine, core), first + pods),
-            ):
-                self._deal(links.reshape(pods, -1), trunks[at : at + pods], capacity_gbps)
-        trunks[:] = 0.0
-
-    def _deal(self, links: np.ndarray[tuple[int, ...], np.dtype[np.int64]], carried: Floats, capacity: Floats) -> None:
-        """One row of links for each trunk."""
-        share = capacity[links]
-        total = share.sum(axis=1, keepdims=True)
-        self._links[links] += carried[:, np.newaxis] * np.divide(
-            share, total, out=np.zeros_like(share), where=total > 0
-        )
+        trunk = trunk_of(self._clos)
+        total = np.bincount(trunk, capacity_gbps)[trunk]
+        part = np.divide(capacity_gbps, total, out=np.zeros_like(total), where=total > 0)
+        self._links[:-1] += self._trunks[trunk] * part
+        self._trunks[:] = 0.0
 
     def of(self, link: int) -> float:
         """What one link has carried, as far as it was added and dealt out."""

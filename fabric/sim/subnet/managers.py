@@ -7,7 +7,50 @@ from dataclasses import dataclass, field
 
 from fabric.model.change import SubnetManager
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.routing import EVERY_SL, Forwarding
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """
+    *engine* as in ``fabric.sim.net.route``, ftree when None; *qps* and *salt* are those of its hashes.
+
+    An engine that is named needs a network that is regular; without one nothing limits above the leaves.
+    """
+
+    engine: str | None = None
+    qps: int = 1
+    salt: int = 0
+
+
+EVERY_SL = 0xFFFF
+"""The mask of service levels with adaptive routing when it is not narrowed (``ar_sl_mask``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """
+    What the switches are programmed to do.
+
+    *engine*: how static paths are chosen. *adaptive*: service levels of *sl_mask* use adaptive routing instead.
+    *shield*: a switch moves the routes of a dead port by itself.
+    """
+
+    engine: str
+    adaptive: bool = False
+    sl_mask: int = EVERY_SL
+    shield: bool = False
+
+    def is_adaptive(self, service_level: int) -> bool:
+        """Whether packets of this service level are routed adaptively."""
+        return self.adaptive and bool(self.sl_mask >> service_level & 1)
+
+
+def forwarding_at_start(routing: Routing, *, shield: bool = False) -> Forwarding:
+    """What switches do before anybody changes it: ``ar`` is adaptive over what ``updn`` would do."""
+    if routing.engine == "ar":
+        return Forwarding("updn", adaptive=True, shield=shield)
+    return Forwarding(routing.engine or "ftree", shield=shield)
+
 
 UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
 """
@@ -22,15 +65,9 @@ _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is
 
 # The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
 _TEXT = """\
-# The port GUID on which the OpenSM is running
-guid 0x0000000000000000
-
 # The number of seconds between subnet sweeps (0 disables it)
 sweep_interval 10
 
-#
-# ROUTING OPTIONS
-#
 # Multiple routing engines can be specified separated by
 # commas so that specific ordering of routing algorithms will
 # be tried if earlier routing engines fail.
@@ -38,13 +75,11 @@ routing_engine {engine}
 
 # Adaptive routing: bit N enables service level N
 ar_sl_mask 0x{mask:04X}
-enable_ar_by_device_cap TRUE
 
 # SHIELD: 0 - off, 1 - on, 2 - on without pFRN
 shield_mode {shield}
 
 # SM priority used for deciding who is the master
-# Range goes from 0 (lowest priority) to 15 (highest).
 sm_priority 0
 
 log_file /var/log/opensm.log

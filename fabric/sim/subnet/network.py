@@ -12,15 +12,15 @@ import numpy as np
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
-from fabric.sim.hosts.site import Flow
+from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
-from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
 from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
+from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.faults import CableEnds, cable_ends
-from fabric.sim.hosts.site import Act
+from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.ports import Ports
-from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
+from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 
 if TYPE_CHECKING:
     from fabric.sim.subnet.network import Network

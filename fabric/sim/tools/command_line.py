@@ -10,26 +10,27 @@ from fabric.sim.tools import launchers
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, Tool, ToolJob, options, taken_apart
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
-from fabric.sim.tools.host_programs import host_program, small_program
+from fabric.sim.tools.host_programs import SMALL_TOOLS, host_program, small_program
 from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip, lldpctl
 from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
 from fabric.sim.tools.mlxlink import mlxlink
 from fabric.sim.tools.mlxreg import mlxreg
+from fabric.sim.tools.nccl_tests import CollectiveJob
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
-from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
-from fabric.sim.tools.perftest.program import WriteBothWays, WriteBw, WriteLat
+from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
 from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
-    dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
-    | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
-    | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
-    | dict(lldpctl=lldpctl, smpquery=smpquery)
+    dict[str, Tool](cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
+    | dict[str, Tool](iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
+    | dict[str, Tool](mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery)
+    | dict[str, Tool](lldpctl=lldpctl, sminfo=sminfo, smpquery=smpquery)
+    | SMALL_TOOLS
     | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
 )
 """By the name they are called."""
@@ -84,22 +85,14 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
 def _launched(launch: launchers.Launch, setting: Surroundings) -> Program:
     if not launch.words:
         raise BadOption("no executable was specified")
-    inner = _started(launch, setting)
-    if launch.as_root and launch.shows_gpus:
-        return inner
-    blind = replace(launch, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"})
-    return launchers.AtSite(launch, inner, inner if launch.shows_gpus else _started(blind, setting))
-
-
-def _started(launch: launchers.Launch, setting: Surroundings) -> Program:
     names = launchers.placed(launch) if launch.hosts else ()
     if names is None:
         return launchers.refused(launch, setting)
-    tag = launch.launcher if launch.tag else None
-    inner = job_of(launch.words, replace(setting, env=launch.env, hosts=names, tag=tag))
-    if not names:
-        return inner
-    return launchers.Launched(launch, names, inner, many=isinstance(inner, Say | CollectiveJob))
+    inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
+    inner = blind = job_of(launch.words, inside)
+    if not launch.shows_gpus:
+        blind = job_of(launch.words, replace(inside, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"}))
+    return launchers.Launched(launch, names, inner, blind, many=isinstance(inner, Say | CollectiveJob))
 
 
 def _env(words: list[str], setting: Surroundings) -> Program:

@@ -255,9 +255,10 @@ class _Call:
         term_s = now_s + hold_s
         held = ChangeFolder(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
         held.kept = bool(kept)
-        held.process = GuardProcess(self._rack, self._held, held, self._steps)
+        guard = GuardProcess(self._rack, self._held, held, self._steps)
+        held.watch = guard.watch
         self._held[guard_id] = held
-        held.process.watch(held.process.end_of_lease())
+        guard.watch(guard.end_of_lease())
         return f"armed {guard_id} ttl {ttl} boot {self._boot_id()} kept {'unit' if kept else 'none'}\n"
 
     def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
@@ -351,8 +352,8 @@ class _Call:
         held.lease_s = None
         if held.state == "reverted":
             held.becomes("stuck")
-        if held.alive and held.process is not None:
-            held.process.watch(now_s)
+        if held.alive and held.watch is not None:
+            held.watch(now_s)
         return Wrong(76, f"not-undone {held.guard_id}", why)
 
     def _list(self, now_s: float) -> str:

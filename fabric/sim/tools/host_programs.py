@@ -51,7 +51,7 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
     if text is not None:
         return lambda _: Said(text)
-    return next((program for first, program in _CALLED.get(name, ()) if words[: len(first)] == first), None)
+    return _CALLED.get((name, *words[:1])) or _CALLED.get((name, *words[:2]))
 
 
 def _hardware(asked: ToolCall) -> Said:
@@ -60,7 +60,7 @@ def _hardware(asked: ToolCall) -> Said:
     return Said(f"available: {nodes} nodes (0-{nodes - 1})\n{rows}")
 
 
-def _date(asked: ToolCall) -> Said:
+def date(asked: ToolCall) -> Said:
     """The clocks of all hosts are the same one."""
     if asked.words != ("+%s.%N",):
         return Said(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
@@ -92,7 +92,7 @@ def _queried(asked: ToolCall) -> Said | None:
     return Said("".join(f"{number}, {model}, Disabled, {kept}\n" for number in range(there)))
 
 
-def _ssh(asked: ToolCall) -> Said | None:
+def ssh(asked: ToolCall) -> Said | None:
     """``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
     words = list(asked.words)
     while words[:1] == ["-o"]:
@@ -111,7 +111,7 @@ def _sudo_list(asked: ToolCall) -> Said:
     return Said(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
 
 
-def _mlxconfig(asked: ToolCall) -> Said:
+def mlxconfig(asked: ToolCall) -> Said:
     """``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
     words = asked.words
     if len(words) < 3 or words[0] != "-d" or words[2] not in ("query", "q"):
@@ -187,7 +187,7 @@ _LSPCI_ENTRY = """\
 """
 
 
-def _lspci(asked: ToolCall) -> Said:
+def lspci(asked: ToolCall) -> Said:
     """One call; only the question of identity is simulated."""
     if asked.words != _LSPCI:
         return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
@@ -203,19 +203,18 @@ def _lspci(asked: ToolCall) -> Said:
     return Said("".join(sorted(entries)))
 
 
-_CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Tool], ...]] = {
-    "date": (((), _date),),
-    "grep": (((), grep),),
-    "ls": (((), listed),),
-    "lspci": (((), _lspci),),
-    "mlxconfig": (((), _mlxconfig),),
-    "numactl": ((("--hardware",), _hardware),),
-    "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),
-    "readlink": (((), network),),
-    "ssh": (((), _ssh),),
-    "sudo": ((("-n", "-l"), _sudo_list),),
+_CALLED: Mapping[tuple[str, ...], Tool] = {
+    ("numactl", "--hardware"): _hardware,
+    ("nvidia-smi", _GPUS): _queried,
+    ("nvidia-smi", _JOBS): _queried,
+    ("sudo", "-n", "-l"): _sudo_list,
 }
-"""By name, then by the first words."""
+"""By name and first words: what other programs of these names do is elsewhere."""
+
+
+SMALL_TOOLS = dict[str, Tool](
+    date=date, grep=grep, ls=listed, lspci=lspci, mlxconfig=mlxconfig, readlink=network, ssh=ssh
+)
 
 
 def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Program | None:

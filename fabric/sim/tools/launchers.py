@@ -165,38 +165,33 @@ def refused(launch: Launch, setting: Surroundings) -> Program:
     return Say(setting, stderr=_NO_SLOTS % (launch.ranks or 0, program), status=1, after_s=LAUNCH_S)
 
 
-class AtSite:
-    """What a launcher starts, as far as the site lets it: not as root, and without GPUs that nobody asked for."""
+class Launched:
+    """
+    A program that a launcher starts on other hosts, or on its own where none are named.
 
-    def __init__(self, launch: Launch, inner: Program, blind: Program) -> None:
-        self._launch, self._inner, self._blind = launch, inner, blind
+    *blind* is the same in a step whose device cgroup has no GPU. *many*: it runs once a rank; one that knows nothing of
+    ranks runs where its one rank is.
+    """
+
+    def __init__(self, launch: Launch, names: tuple[str, ...], inner: Program, blind: Program, *, many: bool) -> None:
+        self._launch, self._inner, self._blind, self._many = launch, inner, blind, many
+        self._names = tuple(dict.fromkeys(names))
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Refuse, or start it; *blind* sees no GPU, as in a step whose device cgroup has none."""
+        """Refuse root where the site does; else reach every host, then start the program."""
         if not self._launch.as_root and "root" in rack.site:
             rack.timeline.exit_later(process, at_s + LAUNCH_S, status=1, stderr=_AS_ROOT)
             return
-        blind = not self._launch.shows_gpus and "gres" in rack.site
-        (self._blind if blind else self._inner).begin(rack, process, at_s)
-
-
-class Launched:
-    """A program that a launcher starts on other hosts."""
-
-    def __init__(self, launch: Launch, names: tuple[str, ...], inner: Program, *, many: bool) -> None:
-        self._launcher = launch.launcher
-        self._names = tuple(dict.fromkeys(names))
-        self._inner = inner
-        self._move = not many  # a program that knows nothing of ranks runs where its one rank is
-
-    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
-        """Reach every host, then start the program."""
+        inner = self._blind if "gres" in rack.site else self._inner
+        if not self._names:
+            inner.begin(rack, process, at_s)
+            return
         kinds = set()
         for name in self._names:
             reason = rack.hosts.unreachable(name)
             if reason is not None:
                 said = _NO_DAEMON % (name, reason)
-                if self._launcher == "srun":
+                if self._launch.launcher == "srun":
                     said = f"srun: error: Unable to create step for job: node {name} is not responding\n"
                 rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=said)
                 return
@@ -206,6 +201,6 @@ class Launched:
         if "garbage" in kinds:
             rack.timeline.exit_later(process, at_s + LAUNCH_S, status=0, stdout=garbage(text_hash(self._names[0])))
             return
-        if self._move:
+        if not self._many:
             process.site = rack.hosts.site(self._names[0])
-        self._inner.begin(rack, process, at_s + LAUNCH_S)
+        inner.begin(rack, process, at_s + LAUNCH_S)

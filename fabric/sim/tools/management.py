@@ -7,9 +7,8 @@ import json
 from fabric.sim.subnet.managers import LOG, SubnetManagers, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.interfaces import ROCE_NAME, roce_settings
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
-from fabric.sim.tools.roce import NAME as ROCE_NAME
-from fabric.sim.tools.roce import roce_settings
 
 CONF_NAME = "fabric-conf"
 """The name ($0) under which a shell text that edits a configuration file is started."""

@@ -87,66 +87,43 @@ class AccessRefused(Exception):
     """The firmware refuses; the message is what the tool prints."""
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A register of one port, as a tool reaches it at one moment."""
-
-    name: str
-    port: Port
-    ports: Ports
-    at_s: float
-
-
 LAYOUTS = {"PTER": PTER, "PAOS": PAOS, "ROCE_ACCL": ROCE_ACCL}
 """Every register and its fields."""
 
 
-def read(register: Register) -> Values:
-    """GET: every field that is not 0. Raises AccessRefused."""
-    if register.name == "PTER":
-        return _read_pter(register)
-    if register.name == "PAOS":
-        return _read_paos(register.port)
-    return {"roce_adp_retrans_en": 1} | {f"{name}_field_select": 1 for name in ACCL_SELECTS} | register.port.registers
+def read(name: str, port: Port, at_s: float) -> Values:
+    """GET: every field that is not 0."""
+    if name == "PTER":
+        return _read_pter(port, at_s)
+    if name == "PAOS":
+        return _read_paos(port)
+    return {"roce_adp_retrans_en": 1} | {f"{select}_field_select": 1 for select in ACCL_SELECTS} | port.registers
 
 
-def write(register: Register, values: Values) -> None:
+def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> None:
     """SET of a whole register. Raises AccessRefused."""
-    port, ports, at_s = register.port, register.ports, register.at_s
-    if register.name == "PTER":
-        _write_pter(register, values)
-    elif register.name == "PAOS":
-        if not values.get("ase"):  # firmware ignores the state without its enable bit, without a word
-            return
-        if values.get("admin_status") in (1, 3):
-            ports.enable(port, at_s)
-        elif values.get("admin_status") == 2:
-            ports.disable(port, at_s)
-        else:
-            raise AccessRefused(BAD_PARAMETER)
-    elif register.name == "ROCE_ACCL":
-        for name in ACCL_SELECTS:
-            value = name if name.endswith(("_en", "_disabled")) else f"{name}_en"
-            if values.get(f"{name}_field_select"):
-                port.registers[value] = values.get(value, 0)
+    if name == "PTER":
+        _write_pter(port, values, ports, at_s)
+    elif name == "PAOS":
+        _write_paos(port, values, ports, at_s)
     else:
-        raise AccessRefused("Bad Reg Access method")
+        for select in ACCL_SELECTS:
+            value = select if select.endswith(("_en", "_disabled")) else f"{select}_en"
+            if values.get(f"{select}_field_select"):
+                port.registers[value] = values.get(value, 0)
 
 
-def _read_pter(register: Register) -> Values:
-    port, now = register.port, register.port.injection
-    up = port.physical == LINK_UP
-    values = {"status": port.registers.get("PTER status", 0) if up else NOT_UP}
-    values["error_type_cap"] = CAPABLE
+def _read_pter(port: Port, at_s: float) -> Values:
+    now, up = port.injection, port.physical == LINK_UP
+    values = {"status": port.registers.get("PTER status", 0) if up else NOT_UP, "error_type_cap": CAPABLE}
     if now is not None:
-        left = ENDLESS if now.until_s == inf else min(round((now.until_s - register.at_s) * 1e3), ENDLESS - 1)
+        left = ENDLESS if now.until_s == inf else min(round((now.until_s - at_s) * 1e3), ENDLESS - 1)
         values |= {"error_type_admin": now.kind, "error_type_oper": int(up), "error_injection_time": left}
         values |= {"ber_mantissa": now.mantissa, "ber_exp": now.exponent}
     return values
 
 
-def _write_pter(register: Register, values: Values) -> None:
-    port, ports, at_s = register.port, register.ports, register.at_s
+def _write_pter(port: Port, values: Values, ports: Ports, at_s: float) -> None:
     kind, time = values.get("error_type_admin", 0), values.get("error_injection_time", 0)
     if values.get("error_page") or kind not in (0, RAW, EFFECTIVE):
         raise AccessRefused(BAD_PARAMETER)
@@ -160,6 +137,15 @@ def _write_pter(register: Register, values: Values) -> None:
         port.registers["PTER status"] = OUT_OF_RANGE
     elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
         ports.inject(port, wanted, at_s)
+
+
+def _write_paos(port: Port, values: Values, ports: Ports, at_s: float) -> None:
+    """Firmware ignores the state without its enable bit, without a word."""
+    wanted = {1: ports.enable, 2: ports.disable, 3: ports.enable}.get(values.get("admin_status", 0))
+    if values.get("ase") and wanted is None:
+        raise AccessRefused(BAD_PARAMETER)
+    if values.get("ase") and wanted is not None:
+        wanted(port, at_s)
 
 
 def _read_paos(port: Port) -> Values:
@@ -318,17 +304,16 @@ def _fits(field: Field, value: int) -> None:
         )
 
 
-def _reach(asked: ToolCall, device: Device, name: str, indexes: Values) -> Register:
+def _reach(device: Device, name: str, indexes: Values) -> Port:
     if device.port is None:
         raise AccessRefused("Failed to send MAD")
-    number = 1 if name == "ROCE_ACCL" else indexes.get("local_port", 0)
-    return Register(name, device.port(number), asked.ports, asked.at_s)
+    return device.port(1 if name == "ROCE_ACCL" else indexes.get("local_port", 0))
 
 
 def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
     said = "Sending access register...\n\n"
     try:
-        values = read(_reach(asked, device, name, indexes))
+        values = read(name, _reach(device, name, indexes), asked.at_s)
     except AccessRefused as refused:
         raise ToolRefused(f"Failed to send access register: {refused}", said) from None
     return said + table(LAYOUTS[name], values | indexes)
@@ -338,8 +323,8 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
     """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
     said = ""
     try:
-        register = _reach(asked, device, name, values)
-        values = read(register) | values
+        port = _reach(device, name, values)
+        values = read(name, port, asked.at_s) | values
         said = f"You are about to send access register: {name} with the following data:\n"
         said += table(LAYOUTS[name], values)
         said += "\n Do you want to continue ? (y/n) [n] : "
@@ -348,7 +333,7 @@ def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered
         said += "y\n Sending access register...\n"
         if device.inband and name in TOO_LONG:
             raise AccessRefused(_NO_SET)
-        write(register, values)
+        write(name, port, values, asked.ports, asked.at_s)
     except AccessRefused as refused:
         raise ToolRefused(f"Failed to send access register: {refused}", said) from None
     return said

@@ -9,9 +9,9 @@ from fabric.model.topology import Gpu
 from fabric.sim.hashing import mix64, word
 from fabric.sim.hosts.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
-from fabric.sim.life.passing import THROTTLED
+from fabric.sim.life import THROTTLED
 from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.nccl_tests.program import RunningCollective
+from fabric.sim.tools.nccl_tests import RunningCollective
 
 
 def nvidia_smi(asked: ToolCall) -> Said:

@@ -195,8 +195,7 @@ _COUNTER = re.compile(rf"{ROOT}([^/]+)/ports/[0-9]+/(?:hw_)?counters/([^/]+)")
 _SENSOR = re.compile(rf"{ROOT}([^/]+)/device/hwmon/hwmon(?:\*|[0-9]+)/temp([12])_input")
 _NET = re.compile(rf"{ROOT}([^/]+)/device/net/(?:\*|eth[0-9]+)/(statistics/rx_crc_errors|carrier_down_count)")
 
-# Of a port that loses nothing these follow from its rates alone, and its traffic need not be added up: their place in
-# what _errors tells, and their width in bits.
+# The counters that errors alone move: where they are in what _errors tells, and their width in bits.
 _BY_RATE = {"symbol_error": (0, 16), "port_rcv_errors": (0, 16), "link_downed": (1, 8), "link_error_recovery": (2, 8)}
 _LOSSES = frozenset({"out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans"})
 _NEVER = frozenset(
@@ -209,8 +208,6 @@ _NEVER = frozenset(
     }
 )
 _WAIT = "port_xmit_wait"
-_STEADY = frozenset({*_BY_RATE, *_LOSSES, *_NEVER})
-_KNOWN = frozenset({*_BY_RATE, *_LOSSES, *_NEVER, _WAIT})
 Value = int | float | None
 Read = Callable[[Warmth], Value]
 
@@ -221,20 +218,9 @@ class Readings:
     def __init__(self, rack: Rack, host: str, paths: Sequence[str]) -> None:
         self._rack, self._host, self._site = rack, host, rack.hosts.site(host)
         self._numbers = {rnic.device: number for number, rnic in enumerate(self._site.layout.platform.rnics)}
-        self._ports: dict[str, tuple[Port, Port | None]] = {}
-        self._seen: dict[str, tuple[int, ...]] = {}  # errors of a port that loses nothing, as ``_errors`` tells them
-        self._last: list[Value] = []
-        names: list[str] = []
-        # Where in a row and how each is read, by RNIC: what only errors move, and what may always move.
-        self._steady: dict[str, list[tuple[int, Read]]] = {}
-        self._moving: dict[str, list[tuple[int, Read]]] = {}
-        for place, path in enumerate(paths):
-            name, device, read = self._found(path)
-            names.append(name)
-            counter = _COUNTER.fullmatch(path)
-            kind = self._steady if counter is not None and counter[2] in _STEADY and device else self._moving
-            kind.setdefault(device, []).append((place, read))
-        self.names = tuple(names)
+        found = [self._found(path) for path in paths]
+        self.names = tuple(name for name, _, _ in found)
+        self._reads = [(device, read) for _, device, read in found]
 
     def row(self, at_s: float) -> list[Value] | None:
         """The numbers now, None for a file that is not there; None for all when the host does not answer."""
@@ -244,83 +230,48 @@ class Readings:
         if kind == "garbage":
             return [None] * len(self.names)
         warmth = Warmth(self._site, at_s)
-        row: list[Value] = list(self._last) or [None] * len(self.names)
-        for device in ("", *self._numbers):
-            moving, steady = self._moving.get(device, ()), self._steady.get(device, ())
-            if device and self._site.trouble_of(device) == "absent":
-                self._seen.pop(device, None)
-                for place, _ in (*moving, *steady):
-                    row[place] = None
-                continue
-            for place, read in moving:
-                row[place] = read(warmth)
-            if steady and not self._is_still(device, at_s):
-                for place, read in steady:
-                    row[place] = read(warmth)
-        self._last = row
-        return row
-
-    def _is_still(self, device: str, at_s: float) -> bool:
-        """Whether its error counters are what they were when this was asked before, so that they need no look."""
-        port, peer = self._port(device)
-        if _loses(port) or (peer is not None and _loses(peer)):
-            self._seen.pop(device, None)
-            return False
-        now = tuple(map(int, _errors(port, at_s)))
-        before = self._seen.get(device)
-        self._seen[device] = now
-        return before == now and bool(self._last)
+        absent = {device for device in self._numbers if self._site.trouble_of(device) == "absent"}
+        return [None if device in absent else read(warmth) for device, read in self._reads]
 
     def _found(self, path: str) -> tuple[str, str, Read]:
         """The file's name here, the RNIC that it is about, and how it is read."""
         counter, sensor, net = _COUNTER.fullmatch(path), _SENSOR.fullmatch(path), _NET.fullmatch(path)
-        if counter and counter[1] in self._numbers and counter[2] in _KNOWN:
+        if counter and counter[1] in self._numbers:
             return path, counter[1], self._counter(path, counter[1], counter[2])
         if sensor and sensor[1] in self._numbers:
-            nature = ASIC if sensor[2] == "1" else MODULE
-            name = path.replace("hwmon*", f"hwmon{self._numbers[sensor[1]]}")
-            device = sensor[1]
+            device, nature = sensor[1], ASIC if sensor[2] == "1" else MODULE
+            name = path.replace("hwmon*", f"hwmon{self._numbers[device]}")
             return name, device, lambda now: _register(now, device, nature)
         if net and net[1] in self._numbers:
             name = path.replace("/net/*/", f"/net/eth{self._numbers[net[1]] + 1}/")
             return name, net[1], self._of_net(net[1], down=net[2] == "carrier_down_count")
         return path, "", lambda now: self._by_cat(path, now.at_s)
 
-    def _port(self, device: str) -> tuple[Port, Port | None]:
-        """The RNIC's port and its partner, made when first asked for."""
-        found = self._ports.get(device)
-        if found is None:
-            port = self._rack.ports.of_adapter(self._host, device)
-            found = self._ports[device] = port, self._rack.ports.peer(port)
-        return found
-
     def _counter(self, path: str, device: str, name: str) -> Read:
+        """Of a port that loses nothing most follow from its rates alone, and its traffic need not be added up."""
         if name in _NEVER:
             return lambda _: 0
-        by_rate = _BY_RATE.get(name)
-
-        def read(now: Warmth) -> Value:
-            port, peer = self._port(device)
-            if name == _WAIT:
-                return int(self._rack.ports.counts(port, now.at_s).wait_ticks)
-            if by_rate is None:
-                quiet = not _loses(port) and (peer is None or not _loses(peer))
-                return 0 if quiet else self._by_cat(path, now.at_s)
-            place, bits = by_rate
-            return capped(_errors(port, now.at_s)[place], bits)
-
-        return read
+        ports = self._rack.ports
+        port = ports.of_adapter(self._host, device)
+        if name in _BY_RATE:
+            place, bits = _BY_RATE[name]
+            return lambda now: capped(_errors(port, now.at_s)[place], bits)
+        if name == _WAIT:
+            return lambda now: int(ports.counts(port, now.at_s).wait_ticks)
+        ends = (port, ports.peer(port) or port)
+        if name in _LOSSES:
+            return lambda now: self._by_cat(path, now.at_s) if any(map(_loses, ends)) else 0
+        return lambda now: self._by_cat(path, now.at_s)
 
     def _of_net(self, device: str, *, down: bool) -> Read:
+        port = self._rack.ports.of_adapter(self._host, device)
+
         def read(now: Warmth) -> Value:
-            port, _ = self._port(device)
-            if not port.node.ethernet:
-                return None
             tally = port.tally
             effective = tally.counts.effective + tally.rates.effective * (now.at_s - tally.since_s)
             return int(tally.counts.downed if down else effective)
 
-        return read
+        return read if port.node.ethernet else lambda _: None
 
     def _by_cat(self, path: str, at_s: float) -> Value:
         """What any other file says, if it is one number."""

@@ -47,17 +47,6 @@ def test_two_into_one_wait_and_all_tools_say_how_long(kit):
     assert values(kit.ask(world, "gpu001", "perfquery", 203.0).stdout)["PortXmitWait"] == min(waited, 2**32 - 1)
 
 
-def test_on_ethernet_waiting_is_pfc_pause(kit):
-    """Microseconds in ethtool, ticks in the kernel's file."""
-    world = kit.world(platform=kit.platform_like(link_layer="ethernet"))
-    across(kit, world, 0.0, clients=("gpu001", "gpu003"))
-    said = values(kit.ask(world, "gpu001", "ethtool -S eth1", 100.0).stdout)
-    assert said["rx_prio3_pause_duration"] == pytest.approx(5e6, rel=0.01)
-    assert said["rx_prio3_pause"] == said["rx_pause_ctrl_phy"] > 1000
-    waited_s = counter(kit, world, "port_xmit_wait", 101.0) * TICK_S
-    assert said["rx_prio3_pause_duration"] == pytest.approx(waited_s * 1e6, rel=1e-6)
-
-
 def lossy(kit, link_layer):
     """A cable of gpu002 with bit errors that the FEC leaves; from 5 s to 15 s."""
     fault = TimedFault(0.0, 50.0, Fault("gpu002/mlx5_0", "bit_errors", 1e-9))
@@ -101,31 +90,3 @@ def test_counters_never_fall(kit):
         del now["PortSelect"]
         assert all(now[name] >= value for name, value in last.items())
         last = now
-
-
-def test_a_collective_is_counted_once_while_it_runs(kit):
-    """It uses several sets of capacities of a host; what it sent does not fall when it ends."""
-    world = kit.world()
-    ring = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 200"
-    world.start("gpu001", tuple(ring.split()), {}, 0.0)
-    ended_s = None
-    while ended_s is None:
-        last_s = world.next_s()
-        ended_s = next((event.at_s for event in world.advance(last_s)), None)
-    again = kit.world()
-    again.start("gpu001", tuple(ring.split()), {}, 0.0)
-    before = counter(kit, again, "port_xmit_data", ended_s - 0.2)
-    after = counter(kit, again, "port_xmit_data", ended_s + 1.0)
-    assert before <= after == pytest.approx(before, rel=0.1)
-
-
-def test_waiting_is_counted_while_it_lasts(kit):
-    """Half-way through a shared transfer half of the waiting is there."""
-    world = kit.world()
-    pairs = [kit.pair(0.0, "gpu002", "mlx5_0", port=18600 + number) for number in range(2)]
-    lines = [("gpu002", serve[2]) for serve, _ in pairs]
-    lines += [(f"gpu00{3 - 2 * n}", ask[2].replace("localhost", "10.0.0.2")) for n, (_, ask) in enumerate(pairs)]
-    for number, (host, text) in enumerate(lines):
-        world.start(host, tuple(text.replace("--duration=5", "--duration=100").split()), {}, number // 2 * 1.0)
-    world.next_s()
-    assert counter(kit, world, "port_xmit_wait", 52.0) * TICK_S == pytest.approx(25.0, abs=0.5)

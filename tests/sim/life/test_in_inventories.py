@@ -28,13 +28,13 @@ def loaded(tmp_path, mock, *, faults=()):
 def test_all_of_it_is_read(tmp_path):
     """Times with their units, rates as numbers."""
     timed = "{component: gpu001/mlx5_2, kind: slow, factor: 0.5, at: 10m, lasts: 30s}"
-    mock = f"{{failures_per_host_day: 0.0065, lemon_per_hour: 4, timed_faults: [{timed}]}}"
+    mock = f"{{lemon_per_hour: 4, timed_faults: [{timed}]}}"
     found = loaded(tmp_path, mock, faults=("gpu003:lemon", "su0-leaf3--spine02:lemon", "gpu004/gpu1:hot")).mock
-    assert found.timed_faults == (TimedFault(600.0, 30.0, Fault("gpu001/mlx5_2", "slow", 0.5), "inventory"),)
-    assert (found.failures_per_host_day, found.lemon_per_hour) == (0.0065, 4.0)
+    assert found.timed_faults == (TimedFault(600.0, 30.0, Fault("gpu001/mlx5_2", "slow", 0.5)),)
+    assert found.lemon_per_hour == 4.0
     assert [one.kind for one in found.faults] == ["lemon", "lemon", "hot"]
     quiet = loaded(tmp_path, "{noise_cv: 0.003}").mock
-    assert quiet == replace(quiet, timed_faults=(), failures_per_host_day=0.0, lemon_per_hour=1.0, faults=())
+    assert quiet == replace(quiet, timed_faults=(), lemon_per_hour=1.0, faults=())
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,3 @@ def test_what_cannot_be_is_refused(tmp_path, text, said):
     """Before anything runs."""
     with pytest.raises(ConfigError, match=said):
         loaded(tmp_path, "{noise_cv: 0.003}", faults=(text,))
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("{component: spine03, kind: slow, factor: 0.5, at: 1s, lasts: 1s}", "can be broken for a while, not slow"),
-        ("{component: gpu003, kind: lemon, at: 1s, lasts: 1s}", "list it under 'faults'"),
-        ("{component: gpu001/mlx5_9, kind: broken, at: 1s, lasts: 1s}", "mlx5_9"),
-        ("{component: gpu001, kind: broken, lasts: 1s}", "'at'"),
-    ],
-)
-def test_a_timed_fault_that_cannot_be_is_refused(tmp_path, entry, said):
-    """With its line."""
-    with pytest.raises(ConfigError, match=said):
-        loaded(tmp_path, f"{{timed_faults: [{entry}]}}")

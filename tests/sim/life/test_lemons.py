@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.life.failures import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.life import FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
 HOUR_S = 3600.0
@@ -28,17 +26,6 @@ def test_a_lemon_has_as_many_episodes_as_asked(kit):
     assert len(flaps) / len(found) == pytest.approx(0.5, abs=0.03)
     assert all(FLAP_S[0] <= one.duration_s <= FLAP_S[1] for one in flaps)
     assert all(LEAST_BER <= one.fault.factor <= WORST_BER for one in found if one.fault.kind == "bit_errors")
-
-
-def test_episodes_come_in_bursts(kit):
-    """Counts of an hour vary more than by chance alone: Fano factor towards 2 * mean - 1."""
-    topology = kit.topology_of(1, kit.platform_like())
-    hours = 20_000
-    found = episodes(topology, (Fault("gpu001", "lemon"),), seed=1, per_hour=1.0, window_s=(0.0, hours * HOUR_S))
-    counts = Counter(int(one.at_s // HOUR_S) for one in found)
-    mean = len(found) / hours
-    fano = (sum(count**2 for count in counts.values()) / hours - mean**2) / mean
-    assert 3.0 < fano < 2 * BURST_MEAN
 
 
 def test_a_window_holds_what_the_whole_holds_there(kit):

@@ -27,14 +27,6 @@ def one(kit, world, text, at_s=0.0, host="gpu001"):
     return kit.played(world, [(at_s, host, text)])[0]
 
 
-def test_a_slow_part_slows_what_runs_for_as_long_as_it_is_slow(kit):
-    """Half the bandwidth for 20 s costs 10 s."""
-    whole = one(kit, living(kit), RING)
-    slowed = one(kit, living(kit, passing("gpu001/mlx5_3", "slow", 0.5)), RING)
-    assert slowed.exit_status == 0
-    assert slowed.at_s - whole.at_s == pytest.approx(10.0, abs=0.2)
-
-
 def test_a_hanging_part_holds_up_what_runs(kit):
     """Nothing moves for 20 s; the fifth retry after 4.3 s each is the first that works."""
     whole = one(kit, living(kit), RING)
@@ -96,40 +88,12 @@ def test_bit_errors_of_a_cable_show_at_both_ends_and_cost_bandwidth(kit):
     assert slowed.at_s > 1.5 * whole.at_s
 
 
-def test_the_fault_that_came_last_is_felt_and_the_one_before_it_again_afterwards(kit):
-    """Two on one RNIC overlap."""
-    world = living(kit, passing("gpu001", "hanging", lasts_s=30.0), passing("gpu001", "broken", at_s=20.0, lasts_s=5.0))
-    kinds = []
-    for at_s in (5.0, 15.0, 22.0, 30.0, 41.0):
-        world.advance(at_s)
-        kinds.append(world.rack.hosts.kind("gpu001"))
-    assert kinds == [None, "hanging", "broken", "hanging", None]
-
-
 def test_faults_that_always_were_stay_when_others_leave(kit):
     """A slow RNIC is still slow after its host was away."""
     slow = Fault("gpu001/mlx5_0", "slow", 0.5)
     world = living(kit, passing("gpu001", "broken"), faults=(slow,))
     pair = kit.pair(100.0, "gpu001", "mlx5_0", port=18600)
     assert kit.bandwidth_gbps(kit.played(world, pair)[1].stdout) == pytest.approx(kit.alone_gbps / 2, rel=0.01)
-
-
-def test_a_leaf_that_fails_takes_all_its_ports_down(kit):
-    """And gives them back."""
-    world = living(kit, passing("leaf3", "broken"))
-    state = "cat /sys/class/infiniband/mlx5_3/ports/1/state"
-    assert [kit.ask(world, host, state, 12.0 + n).stdout for n, host in enumerate(("gpu001", "gpu004"))] == [
-        "1: DOWN\n"
-    ] * 2
-    assert kit.ask(world, "gpu002", state, 50.0).stdout == "4: ACTIVE\n"
-
-
-@pytest.mark.parametrize(("component", "kind"), [("gpu009", "broken"), ("gpu001/gpu0", "garbage"), ("spine0", "slow")])
-def test_what_the_rack_cannot_have_is_refused(kit, component, kind):
-    """When it comes, at the latest; nothing is guessed."""
-    world = living(kit)
-    with pytest.raises(ValueError, match=component):
-        world.rack.passing.set(component, Fault(component, kind), 1.0)
 
 
 def test_a_hot_rnic_warms_and_errs_and_a_hot_gpu_throttles(kit):
@@ -146,31 +110,3 @@ def test_a_hot_rnic_warms_and_errs_and_a_hot_gpu_throttles(kit):
     assert after == pytest.approx(before, abs=300)
     whole = one(kit, world, ALL, 9100.0)
     assert kit.busbw_gbps(slow.stdout)[0] == pytest.approx(0.8 * kit.busbw_gbps(whole.stdout)[0], rel=0.02)
-
-
-def test_an_idle_world_with_lemons_comes_to_rest(kit):
-    """Nobody is there to be hit: nothing to wait for."""
-    world = living(kit, faults=(Fault("gpu003", "lemon"),), failures_per_host_day=1.0)
-    assert world.next_s() is None
-    assert one(kit, world, "hostname").exit_status == 0
-
-
-def test_a_lemon_errs_and_flaps_as_often_as_asked(kit):
-    """Ten days, one an hour; always the same RNIC, and the link-down counter knows of the flaps."""
-    world = living(kit, faults=(Fault("gpu003", "lemon"),))
-    world.advance(864_000.0)
-    downed = [
-        int(
-            kit.ask(world, "gpu003", f"cat /sys/class/infiniband/mlx5_{n}/ports/1/counters/link_downed", 9e5 + n).stdout
-        )
-        for n in range(8)
-    ]
-    assert sum(count > 0 for count in downed) == 1
-    assert 60 < max(downed) < 180
-
-
-@pytest.mark.parametrize("component", ["gpu003/gpu1", "leaf0", "nobody"])
-def test_only_hosts_rnics_and_cables_are_lemons(kit, component):
-    """A GPU is not."""
-    with pytest.raises(ValueError, match="lemon"):
-        living(kit, faults=(Fault(component, "lemon"),))

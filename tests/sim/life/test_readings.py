@@ -11,8 +11,6 @@ from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 from tests.conftest import rack_topology
 
-ROOT = "/sys/class/infiniband"
-
 
 def paths() -> list[str]:
     """Every file that is sampled on such a host, by its own name where a pattern is sampled."""
@@ -45,44 +43,9 @@ def test_every_file_says_what_cat_prints(fault: Fault) -> None:
     assert len(names) > 20
 
 
-def test_a_pattern_is_the_file_that_it_matches_here() -> None:
-    """The name of a row says which file it was."""
-    readings = a_world().readings("gpu001", [f"{ROOT}/mlx5_1/device/hwmon/hwmon*/temp2_input"])
-    assert readings.names == (f"{ROOT}/mlx5_1/device/hwmon/hwmon1/temp2_input",)
-
-
-def test_a_hot_module_is_hot_and_its_neighbour_is_not() -> None:
-    """Within minutes it passes what UFM isolates at."""
-    world = a_world(Fault("gpu001/mlx5_0", "hot"))
-    world.start("gpu001", ("sleep", "2000"), {}, 0.0)
-    world.advance(1500.0)
-    files = [f"{ROOT}/mlx5_{number}/device/hwmon/hwmon*/temp2_input" for number in (0, 1)]
-    hot, cool = world.readings("gpu001", files).row(1500.0) or [0, 0]
-    assert hot is not None
-    assert cool is not None
-    assert hot - cool > 15_000
-
-
 def test_a_hanging_host_has_no_row_and_one_that_prints_garbage_no_numbers() -> None:
     """Neither is a host whose counters are 0."""
     world = a_world(Fault("gpu001", "hanging"), Fault("gpu002", "garbage"))
     names = paths()[:3]
     assert world.readings("gpu001", names).row(1.0) is None
     assert world.readings("gpu002", names).row(1.0) == [None, None, None]
-
-
-def test_a_row_after_another_is_what_a_first_row_would_be() -> None:
-    """What is known from before is not kept too long: errors, a flap and a dead RNIC show in the next row."""
-    world = a_world()
-    names = paths()
-    world.start("gpu001", ("sleep", "5000"), {}, 0.0)
-    again = world.readings("gpu001", names)
-    faults = {100.0: "bit_errors", 200.0: None, 300.0: "broken", 400.0: None, 500.0: "absent", 600.0: None}
-    for number in range(1, 75):
-        at_s = number * 10.0
-        world.advance(at_s)
-        if at_s in faults:
-            kind = faults[at_s]
-            fault = Fault("gpu001/mlx5_0", kind, 1e-5) if kind else None
-            world.rack.passing.set("gpu001/mlx5_0", fault, at_s)
-        assert again.row(at_s) == world.readings("gpu001", names).row(at_s), at_s

@@ -9,7 +9,6 @@ import pytest
 
 from tests.places import CAPTURES
 
-SAMPLES = CAPTURES / "mlxlink"
 ALL = "alltoall_perf -b 8G -e 8G -f 2 -g 8 -n 20000"
 
 
@@ -49,18 +48,6 @@ def test_gpus_warm_under_load_and_cool_after(kit):
     assert ended_s > 600.0
 
 
-def test_looking_often_changes_nothing(kit):
-    """The same temperature at the same time, however often it was read before, and in another order of hosts."""
-    told = []
-    for looks in ((), (50.0, 70.0, 71.0, 90.0)):
-        world = kit.world()
-        world.start("gpu001", tuple(ALL.split()), {}, 0.0)
-        for at_s in looks:
-            gpu_c(kit, world, at_s)
-        told.append(gpu_c(kit, world, 100.0))
-    assert told[0] == told[1]
-
-
 def test_heat_is_remembered_after_a_transfer_has_ended(kit):
     """An RNIC that just carried 60 s of traffic is warm, and colder with every minute; its idle neighbour is not."""
     world = kit.world()
@@ -76,17 +63,6 @@ def test_heat_is_remembered_after_a_transfer_has_ended(kit):
     assert felt[1] / felt[0] == pytest.approx(exp(-1), abs=0.05)
     assert felt[2] / felt[1] == pytest.approx(exp(-1), abs=0.08)
     assert rnic_c(kit, world, at_s + 301.0, device="mlx5_5") == neighbour
-
-
-def test_mlxlink_and_the_kernel_agree_about_the_module(kit):
-    """In whole degrees."""
-    world = kit.world()
-    said = rows(kit.ask(world, "gpu001", "mlxlink -d mlx5_3 -m", 1.0).stdout)
-    assert re.fullmatch(r"\d+ \[-5\.\.75\]", said["Temperature [C]"])
-    sensed = rnic_c(kit, world, 1.5, sensor=2, device="mlx5_3")
-    assert float(said["Temperature [C]"].split()[0]) == pytest.approx(sensed, abs=0.6)
-    labels = kit.ask(world, "gpu001", "cat /sys/class/infiniband/mlx5_3/device/hwmon/hwmon3/temp1_label", 2.0).stdout
-    assert labels == "asic\n"
 
 
 def test_the_module_section_has_the_recorded_rows(kit):
@@ -112,26 +88,3 @@ def test_light_is_gone_while_the_other_end_is_closed(kit):
     assert dark["Rx Power Current [dBm]"].startswith("-40,-40,-40,-40 ")
     assert dark["Rx LOS [per lane]"] == "1,1,1,1"
     assert dark["Tx Power Current [dBm]"] == lit["Tx Power Current [dBm]"]
-
-
-def test_fields_of_nvidia_smi(kit):
-    """Header and units as asked, in the order asked; what is not there is refused in its words."""
-    world = kit.world()
-    ask = "nvidia-smi --query-gpu=index,temperature.gpu,clocks.sm,name --format=csv"
-    lines = kit.ask(world, "gpu001", ask, 1.0).stdout.splitlines()
-    assert lines[0] == "index, temperature.gpu, clocks.current.sm [MHz], name"
-    assert re.fullmatch(r"7, \d\d, 345 MHz, NVIDIA H100 80GB HBM3", lines[8])
-    bad = kit.ask(world, "gpu001", "nvidia-smi --query-gpu=colour --format=csv", 2.0)
-    assert (bad.exit_status, bad.stdout) == (2, 'Field "colour" is not a valid field to query.\n\n')
-
-
-def test_old_heat_fades_while_new_is_added(kit):
-    """A transfer an hour after another finds its RNIC as cold as the first did."""
-    world = kit.world()
-    felt = []
-    for began_s in (2.0, 4000.0):
-        cold = rnic_c(kit, world, began_s - 1.0)
-        ended = kit.played(world, kit.pair(began_s, "gpu001", "mlx5_0", port=18600))[1]
-        felt.append(rnic_c(kit, world, ended.at_s) - cold)
-    assert felt[0] == pytest.approx(18.0 * (1 - exp(-5 / 150)), abs=0.15)
-    assert felt[1] == pytest.approx(felt[0], abs=0.15)

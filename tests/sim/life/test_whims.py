@@ -6,14 +6,12 @@ import pytest
 
 from fabric.model.inventory import Fault
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.heat import SWING_S
 from fabric.sim.hosts.hosts import Hosts
-from fabric.sim.hosts.site import Site
-from fabric.sim.life.passing import FADES_S, ONE_IN, Whims
+from fabric.sim.hosts.site import SWING_S, Site
+from fabric.sim.life import DAY_S, ONE_IN, Whims
 from tests.conftest import rack_topology
 
 PART = ("gpu001", "mlx5_0")
-DAY_S = 86400.0
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def test_an_erratic_part_is_slow_in_half_to_three_quarters_of_its_transfers(site
 
 def test_a_fading_part_has_lost_its_share_after_a_day(site: Site) -> None:
     whims = having(site, "fading", 0.7)
-    assert [whims.left([PART], 1, at_s) for at_s in (0.0, FADES_S / 2, FADES_S)] == pytest.approx([1.0, 0.85, 0.7])
+    assert [whims.left([PART], 1, at_s) for at_s in (0.0, DAY_S / 2, DAY_S)] == pytest.approx([1.0, 0.85, 0.7])
 
 
 def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
@@ -57,16 +55,3 @@ def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
     assert whims.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
     assert site.swings["mlx5_0"].at(SWING_S / 2) == pytest.approx(15.0)
     assert whims.left([PART], 1, SWING_S) == pytest.approx(1.0)
-
-
-def test_a_cable_is_not_crossed_inside_the_host(site: Site) -> None:
-    whims = having(site, "fading", 0.7, "gpu001/mlx5_0:port")
-    assert whims.left([PART], 1, DAY_S) == pytest.approx(0.7)
-    assert whims.left([PART], 1, DAY_S, inside=True) == 1.0
-
-
-def test_what_is_over_is_not_felt_any_more(site: Site) -> None:
-    whims = having(site, "heat_sick", 0.8)
-    whims.set(site, Fault("gpu001/mlx5_0", "heat_sick", 0.8), 10.0, comes=False)
-    assert whims.left([PART], 1, SWING_S / 2) == 1.0
-    assert site.swings == {}

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from fabric.sim.net.traffic import ring
+from fabric.sim.what_if import ring
 
 
 def cable(clos, ends):

@@ -30,20 +30,6 @@ def test_ids_cover_every_link_once(spec):
     assert len(clos.capacity_gbps) == clos.links
 
 
-def test_rails_have_leaves_of_their_own():
-    """Rail-optimised: the NICs of one rail of a group of hosts share a leaf, in the order of hosts."""
-    clos = build(TWO)
-    assert clos.leaf_of(clos.nic(np.array([0, 3, 4]), 1)).tolist() == [1, 1, 3]
-    assert clos.place(clos.nic(np.array([0, 3, 4]), 1)).tolist() == [4, 7, 12]
-    assert build(replace(TWO, rail_optimised=False)).leaf_of(np.array([0, 3, 4])).tolist() == [0, 0, 1]
-
-
-def test_large_networks_are_full_trees():
-    """Radix 64 makes 65,536 NICs of 393,216 directed links on three levels."""
-    clos = build(ClosSpec(65536, 1, 32, 32, 3, 32, 32, False, 400.0, 400.0))
-    assert (clos.leaves, clos.pods, clos.links) == (2048, 64, 393216)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

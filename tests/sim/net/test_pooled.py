@@ -79,21 +79,3 @@ def test_blind_spraying_runs_at_the_slowest_link():
 def trunk_down(clos, capacity_gbps, *, alpha):
     """The capacity of the way down to leaf 1."""
     return pooled(clos, capacity_gbps, eta=1.0, alpha=alpha)[2 * clos.nics + clos.leaves + 1]
-
-
-def test_eta_scales_trunks_only():
-    """What distributed choices lose, they lose between switches, on all levels."""
-    clos = build(ClosSpec(16, 1, 2, 2, 3, 2, 2, False, 400.0, 400.0))
-    whole, part = (pooled(clos, clos.capacity_gbps, eta=eta) for eta in (1.0, 0.9))
-    np.testing.assert_allclose(part / whole, np.repeat([1.0, 0.9], [32, len(whole) - 32]))
-    assert len(whole) == 2 * (16 + 8 + 4)
-
-
-@pytest.mark.parametrize(("change", "said"), [({"eta": 0.0}, "eta"), ({"alpha": 2.0}, "alpha")])
-def test_nonsense_is_refused(change, said):
-    """Neither may leave its range."""
-    clos = build(ClosSpec(16, 1, 2, 2, 2, 0, 0, False, 400.0, 400.0))
-    with pytest.raises(ValueError, match=said):
-        pooled(clos, clos.capacity_gbps, **change)
-    with pytest.raises(ValueError, match="3 capacities"):
-        pooled(clos, np.ones(3))

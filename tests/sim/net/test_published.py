@@ -8,7 +8,7 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import routes
-from fabric.sim.net.traffic import ring
+from fabric.sim.what_if import ring
 from tests.sim.net.link_names import bisection, cable, pairs, permutation, shift
 
 HOL_EFFICIENCY = 0.84  # head-of-line blocking of lossless links, calibrated with a packet simulation (csg-htsim)

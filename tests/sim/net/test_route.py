@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.sim.hashing import word
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.route import ENGINES, mixed, routes
+from fabric.sim.net.route import ENGINES, routes
 from tests.places import GOLDEN
 from tests.sim.net.link_names import bisection, cable
 
@@ -56,20 +55,6 @@ def test_effective_bisection_of_opensm_tables(job_shares, engine, published):
     clos = build(THREE)
     shares = [job_shares(clos, bisection(clos, seed), engine, salt=seed).mean() for seed in range(200)]
     assert np.mean(shares) == pytest.approx(published, abs=0.01)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_paths_join_their_ends(engine):
-    """Two links under a leaf, four in a pod, six beyond; equal parts of a flow that add up to it."""
-    spec = ClosSpec(16, 1, 2, 3, 3, 2, 2, False, 400.0, 400.0)
-    clos = build(spec)
-    src, dst = np.zeros(16, dtype=np.int64), np.arange(16)
-    paths = routes(clos, src, dst, engine=engine, qps=3)
-    hops = (paths.links < paths.links.max()).sum(axis=1)
-    expected = np.where(dst < 2, 2, np.where(dst < 4, 4, 6))
-    assert hops.tolist() == expected[paths.flow].tolist()
-    np.testing.assert_allclose(np.bincount(paths.flow, paths.weight), 1.0)
-    assert len(paths.flow) == 16 * (3 if engine == "ecmp" else 1)
 
 
 @given(st.sets(st.integers(0, build(SMALL).links - 1), max_size=40), st.sampled_from(STATIC), st.booleans())
@@ -150,37 +135,3 @@ def test_shield_moves_only_what_it_must():
         assert per_spine == ([8, 8, 8, 0, 8, 8, 8, 8] if healing == "sm" else [7, 7, 7, 0, 14, 7, 7, 7])
     assert moved["shield"].tolist() == np.isin(before, list(dead)).any(axis=1).tolist()
     assert moved["sm"][(src == 16) & (dst // 8 != 2)].sum() == 49  # as with OpenSM: 49 of 56, where 7 had to
-
-
-def test_hashing_is_the_scalar_mix():
-    """Arrays are scrambled as fabric.sim.hashing scrambles one word."""
-    assert mixed(7, np.arange(5)).tolist() == [word(7, number) for number in range(5)]
-    assert mixed(7, np.arange(5), np.arange(5)).tolist() == [word(word(7, n), n) for n in range(5)]
-
-
-def test_routes_are_a_function_of_the_question():
-    """Bit for bit the same again; another salt is another network."""
-    clos = build(THREE)
-    src, dst, _ = bisection(clos, 3)
-    for engine in ("ecmp", "lft_random"):
-        first = routes(clos, src, dst, engine=engine, salt=1).links.tobytes()
-        assert first == routes(clos, src, dst, engine=engine, salt=1).links.tobytes()
-        assert first != routes(clos, src, dst, engine=engine, salt=2).links.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"engine": "ospf"}, "routing engine"),
-        ({"healing": "hope"}, "healing"),
-        ({"qps": 0}, "queue pairs"),
-        ({"dst": np.array([1])}, "2 sources for 1"),
-        ({"dst": np.array([1, 512])}, "outside"),
-        ({"src": np.array([-1, 0])}, "outside"),
-    ],
-)
-def test_nonsense_is_refused(change, said):
-    """The message names what is wrong."""
-    question = {"src": np.array([0, 1]), "dst": np.array([1, 2]), "engine": "ftree", **change}
-    with pytest.raises(ValueError, match=said):
-        routes(build(TWO), **question)

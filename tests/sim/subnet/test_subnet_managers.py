@@ -28,19 +28,6 @@ def priority(one, host, value, at_s):
     one.say(host, *HANG_UP, at_s=at_s + 0.5)
 
 
-def test_the_file_says_what_the_inventory_says(pod):
-    """Real keys, among them the three that matter; other hosts have none."""
-    for engine, shield, lines in (
-        (None, False, {"routing_engine ftree", "shield_mode 0", "ar_sl_mask 0xFFFF", "sm_priority 0"}),
-        ("ar", True, {"routing_engine ar_updn", "shield_mode 1"}),
-        ("ecmp", False, {"routing_engine updn"}),
-    ):
-        one = governed(pod, engine, shield=shield)
-        said = one.ask("gpu001", f"cat {one.config}", 1.0)
-        assert lines <= set(said.stdout.splitlines())
-        assert one.ask("gpu002", f"cat {one.config}", 2.0).exit_status == 1
-
-
 def test_adaptive_routing_on_both_managers_is_felt_after_the_sweep(pod):
     """Edited and restarted one after the other: 15 s after the last the rings share a trunk; then back as before."""
     one = governed(pod)
@@ -75,32 +62,6 @@ def test_the_standby_alone_changes_nothing_until_it_is_master(pod):
     assert forwarding(one).adaptive  # at equal priority the restarted one stays behind
 
 
-def test_one_with_a_higher_priority_takes_over_again(pod):
-    """While the master is away the standby sweeps, but is told off before its routes are in force."""
-    one = governed(pod)
-    priority(one, "gpu000", 14, 1.0)
-    one.conf("gpu001", "set", "routing_engine=ar_updn", at_s=3.0)
-    one.say("gpu001", *RESTART, at_s=4.0)
-    one.say("gpu000", *RESTART, at_s=30.0)
-    assert "sm lid 27 " in one.ask("gpu002", "sminfo", 30.5).stdout
-    assert "sm lid 19 " in one.ask("gpu002", "sminfo", 31.5).stdout
-    assert "priority 14 " in one.ask("gpu002", "sminfo", 32.0).stdout
-    for at_s in (44.0, 45.5, 47.0, 100.0):
-        one.to(at_s)
-        assert not forwarding(one).adaptive
-
-
-def test_a_priority_that_is_raised_at_run_time_moves_the_mastership(pod):
-    """SIGHUP is enough for it."""
-    one = governed(pod)
-    priority(one, "gpu001", 5, 1.0)
-    assert "sm lid 27 " in one.ask("gpu002", "sminfo", 3.0).stdout
-    priority(one, "gpu000", 6, 5.0)
-    assert "sm lid 19 " in one.ask("gpu002", "sminfo", 7.0).stdout
-    priority(one, "gpu000", 1, 9.0)
-    assert "sm lid 27 " in one.ask("gpu002", "sminfo", 11.0).stdout
-
-
 @pytest.mark.parametrize("how", ["pkill -HUP -x opensm", "systemctl reload opensm", "pkill -1 opensm"])
 def test_a_signal_reads_shield_mode_but_not_the_routing_engine(pod, how):
     """OpenSM rereads only options that it can update."""
@@ -126,19 +87,6 @@ def test_shield_switched_on_moves_the_next_dead_port_in_time(pod):
     assert [end_s for _, end_s in one.silences(a, 110.0)] == [pytest.approx(80.05 + 4.295, abs=0.001)]
 
 
-def test_a_mask_without_the_jobs_service_level_keeps_it_static(pod):
-    """``ar_sl_mask`` has a bit for each level; NCCL_IB_SL names the job's."""
-    one = governed(pod, "ar")
-    low = one.run(*A)
-    high = one.run(*B, env={"NCCL_IB_SL": "3"})
-    one.conf("gpu000", "set", "ar_sl_mask=0x0008", at_s=20.0)
-    one.say("gpu000", *HANG_UP, at_s=21.0)
-    assert (one.shares(low, 30.0), one.shares(high, 30.0)) == ([pytest.approx(0.95, rel=0.001)],) * 2
-    one.ask("gpu001", "ibportstate 1 3 disable", 40.0)
-    assert one.shares(low, 41.0) == [0.0]
-    assert one.shares(high, 41.0)[0] > 0.9
-
-
 def test_a_job_without_adaptive_routing_is_static_on_an_adaptive_fabric(pod):
     """NCCL_IB_ADAPTIVE_ROUTING=0: it meets the black hole, the one beside it does not. 1 adds nothing elsewhere."""
     one = governed(pod, "ar")
@@ -151,17 +99,6 @@ def test_a_job_without_adaptive_routing_is_static_on_an_adaptive_fabric(pod):
     asked = plain.run(*A, env={"NCCL_IB_ADAPTIVE_ROUTING": "1"})
     plain.ask("gpu001", "ibportstate 1 3 disable", 20.0)
     assert plain.shares(asked, 20.1) == [0.0]
-
-
-def test_a_named_static_engine_stays_what_the_inventory_says(pod):
-    """The file knows no ECMP; only adaptive routing on or off changes."""
-    one = governed(pod, "ecmp")
-    one.conf("gpu000", "set", "routing_engine=ar_updn", at_s=1.0)
-    one.conf("gpu001", "set", "routing_engine=minhop", at_s=2.0)
-    one.say("gpu001", *RESTART, at_s=3.0)
-    one.say("gpu000", *RESTART, at_s=5.0)
-    one.to(30.0)
-    assert (forwarding(one).engine, forwarding(one).adaptive) == ("ecmp", False)
 
 
 def test_without_a_manager_nobody_reroutes(pod):
@@ -177,17 +114,3 @@ def test_without_a_manager_nobody_reroutes(pod):
     one.say("gpu001", "systemctl", "start", "opensm", at_s=60.0)
     # Up at 61.05, swept at 76.05; the ring's retries are 17.2 s apart.
     assert [end_s for _, end_s in one.silences(a, 120.0)] == [pytest.approx(20.05 + 4 * 17.18, abs=0.01)]
-
-
-@pytest.mark.parametrize(
-    ("argv", "exit_status"),
-    [
-        (("systemctl", "restart", "opensm"), 5),
-        (("systemctl", "is-active", "opensm"), 3),
-        (("pkill", "-HUP", "-x", "opensm"), 1),
-        (("sh", "-c", "exit 0", "other"), 127),
-    ],
-)
-def test_where_no_manager_is_the_tools_say_so(pod, argv, exit_status):
-    """With the statuses of the real ones."""
-    assert governed(pod).say("gpu002", *argv, at_s=1.0).exit_status == exit_status

@@ -52,24 +52,6 @@ def test_a_port_with_errors_is_isolated_after_a_minute_and_stays_so(pod):
     assert state(one, 126.0) == "Active"
 
 
-def test_its_partner_may_be_named_too(pod):
-    """Either end of the cable."""
-    one = pod(ufm_isolates=True)
-    inject(one, 1.0, time=7000)
-    (entry,) = listed(one, 80.0)
-    assert healthy(one, [entry["PeerPort"]], 81.0).exit_status == 0
-    assert listed(one, 82.0) == []
-
-
-def test_errors_that_go_on_bring_it_back_on_the_list(pod):
-    """A minute after it was said to be healthy."""
-    one = pod(ufm_isolates=True)
-    inject(one, 1.0)
-    (entry,) = listed(one, 70.0)
-    healthy(one, [entry["UnhealthyPort"]], 71.0)
-    assert (listed(one, 130.0), len(listed(one, 132.0))) == ([], 1)
-
-
 def test_short_errors_small_errors_and_host_ports_are_left_alone(pod):
     """Gone before a minute; 1e-13; an RNIC's cable. And a raw BER that the FEC takes away."""
     one = pod(ufm_isolates=True)
@@ -78,24 +60,6 @@ def test_short_errors_small_errors_and_host_ports_are_left_alone(pod):
     inject(one, 3.0, port=1)
     inject(one, 40.0, exponent=5, kind=1)
     assert listed(one, 200.0) == []
-
-
-def test_the_isolation_hits_what_runs_like_any_other_link_that_goes_down(pod):
-    """With the manager's time to reroute."""
-    one = pod(ufm_isolates=True)
-    pid = one.run("gpu000", "gpu002", iterations=8000)
-    one.to(19.0)
-    inject(one, 20.0, exponent=9)
-    assert one.shares(pid, 79.0)[0] > 0.9
-    assert one.shares(pid, 81.0) == [0.0]
-    assert one.shares(pid, 100.0)[0] > 0.9
-
-
-def test_without_such_a_ufm_nobody_listens(pod):
-    """curl's own words and status; nor is anybody at another path."""
-    for one, url in ((pod(), URL), (pod(ufm_isolates=True), URL.replace("unhealthy_ports", "version"))):
-        said = one.say("gpu002", "curl", "-sS", url, at_s=1.0)
-        assert (said.exit_status, said.stderr.startswith("curl: (7) Failed to connect to ufm.example")) == (7, True)
 
 
 def test_what_ufm_does_not_understand_it_refuses(pod):

@@ -1,1 +1,469 @@
-"""The nccl-tests programs."""
+"""The nccl-tests programs: one collective after another over a list of sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, log2
+
+from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
+from fabric.sim.hashing import text_hash, word
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
+from fabric.sim.hosts.site import Flow, Ring, Share, Site
+from fabric.sim.hosts.timeline import Process
+from fabric.sim.rack import Rack
+from fabric.sim.tools.call import Surroundings
+from fabric.sim.tools.nccl_tests import text
+from fabric.sim.tools.nccl_tests.chosen import may_adapt, rails, service_level
+from fabric.sim.tools.nccl_tests.model import (
+    PLATFORMS,
+    AllReduce,
+    Ranks,
+    abort_window_s,
+    algorithms_of,
+    all_reduce_us,
+    bus_factor,
+    is_tree,
+    latency_us,
+    nvlink_ratio,
+    patience_of,
+    rail_weight,
+    stall_s,
+)
+from fabric.sim.tools.nccl_tests.text import CollectiveOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One GPU of a collective: whose process drives it, and its number as that process sees it."""
+
+    process: int
+    site: Site
+    gpu: Gpu
+    ordinal: int
+
+
+def _rccl(site: Site) -> bool:
+    """Whether AMD's programs run there."""
+    return site.layout.platform.amd
+
+
+def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
+    """HIP reads a variable of its own."""
+    hip = env.get("HIP_VISIBLE_DEVICES") if _rccl(site) else None
+    return env if hip is None else {**env, "CUDA_VISIBLE_DEVICES": hip}
+
+
+class TooFewGpus(Exception):
+    """A process asked for more GPUs than its host shows it."""
+
+    def __init__(self, requested: int, found: int) -> None:
+        self.requested, self.found = requested, found
+        super().__init__(f"{requested} GPUs requested, {found} found")
+
+
+def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int) -> tuple[Member, ...]:
+    """The GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
+    found = []
+    local: dict[Site, int] = {}
+    for process, site in enumerate(sites):
+        first = local.get(site, 0)
+        local[site] = first + per_process
+        there = site.present_gpus()
+        shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
+        for ordinal in range(first, first + per_process):
+            if ordinal >= len(shown):
+                raise TooFewGpus(first + per_process, len(shown))
+            found.append(Member(process, site, shown[ordinal], ordinal))
+    return tuple(found)
+
+
+def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
+    """Whether anything that takes part never answers."""
+    gpus = any(
+        "hanging" in (member.site.trouble_of(member.gpu.name), member.site.trouble_of(f"{member.gpu.name}:nvlink"))
+        for member in group
+    )
+    return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)
+
+
+# Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
+START_UP_S = 3.0
+START_UP_PER_DOUBLING_S = 1.0  # of the number of hosts: set-up goes by trees
+FAIL_S = 8.0  # after start-up: NCCL gives up when its first transfer fails; choice
+NOTICE_S = 1.0  # how long CUDA takes to report that a GPU is gone; choice
+BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+NETWORK = "remote process exited or there was a network error"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveWay:
+    """
+    What a collective runs over, and how fast it is alone.
+
+    *ring*: between which hosts it crosses leaves. *algorithms*: what NCCL picks from where that is modelled; elsewhere
+    *tree* says which of two an all-reduce takes, by which its low-latency protocols are modelled for small messages.
+    """
+
+    ranks: Ranks
+    shares: tuple[Share, ...]
+    bus_gbps: float
+    latency_us: float
+    generation: str
+    tree: bool
+    algorithms: tuple[str, ...]
+    ring: Ring | None
+
+
+class CollectiveJob:
+    """One nccl-tests command line; *operation* is ``alltoall``, ``all_reduce`` and so on."""
+
+    def __init__(self, operation: str, options: CollectiveOptions, setting: Surroundings) -> None:
+        self.operation = operation
+        self.options = options
+        self.setting = setting
+        self.sizes_bytes = options.sizes_bytes()
+        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_", "HIP_"))}
+        told.pop("NCCL_DEBUG", None)  # it alters what is printed and nothing else
+        self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Set up; then run, fail or hang as the parts that it needs allow."""
+        names = self.setting.hosts
+        sites = tuple(rack.hosts.site(name) for name in names) if names else (process.site,)
+        bits = rack.hosts.chance(process.site, self.hash)
+        ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
+        try:
+            group = members(sites, _seen_by_hip(sites[0], self.setting.env), per_process=self.options.gpus)
+        except TooFewGpus as few:
+            stderr = text.too_few_gpus(few.requested, few.found)
+            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=_rccl(sites[0])), 0)
+            rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
+            return
+        used = self._rails(group)
+        pids = tuple(_pid(bits, number) for number in range(len(sites)))
+        listing = self._listing(group, pids)
+        failure = self._failure(group, used, pids)
+        ring = None if failure else self._ring(rack, group, used)
+        if hangs(group, [(site, rnic) for site, rnic, _ in used]):
+            process.printed = self.setting.marked(listing, 0)
+        elif failure := failure or self._cut(rack, ring, used, pids):
+            status, said = failure
+            stdout = self.setting.marked(listing + said, 0)
+            rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
+        else:
+            left = rack.whims.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
+            running = RunningCollective(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
+            process.work = running
+            rack.timeline.at(ready_s, running.start)
+
+    def _rails(self, group: tuple[Member, ...]) -> list[tuple[Site, Rnic, Gpu]]:
+        """The RNICs in use; none when NVLink joins all GPUs: in one host, or in a rack of them unless MNNVL is off."""
+        if self._over_nvlink(group):
+            return []
+        by_site: dict[Site, list[Gpu]] = {}
+        for member in group:
+            by_site.setdefault(member.site, []).append(member.gpu)
+        if len(by_site) == 1:
+            return []
+        env = self.setting.env
+        return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in rails(site, gpus, env)]
+
+    def _over_nvlink(self, group: tuple[Member, ...]) -> bool:
+        hosts = tuple({member.site: member.site.host for member in group}.values())
+        return joined_by_nvlink(hosts) and self.setting.env.get("NCCL_MNNVL_ENABLE") != "0"
+
+    def _listing(self, group: tuple[Member, ...], pids: tuple[int, ...]) -> str:
+        lines = (
+            text.rank_line(
+                rank,
+                pids[member.process],
+                member.site.host.name,
+                device=member.ordinal,
+                bus=pci_bus(member.gpu.index),
+                model=gpu_model(member.site.layout.generation),
+            )
+            for rank, member in enumerate(group)
+        )
+        site = group[0].site
+        said = text.head(self.operation, self.options, rccl=_rccl(site)) + "".join(lines)
+        return said + (text.RCCL % site.host.name if _rccl(site) else text.version(self.setting.env))
+
+    def _failure(
+        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
+    ) -> tuple[int, str] | None:
+        """Exit status and text when a part is broken, None when all work."""
+        for member in group:
+            host, pid = member.site.host.name, pids[member.process]
+            if member.site.trouble_of(member.gpu.name) == "broken":
+                return 2, text.cuda_failure(host, pid, "uncorrectable ECC error encountered")
+            if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
+                return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
+        sites = {member.site for member in group}
+        if len(sites) > 1 and not self._over_nvlink(group) and {site for site, _, _ in used} != sites:
+            return 3, text.nccl_failure(group[0].site.host.name, pids[:1], "unhandled system error")
+        for site, rnic, _ in used:
+            if site.trouble_of(rnic.device) == "broken":
+                mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
+                peer = next(member.site for member in group if member.site is not site)
+                said = text.completion_error(
+                    self.setting.env, site.host.name, mine[0], peer=peer.host.address, device=rnic.device
+                )
+                return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
+        return None
+
+    def _weight(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> float:
+        """Bus bandwidth over what one RNIC carries."""
+        ranks = Ranks(len(group), len({member.site for member in group}))
+        tree = is_tree(self.operation, ranks, algorithm=self.setting.env.get("NCCL_ALGO", ""))
+        counts = Counter(site for site, _, _ in used)
+        return rail_weight(self.operation, ranks, rails=min(counts.values()), tree=tree)
+
+    def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Ring | None:
+        """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
+        if not used:
+            return None
+        sites = tuple(dict.fromkeys(member.site for member in group))
+        if len({site.host.leaves for site in sites}) == 1:
+            return None
+        rails = [{rnic.rail for site, rnic, _ in used if site is one} for one in sites]
+        common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
+        ratio = self._weight(group, used) * RNIC_EFFICIENCY
+        hosts = tuple(site.host.name for site in sites)
+        adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
+
+    def _cut(
+        self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
+    ) -> tuple[int, str] | None:
+        """Exit status and text when the network has no way for some edge of the ring."""
+        network = rack.above.network() if ring is not None else None
+        if ring is None or network is None or not network.is_cut(ring):
+            return None
+        (site, rnic, _), peer = used[0], ring.hosts[1]
+        address = rack.topology.hosts[peer].address
+        said = text.completion_error(self.setting.env, site.host.name, pids[0], peer=address, device=rnic.device)
+        return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
+
+    def _plan(
+        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
+    ) -> CollectiveWay:
+        """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
+        ranks = Ranks(len(group), len({site for site, _, _ in used}) or 1)
+        algorithm = self.setting.env.get("NCCL_ALGO", "")
+        tree = is_tree(self.operation, ranks, algorithm=algorithm)
+        rings = ranks.hosts == 1 and "RING" in algorithm.upper()
+        shares: list[Share] = []
+        limits = []
+        for member in group:
+            index = member.site.layout.index[f"{member.gpu.name}:nvlink"]
+            weight = nvlink_ratio(self.operation, member.site.layout.generation, rings=rings)
+            shares.append((member.site, (index,), weight))
+            limits.append(member.site.capacities[index] * weight)
+        weight = self._weight(group, used) if used else 0.0
+        for site, rnic, gpu in used:
+            for path in site.layout.for_collective(rnic.device, gpu):
+                shares.append((site, path.resources, weight))
+                limits.append(site.ceiling_gbps(path) * weight * left)
+        generation = group[0].site.layout.generation
+        algorithms = algorithms_of(self.operation, ranks.hosts, generation=generation, algorithm=algorithm)
+        latency = latency_us(self.operation, ranks, tree=tree)
+        return CollectiveWay(ranks, _merged(shares), min(limits), latency, generation, tree, algorithms, ring)
+
+    def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
+        """One call with this size at a bus bandwidth, without noise."""
+        ranks = plan.ranks
+        job = AllReduce(ranks.gpus, ranks.hosts, bus_gbps, PLATFORMS[plan.generation])
+        if plan.algorithms:
+            return all_reduce_us(size_bytes, job, plan.algorithms)
+        share = bus_factor(self.operation, ranks.gpus) or 1.0
+        simple_us = plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
+        if self.operation != "all_reduce":
+            return simple_us
+        return min(simple_us, all_reduce_us(size_bytes, job, ("tree" if plan.tree else "ring",), ("ll", "ll128")))
+
+
+def _pid(bits: int, number: int) -> int:
+    """The number of a rank's process."""
+    return 2 + word(bits, -2 - number) % 4194300
+
+
+def _merged(shares: list[Share]) -> tuple[Share, ...]:
+    """One share per host and weight."""
+    merged: dict[tuple[Site, float], list[int]] = {}
+    for site, resources, weight in shares:
+        merged.setdefault((site, weight), []).extend(resources)
+    # A part that two rails run through stays in twice: it carries twice as much.
+    return tuple((site, tuple(found), weight) for (site, weight), found in merged.items())
+
+
+@dataclass(slots=True, eq=False)
+class Outage:
+    """Since when nothing gets through, and the retry that will: None while there is no path."""
+
+    began_s: float
+    retry_s: float | None = None
+
+
+class RunningCollective(Flow):
+    """
+    A collective test from its start-up to its last row.
+
+    When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long.
+    """
+
+    __slots__ = ("bits", "gone", "job", "listing", "outage", "plan", "process", "rack", "retries", "timeout")
+
+    def __init__(
+        self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
+    ) -> None:
+        super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
+        self.job = job
+        self.rack = rack
+        self.process = process
+        self.plan = plan
+        self.listing = listing
+        self.bits = bits
+        self.gone = False
+        self.timeout, self.retries = patience_of(job.setting.env)
+        self.outage: Outage | None = None
+
+    def start(self, at_s: float) -> None:
+        """Set-up is over: the first size begins."""
+        if self.gone:
+            return
+        self.process.printed = self.job.setting.marked(self.listing, 0)
+        options = self.job.options
+        calls = 2 * (options.warmup + options.iterations)
+        bus_gbps = self.plan.bus_gbps
+        busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
+        self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
+
+    def heard(self, rate_gbps: float, at_s: float) -> float:
+        """
+        What it really moves, where its paths would carry *rate_gbps*.
+
+        From the first lost packet on it is 0, until a retry meets paths that work: k * T after that, with T the timeout
+        of its queue pairs. A path that works between two retries helps nobody.
+        """
+        outage, timeline = self.outage, self.rack.timeline
+        if rate_gbps <= 0.0:
+            if outage is None:
+                self._lose(at_s)
+            else:
+                outage.retry_s = None
+            return 0.0
+        if outage is None:
+            return rate_gbps
+        if outage.retry_s is None:
+            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.timeout)
+            if at_s < outage.retry_s < inf:
+                timeline.at(outage.retry_s, lambda now_s: self._retry(outage, now_s))
+        if at_s < outage.retry_s:
+            return 0.0
+        self.outage, self.silent = None, False
+        timeline.sharing.stir(self)  # others have had its share; at this very instant it is shared anew
+        return rate_gbps
+
+    def _lose(self, at_s: float) -> None:
+        """The first packets vanish."""
+        outage = self.outage = Outage(at_s)
+        self.silent = True
+        self.rack.timeline.sharing.stir(self)
+
+        def give_up(now_s: float) -> None:
+            # The last retry still counts: with paths that work again it goes on just now.
+            if self.live and self.outage is outage and outage.retry_s is None:
+                self._fail(now_s)
+
+        if self.timeout:  # 0 waits for ever
+            self.rack.timeline.at(at_s + abort_window_s(self.timeout, self.retries), give_up)
+
+    def _retry(self, outage: Outage, at_s: float) -> None:
+        """Its rate is worked out anew at this instant."""
+        if self.live and self.outage is outage and outage.retry_s == at_s:
+            self.rack.timeline.sharing.dirty[self.shares[0][0]] = None
+
+    def _fail(self, at_s: float) -> None:
+        self.gone = True
+        self.rack.timeline.sharing.end(self, at_s)
+        self._give_up(at_s)
+
+    def _give_up(self, at_s: float) -> None:
+        site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
+        here, pid = site.host.name, self._pid_on(site)
+        said = text.completion_error(self.job.setting.env, here, pid, peer=peer, device=device) + text.nccl_failure(
+            here, (pid,), NETWORK
+        )
+        stdout = self.job.setting.marked(self.listing + said, 0)
+        self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
+
+    def _lost_port(self) -> tuple[Site, str, str] | None:
+        """A host, its RNIC that is down, and another host's address; None when all ports are up."""
+        for site, resources, _ in self.shares:
+            for device in sorted(site.down):
+                if site.layout.index[f"{device}:out"] in resources:
+                    others = [where.host.address for where, _, _ in self.shares if where is not site]
+                    return site, device, others[0] if others else site.host.address
+        return None
+
+    def _lost_edge(self) -> tuple[Site, str, str] | None:
+        """The same for an edge of the ring that the network does not carry; the sender finds out."""
+        edge = self.rack.above.dead_edge(self.ring)
+        if edge is None:
+            return None
+        sender, receiver, rail = edge
+        hosts = self.rack.topology.hosts
+        device = next(rnic.device for rnic in hosts[sender].platform.rnics if rnic.rail == rail)
+        return self.rack.hosts.site(sender), device, hosts[receiver].address
+
+    def _pid_on(self, site: Site) -> int:
+        """The process of the first rank on a host."""
+        names = self.job.setting.hosts
+        return _pid(self.bits, names.index(site.host.name) if site.host.name in names else 0)
+
+    def lost_gpu(self, site: Site, at_s: float) -> None:
+        """nccl-tests checks every CUDA call: the rank on that GPU says what it was told, and all end."""
+        self.abandon(self.process, at_s)
+        said = text.cuda_failure(site.host.name, self._pid_on(site), "uncorrectable ECC error encountered")
+        stdout = self.job.setting.marked(self.listing + said, 0)
+        self.rack.timeline.exit_later(self.process, at_s + NOTICE_S, status=2, stdout=stdout)
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Killed."""
+        del process
+        self.gone = True
+        if self.live:
+            self.rack.timeline.sharing.end(self, at_s)
+
+    def finish(self, at_s: float) -> None:
+        """Print the table and end, unless packets were lost for good."""
+        job, plan = self.job, self.plan
+        asked = job.setting.env.get("NCCL_IB_TC", "0")
+        share, platform = self.average_gbps() / plan.bus_gbps, self.process.site.layout.platform
+        if plan.ranks.hosts > 1 and self.rack.drops(platform, int(asked) if asked.isdigit() else 0, share):
+            self._give_up(at_s)
+            return
+        gpus = plan.ranks.gpus
+        average_gbps = self.average_gbps()
+        factor = bus_factor(job.operation, gpus)
+        hosts = {site.host.name for site, _, _ in self.shares}
+        rows, rccl = [], _rccl(self.process.site)
+        adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
+        total = 0.0
+        for number, size in enumerate(job.sizes_bytes):
+            cells = []
+            for place in (0, 1):
+                noise = self.rack.noise.factor(self.bits, 2 * number + place, hosts)
+                noise *= self.rack.noise.reordered(self.bits, 2 * number + place) if adaptive else 1.0
+                time_us = job.time_us(plan, size, average_gbps) / noise
+                algorithm_gbytes = size / time_us / 1000
+                cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
+                total += algorithm_gbytes * factor
+            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells, rccl=rccl))
+        average = total / (2 * len(rows))
+        columns = text.RCCL_COLUMNS if rccl else text.COLUMNS
+        stdout = self.listing + columns + "".join(rows) + text.footer(job.operation, average)
+        self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf, log2
+from math import ceil, inf
 
 # What NCCL gets out of NVLink inside one host, bus bandwidth over the NVLink rate of one GPU and direction.
 # all-reduce with NVLS: 465 of 450 GB/s (H100, Azure NHC accepts 460); A100 has none: 230 of 300 (Azure NHC 228).
@@ -131,18 +131,13 @@ def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> floa
 
 def latency_us(operation: str, ranks: Ranks, *, tree: bool) -> float:
     """What a collective takes however small it is, by the numbers of NCCL's plain protocol."""
-    gpus, hosts, net_us = ranks.gpus, ranks.hosts, _NET_US["ring"][_SIMPLE]
-    base_us, ring_step_us, tree_step_us = (
-        table[_SIMPLE] for table in (_BASE_US["ring"], _NVLINK_US["ring"], _NVLINK_US["tree"])
-    )
-    if operation == "all_reduce" and tree:
-        return base_us + 2 * ((ranks.per_host - 1) * tree_step_us + floor(log2(hosts)) * net_us)
     if operation == "all_reduce":
-        ring_us = base_us + 2 * (gpus - hosts) * ring_step_us
-        return ring_us if hosts == 1 else (ring_us + 2 * (hosts - 1) * net_us) * _PLATEAU
+        plateau = 1.0 if tree or ranks.hosts == 1 else _PLATEAU
+        return _latency_us(ranks.gpus, ranks.hosts, "tree" if tree else "ring", _SIMPLE) * plateau
+    base_us, step_us, net_us = (table["ring"][_SIMPLE] for table in (_BASE_US, _NVLINK_US, _NET_US))
     if operation == "sendrecv":
-        return base_us + (net_us if hosts > 1 else ring_step_us)
-    return base_us + (gpus - hosts) * ring_step_us + (hosts - 1) * net_us
+        return base_us + (net_us if ranks.hosts > 1 else step_us)
+    return base_us + (ranks.gpus - ranks.hosts) * step_us + (ranks.hosts - 1) * net_us
 
 
 BASE_TIMEOUT_S = 4.096e-6
@@ -161,31 +156,22 @@ def rc_timeout_s(t: int) -> float:
 
     0 means for ever. The specification lets an RNIC take up to four times as long; this is the shortest.
     """
-    if not 0 <= t <= 31:
-        raise ValueError(f"timeout exponent {t} is not between 0 and 31 (it has 5 bits)")
     return BASE_TIMEOUT_S * 2.0**t if t else inf
 
 
 def abort_window_s(t: int, retry: int) -> float:
     """How long packets may vanish before the queue pair fails, W = T * (retry + 1): 34.4 s by NCCL's defaults."""
-    if not 0 <= retry <= 7:
-        raise ValueError(f"retry count {retry} is not between 0 and 7 (it has 3 bits)")
     return rc_timeout_s(t) * (retry + 1)
 
 
-def stall_s(down_s: float, t: int = NCCL_TIMEOUT) -> float:
+def stall_s(down_s: float, t: int) -> float:
     """
     How long a flow stands still when its packets vanish for *down_s*, if it survives.
 
     Quantised: it moves on only when a retry meets a working path, ceil(d/T)*T; 0.1 s costs 4.3 s at t = 20, 5 s cost
     8.6 s. With t = 0 there is no retry, and so no end.
     """
-    if not down_s >= 0.0:
-        raise ValueError(f"an outage of {down_s!r} s is not 0 or more")
-    if down_s == 0.0:
-        return 0.0
-    timeout_s = rc_timeout_s(t)
-    return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s
+    return max(1, ceil(down_s / rc_timeout_s(t))) * rc_timeout_s(t) if down_s else 0.0
 
 
 def patience_of(env: Mapping[str, str]) -> tuple[int, int]:
@@ -266,7 +252,8 @@ def _can(job: AllReduce, algorithm: str, protocol: str) -> bool:
 
 def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
     """ncclTopoGetAlgoTime; *row* is the protocol's."""
-    latency_us, bandwidth_gbps = _latency_us(job, algorithm, row), _bus_gbps(job, algorithm, row)
+    latency_us = _latency_us(job.ranks, job.hosts, algorithm, row)
+    bandwidth_gbps = _bus_gbps(job, algorithm, row)
     if algorithm == "tree":
         power = (size_bytes >> 6).bit_length() - 1
         if 0 <= power < len(_TREE_CORRECTION[0]):
@@ -298,49 +285,34 @@ def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
     return (min(tree_gbps / 3.8, ll_gbps), fast, tree_gbps)[row] * _TREE_PATTERN
 
 
-def _latency_us(job: AllReduce, algorithm: str, row: int) -> float:
+def _latency_us(ranks: int, hosts: int, algorithm: str, row: int) -> float:
     """ncclTopoTuneModel: what the operation takes however small it is."""
-    levels = job.hosts.bit_length() - 1  # log2i
+    levels = hosts.bit_length() - 1  # log2i
     if algorithm == "nvls":
         return _NVLS_US
     if algorithm == "nvls_tree":
         return _NVLS_US + 2 * levels * _NVLS_TREE_NET_US
-    step_us, net_us = _NVLINK_US[algorithm][row], _NET_US["tree" if job.ranks == job.hosts else algorithm][row]
+    step_us, net_us = _NVLINK_US[algorithm][row], _NET_US["tree" if ranks == hosts else algorithm][row]
     if algorithm == "tree":
-        return _BASE_US["tree"][row] + 2 * ((job.ranks // job.hosts - 1) * step_us + levels * net_us)
-    if job.hosts > 1:
+        return _BASE_US["tree"][row] + 2 * ((ranks // hosts - 1) * step_us + levels * net_us)
+    if hosts > 1:
         step_us = max(step_us, _NET_OVERHEAD_US * (3 if PROTOCOLS[row] == "simple" else 1))
-    return _BASE_US["ring"][row] + 2 * ((job.ranks - job.hosts) * step_us + (job.hosts - 1) * net_us)
+    return _BASE_US["ring"][row] + 2 * ((ranks - hosts) * step_us + (hosts - 1) * net_us)
 
 
 _NAMES = {"RING": "ring", "TREE": "tree", "NVLS": "nvls_tree", "NVLSTREE": "nvls_tree"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Which algorithms may be chosen for so many ranks on so many hosts, and what those are."""
-
-    ranks: int
-    hosts: int
-    gpus: Gpus
-    algorithms: tuple[str, ...]
-
-    def time_us(self, size_bytes: int, bus_gbps: float) -> float:
-        """One all-reduce, where rings of very large messages would reach *bus_gbps*."""
-        job = AllReduce(self.ranks, self.hosts, bus_gbps, self.gpus)
-        return all_reduce_us(size_bytes, job, self.algorithms)
-
-
-def tuning_of(operation: str, ranks: int, hosts: int, *, generation: str, algorithm: str) -> Tuning | None:
+def algorithms_of(operation: str, hosts: int, *, generation: str, algorithm: str) -> tuple[str, ...]:
     """
-    How NCCL chooses; None for anything but an all-reduce over more than two hosts.
+    What NCCL chooses from; nothing for anything but an all-reduce over more than two hosts.
 
-    One or two hosts stay with ``model``, which was fitted to recorded runs of those. *algorithm* is NCCL_ALGO; what
-    needs switches that reduce (CollNet) is as if it were not there.
+    One or two hosts stay with ``latency_us``, which was fitted to recorded runs of those. *algorithm* is NCCL_ALGO;
+    what needs switches that reduce (CollNet) is as if it were not there.
     """
     if operation != "all_reduce" or hosts < 3:
-        return None
+        return ()
     asked = tuple(dict.fromkeys(_NAMES[word] for word in algorithm.upper().split(",") if word in _NAMES))
-    gpus = PLATFORMS[generation]
-    usable = asked if gpus.nvls_gbps > 0 else tuple(name for name in asked if name != "nvls_tree")
-    return Tuning(ranks, hosts, gpus, usable or ALGORITHMS)
+    if PLATFORMS[generation].nvls_gbps <= 0:
+        asked = tuple(name for name in asked if name != "nvls_tree")
+    return asked or ALGORITHMS

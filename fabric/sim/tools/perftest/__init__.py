@@ -1,1 +1,457 @@
-"""``ib_write_bw``."""
+"""``ib_write_bw``, one way or both, and ``ib_write_lat``: a server that waits, a client, and what is between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fabric.model.topology import Gpu, Rnic
+from fabric.sim.hashing import text_hash
+from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
+from fabric.sim.hosts.hosts import visible_gpus
+from fabric.sim.hosts.site import Flow, Ring, Share, Site
+from fabric.sim.hosts.timeline import Process
+from fabric.sim.rack import Rack
+from fabric.sim.tools.call import Surroundings
+from fabric.sim.tools.perftest import text
+from fabric.sim.tools.perftest.text import WriteBwOptions
+
+REFUSE_S = 0.1
+RETRY_S = 0.54  # 4.096 us x 2^14 x 8 tries: perftest's default -u 14 (facts of the IB specification)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """
+    One end on one platform: *refusal* says why it cannot run there; *before* and *after* frame the addresses.
+
+    *listing* are the GPUs that it sees, *lead* what is said before anything else.
+    """
+
+    device: str
+    endpoint: str
+    refusal: str
+    listing: str
+    lead: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairEnd:
+    """One process of a connected pair; *bits* decide its addresses."""
+
+    options: WriteBwOptions
+    process: Process
+    side: Side
+    bits: int
+
+
+class Transfer(Flow):
+    """A client writing to a server."""
+
+    __slots__ = ("client", "gone", "rack", "server", "stuck")
+
+    def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
+        super().__init__((), 0.0)
+        self.rack = rack
+        self.client = client
+        self.server = server
+        self.gone = False
+        self.stuck = False
+
+    def connected(self, at_s: float) -> None:
+        """Both sides have exchanged their addresses: bytes move now, or never."""
+        if self.gone or self._gpu_fails(at_s):
+            return
+        trouble = self._route()
+        if trouble == "hanging" or self.stuck:
+            self.stuck = True
+        elif trouble == "broken":
+            self._fail(self.client, at_s + RETRY_S, text.RETRY_EXCEEDED)
+            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
+        else:
+            self._move(at_s)
+
+    def _move(self, at_s: float) -> None:
+        options = self.client.options
+        posted_gbps = MESSAGES_PER_QP_MPPS * options.queue_pairs * options.size_bytes * 8 / 1000
+        self.ceiling_gbps = min(self.ceiling_gbps, posted_gbps) * self._left(at_s)
+        sharing = self.rack.timeline.sharing
+        if options.duration_s is not None:
+            sharing.begin(self, at_s, seconds=float(options.duration_s))
+        else:
+            need_gb = options.iterations * options.queue_pairs * options.size_bytes * 8e-9
+            sharing.begin(self, at_s, need_gb=need_gb)
+
+    def _left(self, at_s: float) -> float:
+        """The share that an RNIC or a cable with a whim leaves to it."""
+        sides = (self.client, self.server)
+        ends = [(end.process.site.host.name, end.side.device) for end in sides]
+        inside = self.client.process.site is self.server.process.site
+        return self.rack.whims.left(ends, self.client.bits, at_s, inside=inside)
+
+    def _route(self) -> str | None:
+        """Find the shares and the ceiling; returns what is wrong on the way."""
+        client, server = self.client, self.server
+        here, there = client.process.site, server.process.site
+        source, sink = client.side, server.side
+        ring = self._beyond_leaf(here, there)
+        lost = self.rack.above.dead_edge(ring) is not None
+        self.ring = ring
+        if here is there:
+            path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
+            self.shares = ((here, path.resources, 1.0),)
+            self.ceiling_gbps = here.ceiling_gbps(path)
+            return here.trouble(path) or ("broken" if lost else None)
+        out = here.layout.sending(source.device, source.endpoint, leaving=True)
+        into = there.layout.receiving(sink.device, sink.endpoint, leaving=True)
+        shares: tuple[Share, ...] = ((here, out.resources, 1.0), (there, into.resources, 1.0))
+        self.shares = shares
+        self.ceiling_gbps = min(here.ceiling_gbps(out), there.ceiling_gbps(into))
+        troubles = {here.trouble(out), there.trouble(into), "broken" if lost else None}
+        return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
+
+    def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
+        """Its way over the uplinks; None where both RNICs are on one leaf, or nothing above is modelled."""
+        ends = ((here, self.client.side), (there, self.server.side))
+        rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
+        leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
+        if leaves[0] == leaves[1] or not all(leaves):
+            return None
+        hosts = (here.host.name, there.host.name)
+        one, other = rails
+        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
+
+    def _gpu_fails(self, at_s: float) -> bool:
+        """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
+        for end, other in ((self.client, self.server), (self.server, self.client)):
+            if end.options.cuda is None:
+                continue
+            said = _gpu_complaint(end)
+            if said is not None:
+                stdout, stderr = said
+                self.rack.timeline.exit_later(
+                    end.process, at_s + REFUSE_S, status=1, stdout=end.side.lead + stdout, stderr=stderr
+                )
+                self._fail(other, at_s + 2 * REFUSE_S, text.PEER_GONE)
+                return True
+        return False
+
+    def _fail(self, end: PairEnd, at_s: float, stderr: str) -> None:
+        self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """One side was killed: the other fails soon, unless it hangs for a reason of its own."""
+        if self.gone:
+            return
+        self.gone = True
+        running = self.live
+        if running:
+            self.rack.timeline.sharing.end(self, at_s)
+        if self.stuck:
+            return
+        if process is self.server.process and running:
+            self._fail(self.client, at_s + RETRY_S, text.RETRY_EXCEEDED)
+        else:
+            other = self.client if process is self.server.process else self.server
+            self._fail(other, at_s + REFUSE_S, text.PEER_GONE)
+
+    def lost(self, site: Site, at_s: float) -> None:
+        """A port on its way went down: its queue pairs give up and never come back."""
+        del site
+        if not self.gone:
+            self.abandon(self.server.process, at_s)
+            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
+
+    def row(self, noise: float) -> str:
+        """What both sides print of it."""
+        return text.row(self.client.options, self.average_gbps() * noise)
+
+    def finish(self, at_s: float) -> None:
+        """The last byte is there: both sides print the same row and end, unless packets were lost for good."""
+        self.gone = True
+        client, server, timeline = self.client, self.server, self.rack.timeline
+        platform, leaves = client.process.site.layout.platform, client.side.device != server.side.device
+        leaves = leaves or client.process.site is not server.process.site
+        share = self.average_gbps() / self.ceiling_gbps
+        if leaves and self.rack.drops(platform, client.options.traffic_class, share):
+            self._fail(client, at_s, text.RETRY_EXCEEDED)
+            self._fail(server, at_s, text.PEER_GONE)
+            return
+        hosts = [end.process.site.host.name for end in (client, server)]
+        row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
+        queue_pairs = client.options.queue_pairs
+        at_client = _addresses(client, queue_pairs)
+        at_server = _addresses(server, queue_pairs)
+        # The server first: once the client's answer is there, all that the pair needed has ended.
+        timeline.exit(server.process, at_s, status=0, stdout=_page(server, at_server, at_client, row))
+        timeline.exit(client.process, at_s, status=0, stdout=_page(client, at_client, at_server, row))
+
+
+def _addresses(end: PairEnd, queue_pairs: int) -> list[str]:
+    return text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=queue_pairs)
+
+
+def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
+    """All that one side prints when it went well."""
+    side, options = end.side, end.options
+    known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
+    if options.cuda is None:
+        return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    if options.rocm:
+        opened = text.rocm_lines(end.process.site, options, end.bits)
+        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
+    opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
+    made, freed = text.cuda_buffer(options, end.bits)
+    return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
+
+
+def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
+    """Stdout and stderr of CUDA's refusal, None when the GPU works."""
+    side, options, site = end.side, end.options, end.process.site
+    assert options.cuda is not None
+    if not side.endpoint:
+        return "initializing CUDA\n", text.NO_GPU % options.cuda + text.NO_RESOURCES
+    if site.trouble_of(side.endpoint) == "broken":
+        picked = side.listing + text.cuda_picked(site, options, end.bits)
+        return picked + "cuCtxCreate() error=214\n", text.NO_RESOURCES  # 214: CUDA_ERROR_ECC_UNCORRECTABLE
+    return None
+
+
+# How long the steps take, seconds. Choice: perftest opens the device and pins its buffer in well under a second.
+LISTEN_S = 0.3
+SET_UP_S = 1.0
+
+
+class WriteBw:
+    """One ``ib_write_bw`` command line; *transfer* is what happens between its two sides."""
+
+    transfer: ClassVar[type[Transfer]] = Transfer
+    title: ClassVar[str] = "RDMA_Write BW"
+    columns: ClassVar[str] = text.COLUMNS
+
+    def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
+        self.options = options
+        self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
+        self.numa, self.cpus_bound = setting.numa, setting.cpus_bound
+        # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
+        told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
+        self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
+        self._sides: dict[tuple[Layout, tuple[int, ...]], Side] = {}
+
+    def side(self, site: Site) -> Side:
+        """What this command line means on a host of this platform, with the GPUs that are there."""
+        there = site.present_gpus()
+        whole = there is site.layout.platform.gpus  # nearly always: then no GPU is looked at
+        kind = (site.layout, () if whole else (-1, *(gpu.index for gpu in there)))
+        side = self._sides.get(kind)
+        if side is None:
+            side = self._sides[kind] = self._found_side(site.layout, there)
+        return side
+
+    def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
+        platform, options = layout.platform, self.options
+        first = platform.rnics[0].device if platform.rnics else "mlx5_0"
+        device = first if options.device is None else options.device
+        rnic = platform.rnic_by_device.get(device)
+        gpus = visible_gpus(self.visible, len(there))
+        refusal, endpoint, node = "", "", self._node(rnic)
+        if self.numa is not None and self.numa >= platform.numa_nodes:
+            refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
+        elif rnic is None:
+            refusal = text.NO_DEVICE % device
+        elif options.ib_port != rnic.port:
+            refusal = text.PORT_DOWN % options.ib_port
+        elif options.cuda is None:
+            endpoint = f"numa{node}"
+        elif options.cuda < len(gpus):
+            endpoint = there[gpus[options.cuda]].name
+        ethernet = platform.link_layer == "ethernet"
+        head = text.head(self.title, options, device, ethernet=ethernet, numa=node)
+        waiting = text.WAITING if options.peer is None else ""
+        listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
+        return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
+
+    def _node(self, rnic: Rnic | None) -> int | None:
+        """
+        The node it runs on, and has its buffers on: since 26.04.17 it goes to the RNIC's own, whatever its memory was
+        bound to, unless it may not run on all CPUs (perftest 26.04.17, perftest_parameters.c:4087, _resources.c:1205).
+        """
+        if self.numa is not None and self.cpus_bound:
+            return self.numa
+        return None if rnic is None else rnic.numa
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Serve, or connect to a server and write."""
+        options, amd = self.options, process.site.layout.platform.amd
+        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+            return
+        if self.options.version:
+            # It ends with 1 all the same (recorded of 6.06, and of 6.29).
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
+            return
+        site = process.site
+        side = self.side(site)
+        refusal = side.refusal or text.port_refusal(site, side.device, self.options)
+        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+            refusal = text.NO_MR
+        if refusal:
+            stdout = text.lead(self.options)
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)
+        elif self.options.peer is None:
+            self._serve(rack, process, side, at_s)
+        else:
+            self._connect(rack, process, side, at_s)
+
+    def _serve(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
+        port = self.options.port
+        servers = process.site.servers
+        if port in servers:
+            stderr = text.PORT_TAKEN % port + text.NO_SOCKET
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
+            return
+        server = Server(self, rack, process, side, rack.hosts.chance(process.site, self.hash))
+        servers[port] = server
+        process.work = server
+        rack.timeline.at(at_s + LISTEN_S, server.listen)
+
+    def _connect(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
+        options = self.options
+        assert options.peer is not None
+        target = rack.hosts.reached(process.site, options.peer)
+        server = None if target is None else target.servers.get(options.port)
+        if target is None or not isinstance(server, Server) or not server.ready:
+            self._refused(rack, process, side, at_s)
+            return
+        bits = rack.hosts.chance(process.site, self.hash)
+        if rack.noise.is_lost(bits):
+            self._refused(rack, process, side, at_s)
+            return
+        del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
+        transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server.end())
+        process.work = server.process.work = transfer
+        rack.timeline.at(at_s + SET_UP_S, transfer.connected)
+
+    def _refused(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
+        stderr = text.NO_SERVER % (self.options.peer, self.options.port)
+        rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """A process that listens, or is about to; *bits* decide its addresses."""
+
+    job: WriteBw
+    rack: Rack
+    process: Process
+    side: Side
+    bits: int
+    ready: bool = False
+
+    def listen(self, at_s: float) -> None:
+        """The set-up is over."""
+        if self.process.work is self:
+            self.ready = True
+            self.rack.timeline.listening(self.process, self.job.options.port, at_s)
+
+    def end(self) -> PairEnd:
+        """This server as one end of a transfer."""
+        return PairEnd(self.job.options, self.process, self.side, self.bits)
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Killed while waiting: the port is free again."""
+        del at_s
+        del process.site.servers[self.job.options.port]
+
+
+# A choice: two RNICs and one switch of NDR take about this long for a small message, a way over spines some more.
+UNDER_A_LEAF_US, ACROSS_LEAVES_US = 1.9, 2.9
+_LEAST_S = 0.01
+
+_COLUMNS = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
+    "   99% percentile[usec]   99.9% percentile[usec] \n"
+)
+
+
+class _PingPong(Transfer):
+    """Messages there and back: the slower the path carries bytes, the longer each takes."""
+
+    __slots__ = ()
+
+    def _move(self, at_s: float) -> None:
+        self.ceiling_gbps *= self._left(at_s)
+        seconds = self.client.options.iterations * 2e-6 * self._usual_us()
+        self.rack.timeline.sharing.begin(self, at_s, seconds=max(_LEAST_S, seconds))
+
+    def _usual_us(self) -> float:
+        return UNDER_A_LEAF_US if self.ring is None else ACROSS_LEAVES_US
+
+    def row(self, noise: float) -> str:
+        """Typical, and round it what a quiet fabric shows: a long tail that is a few times the median."""
+        ends = (self.client, self.server)
+        lines = [end.process.site.layout.platform.rnic_by_device[end.side.device].line_rate_gbps for end in ends]
+        slower = max(1.0, min(lines) * RNIC_EFFICIENCY / max(self.average_gbps(), 1e-3))
+        typical = self._usual_us() * slower * noise
+        options = self.client.options
+        numbers = (0.97, 4.1, 1.0, 1.01, 0.04, 1.08, 1.6)
+        cells = "  ".join(f"{typical * share:<13.2f}" for share in numbers)
+        return f" {options.size_bytes:<7d} {options.iterations:<12d} {cells}\n"
+
+
+class WriteLat(WriteBw):
+    """One ``ib_write_lat`` command line."""
+
+    transfer: ClassVar[type[Transfer]] = _PingPong
+    title: ClassVar[str] = "RDMA_Write Latency"
+    columns: ClassVar[str] = text.RULE + _COLUMNS
+
+
+class _Back(Flow):
+    """The bytes of the other direction, for as long as those of the first."""
+
+    __slots__ = ()
+
+    def finish(self, at_s: float) -> None:
+        """Its other half tells of both."""
+
+
+class _BothWays(Transfer):
+    """Two sides that write to each other; the sum is printed."""
+
+    __slots__ = ("_back",)
+
+    def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
+        super().__init__(rack, client, server)
+        self._back: Flow | None = None
+
+    def _move(self, at_s: float) -> None:
+        other = Transfer(self.rack, self.server, self.client)
+        other._route()
+        whole_gbps = self.ceiling_gbps
+        super()._move(at_s)
+        left = self.ceiling_gbps / whole_gbps if whole_gbps else 0.0
+        self._back = _Back(other.shares, other.ceiling_gbps * left, ring=other.ring)
+        seconds = self.client.options.duration_s or 1
+        self.rack.timeline.sharing.begin(self._back, at_s, seconds=float(seconds))
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Neither direction goes on."""
+        if self._back is not None and self._back.live:
+            self.rack.timeline.sharing.end(self._back, at_s)
+        super().abandon(process, at_s)
+
+    def row(self, noise: float) -> str:
+        """The sum; iterations are those of one side."""
+        back_gbps = 0.0 if self._back is None else self._back.average_gbps()
+        return text.row(self.client.options, (self.average_gbps() + back_gbps) * noise)
+
+
+class WriteBothWays(WriteBw):
+    """One ``ib_write_bw -b`` command line."""
+
+    transfer: ClassVar[type[Transfer]] = _BothWays
+    title: ClassVar[str] = "RDMA_Write Bidirectional BW"

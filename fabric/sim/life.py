@@ -1,28 +1,167 @@
-"""Faults that have come over a running rack and will leave it: what they do to what runs, and to what starts."""
+"""What goes wrong with simulated hosts while they run: faults that come and go, and what lemons do when."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import exp, floor, inf, log, pi, sin
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Topology
-from fabric.sim.faults import KINDS, PORT, HostFaults, faults_by_host, is_above_leaves, require_passing
-from fabric.sim.hashing import between, text_hash, uniform, word
-from fabric.sim.hosts.heat import SWING_C, Swing
+from fabric.sim.faults import (
+    IN_EPISODES,
+    KINDS,
+    PORT,
+    HostFaults,
+    faults_by_host,
+    happening,
+    is_above_leaves,
+    require_passing,
+)
+from fabric.sim.hashing import between, mix64, text_hash, uniform, word
 from fabric.sim.hosts.hosts import Hosts
-from fabric.sim.hosts.site import Site
+from fabric.sim.hosts.site import SWING_C, Site, Swing
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import ends_named
 from fabric.sim.phy.lines import UNWORN, Wear
-from fabric.sim.phy.marks import ends_named
 from fabric.sim.phy.ports import Ports
+
+DAY_S = 86400.0
+
+
+def _named(seed: int, *names: str | int) -> int:
+    """The 64 bits that name a stream: the seed, and what the stream is for."""
+    bits = mix64(seed)
+    for name in names:
+        bits = mix64(bits ^ (text_hash(name) if isinstance(name, str) else mix64(name)))
+    return bits
+
+
+class Draws:
+    """One stream; every number is drawn once, in order."""
+
+    __slots__ = ("_base", "_drawn")
+
+    def __init__(self, base: int) -> None:
+        self._base = base
+        self._drawn = 0
+
+    def uniform(self) -> float:
+        """Above 0 and below 1."""
+        self._drawn += 1
+        return ((word(self._base, self._drawn) >> 11) + 0.5) / 9007199254740992.0  # 2^53
+
+    def exponential(self, mean: float) -> float:
+        """Exponentially distributed."""
+        return -mean * log(self.uniform())
+
+    def geometric(self, mean: float) -> int:
+        """1, 2, ... with this mean, which is at least 1."""
+        return 1 if mean <= 1.0 else 1 + floor(log(self.uniform()) / log(1.0 - 1.0 / mean))
+
+    def one_of(self, count: int) -> int:
+        """0 up to *count* - 1, all alike."""
+        return int(self.uniform() * count)
+
+
+def _bursts(base: int, per_s: float, window_s: tuple[float, float], longest_s: float) -> Iterator[tuple[Draws, float]]:
+    """When bursts begin that can reach into a window, each with the draws that decide what it is."""
+    if per_s <= 0.0:
+        return
+    first, last = floor((window_s[0] - longest_s) / DAY_S), floor(window_s[1] / DAY_S)
+    for epoch in range(first, last + 1):
+        draws = Draws(_named(base, epoch))
+        at_s = epoch * DAY_S + draws.exponential(1.0 / per_s)
+        number = 0
+        while at_s < min((epoch + 1) * DAY_S, window_s[1]):
+            if at_s >= window_s[0] - longest_s:
+                yield Draws(_named(base, epoch, number)), at_s
+            number += 1
+            at_s += draws.exponential(1.0 / per_s)
+
+
+EPISODES_MEAN = 3.0
+"""Episodes of one burst; choice."""
+
+EPISODES_S = 600.0
+"""Over how long they spread; choice."""
+
+FLAP_SHARE = 0.5
+"""Of episodes are flaps, the others bit errors; choice."""
+
+FLAP_S = (1.0, 10.0)
+"""How long a flap lasts: "several seconds" (arXiv 2402.15627, 6.3)."""
+
+ERRORS_MEAN_S = 60.0
+"""How long errors last; choice."""
+
+WORST_BER, LEAST_BER = 1e-5, 1e-8
+"""Behind the FEC; evenly spread on a log scale between what halves a link and what hardly shows. Choice."""
+
+
+def episodes(
+    topology: Topology, lemons: Iterable[Fault], *, seed: int, per_hour: float, window_s: tuple[float, float]
+) -> tuple[TimedFault, ...]:
+    """What lemons do in a window, in order of time; each has *per_hour* episodes on average."""
+    found = [
+        one for lemon in lemons if lemon.kind != "dirty" for one in _of_lemon(topology, lemon, seed, per_hour, window_s)
+    ]
+    found += [one for lemon in lemons if lemon.kind == "dirty" for one in _of_dirt(lemon, window_s)]
+    return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component)))
+
+
+def _of_lemon(
+    topology: Topology, lemon: Fault, seed: int, per_hour: float, window_s: tuple[float, float]
+) -> Iterator[TimedFault]:
+    component = _bad_part(topology, lemon.component.removesuffix(PORT), seed)
+    base = _named(seed, "lemon", lemon.component)
+    for draws, began_s in _bursts(base, per_hour / 3600.0 / EPISODES_MEAN, window_s, EPISODES_S):
+        for _ in range(draws.geometric(EPISODES_MEAN)):
+            at_s = began_s + draws.uniform() * EPISODES_S
+            flap = draws.uniform() < FLAP_SHARE or lemon.kind == "flapping"
+            flap_s = FLAP_S[0] + draws.uniform() * (FLAP_S[1] - FLAP_S[0])
+            errors_s = max(1.0, draws.exponential(ERRORS_MEAN_S))
+            ber = LEAST_BER * (WORST_BER / LEAST_BER) ** draws.uniform()
+            if not window_s[0] <= at_s < window_s[1]:
+                continue
+            if flap:
+                yield TimedFault(at_s, flap_s, Fault(component, "broken"))
+            else:
+                yield TimedFault(at_s, errors_s, Fault(component, "bit_errors", ber))
+
+
+DIRT_BER, DIRT_DECADES = 2e-15, 1.5
+"""What a dirty connector leaves behind all retries when it is cold, and how much worse it is when warm; choice."""
+
+WARMS_S = 5400.0
+"""In so long a switch and its modules are warm; then the hall warms and cools once a day. Choice."""
+
+
+def _of_dirt(dirty: Fault, window_s: tuple[float, float]) -> Iterator[TimedFault]:
+    """Bit errors that grow with heat, anew every ten minutes."""
+    at_s = window_s[0]
+    while at_s < window_s[1]:
+        warm = 1.0 - exp(-at_s / WARMS_S) + 0.1 * sin(2.0 * pi * at_s / DAY_S)
+        ber = DIRT_BER * 10.0 ** (DIRT_DECADES * warm)
+        yield TimedFault(at_s, 600.0, Fault(dirty.component.removesuffix(PORT), "symbol_errors", ber))
+        at_s += 600.0
+
+
+def _bad_part(topology: Topology, component: str, seed: int) -> str:
+    """A host has one bad RNIC, always the same."""
+    host = topology.hosts.get(component)
+    if host is None or not host.platform.rnics:
+        return component
+    rnics = host.platform.rnics
+    return f"{component}/{rnics[Draws(_named(seed, 'bad part', component)).one_of(len(rnics))].device}"
+
 
 ONE_IN = 50
 ERRS = (0.5, 0.75)
 """In this part of its tests a bad host of a real cluster was slow (11 of 15, 4 of 8)."""
 
-FADES_S = 86400.0
 LEAST = 0.05  # a link that has faded for long
 
 
@@ -35,7 +174,7 @@ class _Whim:
         """The share of its bandwidth that a transfer has which begins now."""
         lost, lasted_s = 1.0 - self.fault.factor, at_s - self.since_s
         if self.fault.kind == "fading":
-            return max(LEAST, 1.0 - lost * lasted_s / FADES_S)
+            return max(LEAST, 1.0 - lost * lasted_s / DAY_S)
         if self.fault.kind == "heat_sick":
             return 1.0 - lost * Swing(self.since_s).at(at_s) / SWING_C
         name = text_hash(self.fault.component)
@@ -196,3 +335,57 @@ def _wear(faults: HostFaults, device: str) -> Wear:
     raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
     effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
     return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
+
+
+class ComingFaults:
+    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
+
+    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
+        self._passing, self._mock, self._seed = passing, mock, seed
+        faults = tuple(happening(mock.faults))
+        self._lemons = tuple(one for one in mock.faults if one.kind in IN_EPISODES)
+        for lemon in self._lemons:
+            if lemon.kind == "lemon":
+                require_passing(lemon, passing.topology)
+        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
+        self._made = 0
+        self._here: dict[str, list[TimedFault]] = {}
+        self._known_s = 0.0 if self._lemons else inf
+        self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
+        self._add(mock.timed_faults)
+
+    def next_s(self) -> float:
+        """When there is something to do; infinite when never again."""
+        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
+
+    def step(self) -> None:
+        """Do what is due next; the rack's time must have come to it."""
+        if self._known_s <= self.next_s():
+            self._look_ahead()
+            return
+        at_s, _, one, comes = heappop(self._heap)
+        here = self._here.setdefault(one.fault.component, [])
+        if comes:
+            here.append(one)
+            if one.duration_s < inf:
+                self._push(at_s + one.duration_s, one, comes=False)
+        else:
+            here.remove(one)
+        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
+        if not here:
+            del self._here[one.fault.component]
+
+    def _look_ahead(self) -> None:
+        """Work out the next day."""
+        window_s = (self._known_s, self._known_s + DAY_S)
+        self._known_s = window_s[1]
+        per_hour = self._mock.lemon_per_hour
+        self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
+
+    def _add(self, found: Iterable[TimedFault]) -> None:
+        for one in found:
+            self._push(one.at_s, one, comes=True)
+
+    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
+        self._made += 1
+        heappush(self._heap, (at_s, self._made, one, comes))
