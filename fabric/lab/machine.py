@@ -81,7 +81,7 @@ def refuse_where_impossible() -> None:
 def up(box: Box, inventory: Path) -> BoxStatus:
     """Make a box; what was begun is taken away again when it fails. Raises FabricError with what went wrong."""
     folder = Path(box.folder)
-    if folder.exists():
+    if (folder / "box.json").exists():
         raise ConfigError.at("fabric lab", f"there is a box {box.name} already: fabric lab down first")
     strangers = [name for name in map(box.namespace, box.nodes) if _place(name).exists()]
     if strangers:
@@ -93,7 +93,7 @@ def up(box: Box, inventory: Path) -> BoxStatus:
     for path in written:
         if path.exists():
             raise ConfigError.at(path, "is there already, and is not overwritten: move it, or give --inventory")
-    folder.mkdir(parents=True, mode=0o755)
+    folder.mkdir(parents=True, mode=0o755, exist_ok=True)
     _save(folder, {"box": asdict(box), "inventory": str(inventory.absolute()), "files": mine, "faults": []})
     try:
         mpi = _programs(folder)
@@ -278,9 +278,9 @@ def _start(box: Box, node: str, argv: Sequence[str]) -> None:
     program = Path(argv[0]).name
     enter_node = ("unshare", "--uts", "sh", "-c", _ENTER, "sh", node, box.folder)
     with (Path(box.folder) / node / f"{program}.log").open("ab") as log:
-        subprocess.Popen(
-            ("ip", "netns", "exec", box.namespace(node), *enter_node, *argv),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+        subprocess.run(
+            ("setsid", "--fork", "ip", "netns", "exec", box.namespace(node), *enter_node, *argv),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", timeout=COMMAND_S, check=True,
         )  # fmt: skip
 
 
