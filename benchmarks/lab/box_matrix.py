@@ -1,9 +1,9 @@
 """
 What the product says of real faults on real traffic: boxes of network namespaces x faults x runs. Root.
 
-``python benchmarks/lab/box_matrix.py [--hosts 6] [--hosts 12] [--runs 3] [--only 'spine*'] [--out FILE]``; the victim
-moves from run to run. A row is right when the first suspect is the broken part (or where it cannot be told apart is
-named with it), no suspect is a healthy part, and nothing that costs a tenth or more is a PASS.
+``python benchmarks/lab/box_matrix.py [--hosts 6] [--hosts 12] [--runs 3] [--only 'spine*'] [--out F] [--results DIR]``;
+the victim moves from run to run. A row is right when the first suspect is the broken part (or where it cannot be told
+apart is named with it), no suspect is a healthy part, and nothing that costs a tenth or more is a PASS.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="*")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
     given = parser.parse_args()
     machine.refuse_where_impossible()
     rows: list[Row] = []
@@ -139,7 +140,7 @@ def main() -> None:
             try:
                 for case in (case for case in CASES if fnmatch.fnmatch(case.name, given.only)):
                     for number in range(given.runs):
-                        row = judged(case, box, number, ROOT / "results", ROOT / "scenarios" / "box.yaml")
+                        row = judged(case, box, number, given.results, ROOT / "scenarios" / "box.yaml")
                         rows.append(row)
                         print(_line(row, case), flush=True)
                         if given.out is not None:
