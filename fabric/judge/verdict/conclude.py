@@ -24,7 +24,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import NOTE, fold, three_digits
+from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
@@ -72,7 +72,7 @@ def unjudged(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> l
     for probe in probes:
         verdict = verdicts[probe.probe_id]
         if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            missing = verdict.reason.removeprefix(f"{verdict.value_gbps:.1f} Gb/s, ")
+            missing = verdict.reason.removeprefix(f"{gbps_text(verdict.value_gbps)} Gb/s, ")
             groups.setdefault((probe.phase, probe.params.get("name", probe.kind), missing), []).append(probe)
     found = []
     for (phase, name, missing), members in groups.items():
@@ -87,7 +87,8 @@ def unjudged(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> l
 def _spread(values: list[float]) -> str:
     mean = fmean(values)
     cv = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
-    return f"{len(values)} measured, mean {mean:.1f}, least {min(values):.1f}, most {max(values):.1f} Gb/s{cv}"
+    middle, least, most = map(gbps_text, (mean, min(values), max(values)))
+    return f"{len(values)} measured, mean {middle}, least {least}, most {most} Gb/s{cv}"
 
 
 NOT_REACHED = "not reached: the run ended before it"

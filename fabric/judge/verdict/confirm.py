@@ -17,6 +17,7 @@ from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import CONFIRMED, NORMAL, RETEST
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes import pairwise
@@ -74,7 +75,7 @@ def _run_again(
 
 def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
     value, low = verdict.value_gbps or 0.0, verdict.probe_id in found.low
-    below = f"{value:.1f} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {normal_gbps:.1f}"
+    below = f"{gbps_text(value)} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {gbps_text(normal_gbps)}"
     if verdict.probe_id in found.explained and low:
         if verdict.outcome is Outcome.FAIL:
             return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
