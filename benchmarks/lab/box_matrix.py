@@ -42,7 +42,8 @@ class Case:
 
 
 HOST = ("{h}", "{h}/*", "{h}:*")
-UPLINKS = ("{l}:*", "{l}", "{l}-*", "{s}", "{s}-*", "{s}:*", "l*--{s}", "l*->{s}")
+SPINE = ("{s}", "{s}-*", "{s}:*", "l*--{s}", "l*->{s}", "spines")
+UPLINKS = (*SPINE, "{l}:*", "{l}", "{l}-*")
 CASES = (
     Case("none", (), (), costs=False),
     Case("host tx slow", ("{h}/mlx5_0:tx:slow=0.3",), HOST),
@@ -55,9 +56,9 @@ CASES = (
     Case("uplink one way", ("{l}->{s}:slow=0.2",), UPLINKS),
     Case("uplink down", ("{l}--{s}:down",), UPLINKS, costs=False),
     Case("one path left", ("{l}:one_path",), UPLINKS, costs=False),
-    Case("spine slow", ("{s}:slow=0.2",), UPLINKS),
-    Case("spine grey", ("{s}:grey",), UPLINKS),
-    Case("spine dead", ("{s}:dead",), UPLINKS, costs=False),
+    Case("spine slow", ("{s}:slow=0.2",), SPINE),
+    Case("spine grey", ("{s}:grey",), SPINE),
+    Case("spine dead", ("{s}:dead",), SPINE, costs=False),
     Case("two faults", ("{h}/mlx5_0:tx:slow=0.3", "{g}/mlx5_0:rx:slow=0.4"), (*HOST, "{g}/*", "{g}:*", "{g}")),
 )
 

@@ -91,7 +91,8 @@ def test_all_reduces_move_real_bytes(box: Box, tmp_path: Path) -> None:
         said = measure(NAME, scenario, tmp_path)
     finally:
         machine.mend(NAME)
-    assert said["counts"] == {"fail": 2, "pass": 4}
+    assert said["counts"].pop("fail") == 2
+    assert sum(said["counts"].get(good, 0) for good in ("pass", "marginal")) == 4, said["counts"]
     assert said["suspects"][0]["component"].startswith("h2")
 
 
