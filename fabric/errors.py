@@ -26,6 +26,8 @@ import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_LAST_WORDS = 200  # characters of what a command said last; a choice
+
 
 class FabricError(Exception):
     """The root: anything we raise on purpose."""
@@ -73,11 +75,13 @@ class SessionLost(HostUnreachable):
 
 
 class CommandTimeout(ExecutorError):
-    """The deadline passed; the command and all it started were ended."""
+    """The deadline passed; the command and all it started were ended. What it said last on stderr often tells why."""
 
     def __init__(self, host: str, timeout_s: float, stdout: str = "", stderr: str = "") -> None:
         self.host, self.timeout_s, self.stdout, self.stderr = host, timeout_s, stdout, stderr
-        super().__init__(f"{host}: no answer within {timeout_s:g} s")
+        lines = stderr.split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LAST_WORDS]
+        super().__init__(f"{host}: no answer within {timeout_s:g} s" + (f"; its last words: {last}" if last else ""))
 
 
 class ToolError(FabricError):

@@ -36,6 +36,7 @@ COMMANDS = {
     "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
     "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
     "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
+    "lab": ("lab", "A real fabric in a box: network namespaces, BGP, real bytes on shaped links."),
     "restore": ("status", "Take back every change that a run left behind."),
     "inventory": ("check", "Show an inventory, or the schema of its file."),
 }

@@ -30,7 +30,7 @@ from fabric.model.topology import GPU_MAKERS, USE_CUDA, Gpu, PcieSwitch, Platfor
 
 LINK_LAYERS = ("infiniband", "ethernet")
 
-LineRate = Annotated[float, Decimal(1, 10_000)]
+LineRate = Annotated[float, Decimal(0.01, 10_000)]
 
 
 PROGRAM_PATH = Word(

@@ -48,6 +48,11 @@ def _alone(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
 
 
+def gbps_text(gbps: float, decimals: int = 1) -> str:
+    """A bandwidth for people, ``391.3``; below 1 Gb/s three digits that count, which decimals would round away."""
+    return f"{gbps:.3g}" if 0 < abs(gbps) < 1 else f"{gbps:.{decimals}f}"
+
+
 _STEPS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 
 

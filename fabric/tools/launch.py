@@ -6,6 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from fabric.tools.driver import option_word, program, setting, whole, word
 
+GRANTED_S = 30
+"""
+Within this srun has its nodes or ends: else it waits for one that is drained until the deadline of the probe.
+
+Measured with Slurm 22.05: exit 1, ``Unable to allocate resources``, when it is over. Nodes that end the step before are
+free again within seconds.
+"""
+
 Slots = tuple[str, int]
 """A host and how many processes it gets."""
 
@@ -70,6 +78,7 @@ def srun(
         f"--ntasks-per-node={hosts[0][1]}",
         "--mpi=pmix",
         "--cpu-bind=none",
+        f"--immediate={GRANTED_S}",
         *(option_word(option) for option in options),
         *exported,
         *argv,

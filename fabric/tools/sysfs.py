@@ -28,6 +28,7 @@ PORTS_MOST = 2
 """Ports of one device that are looked for: no adapter for GPU hosts has more."""
 
 _PHYSICAL_STATES = {str(number): name for number, name in enumerate(PHYSICAL_STATES) if number}
+_ABSENT = re.compile(r"^cat: '?\S+/counters/([a-z_]+)'?: No such file or directory$", re.MULTILINE)
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
 _STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
 _PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
@@ -83,12 +84,19 @@ def counters(device: str, port: int) -> tuple[str, ...]:
 
 
 def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
-    """Counters by name; those of an "N/A (no PMA)" are left out. Raises ToolError, UnreadableOutput as above."""
-    need_success("cat", stdout, stderr, exit_status)
-    lines = whole_lines(stdout)
-    if len(lines) != len(COUNTERS) or not all(_COUNT.fullmatch(line) or line.startswith("N/A") for line in lines):
-        raise UnreadableOutput(f"sysfs: not {len(COUNTERS)} counters: {stdout[:80]!r}")
-    return {name: int(line) for name, line in zip(COUNTERS, lines, strict=True) if _COUNT.fullmatch(line)}
+    """
+    Counters by name; those of an "N/A (no PMA)", and those that a driver does not have, are left out.
+
+    Soft-RoCE, irdma and older bnxt_re have hw_counters/ only. Raises ToolError, UnreadableOutput as above.
+    """
+    absent = _ABSENT.findall(stderr)
+    if exit_status != 1 or len(absent) != len(stderr.splitlines()):  # cat complains of nothing but missing files
+        need_success("cat", stdout, stderr, exit_status)
+    names = [name for name in COUNTERS if name not in absent]
+    lines = whole_lines(stdout) if stdout else ()
+    if len(lines) != len(names) or not all(_COUNT.fullmatch(line) or line.startswith("N/A") for line in lines):
+        raise UnreadableOutput(f"sysfs: not {len(names)} counters: {stdout[:80]!r}")
+    return {name: int(line) for name, line in zip(names, lines, strict=True) if _COUNT.fullmatch(line)}
 
 
 def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:

@@ -15,6 +15,14 @@ def said(text: str) -> Script:
     return lambda command: (1.0, f"{text} {command.host}")
 
 
+def test_a_timeout_says_what_the_command_said_last() -> None:
+    """The last line of stderr often tells why nothing came."""
+    queued = "srun: job 7 queued and waiting for resources\n\n"
+    assert str(CommandTimeout("h", 60.0, "", queued)) == (
+        "h: no answer within 60 s; its last words: srun: job 7 queued and waiting for resources"
+    )
+
+
 def test_each_procedure_gets_the_answers_of_its_own_commands() -> None:
     heard: list[str] = []
 

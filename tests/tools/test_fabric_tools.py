@@ -103,6 +103,16 @@ def test_guids_interfaces_and_counters_in_sysfs():
     assert sysfs.read_node_guid("b859:9f03:0000:1000\n") == 0xB8599F0300001000
     assert sysfs.read_netdev("eth1\n") == "eth1"
     assert sysfs.read_counters("1\nN/A (no PMA)\n0\n") == {"link_downed": 1, "symbol_error": 0}
+
+
+def test_counters_are_optional_one_by_one() -> None:
+    """Drivers without counters/, or with some of its files: what is there is read, what else went wrong is said."""
+    asked = sysfs.counters("rxe0", 1)[1:]
+    missing = [f"cat: {path}: No such file or directory\n" for path in asked]
+    assert sysfs.read_counters("", "".join(missing), 1) == {}
+    assert sysfs.read_counters("3\n0\n", missing[1], 1) == {"link_downed": 3, "symbol_error": 0}
+    with pytest.raises(ToolError, match="Permission denied"):
+        sysfs.read_counters("3\n0\n", f"cat: {asked[1]}: Permission denied\n", 1)
     for read, text in (
         (sysfs.read_node_guid, "b859:9f03:0000\n"),
         (sysfs.read_netdev, "a b\n"),

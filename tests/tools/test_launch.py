@@ -28,11 +28,11 @@ def test_mpirun_maps_unequal_hosts_by_slot() -> None:
 
 
 def test_srun_passes_values_with_commas_whole() -> None:
-    """Variables go through env, because --export splits at commas."""
+    """Variables go through env, because --export splits at commas; a drained node is not waited for."""
     argv = launch.srun(ARGV, hosts=HOSTS, env={"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"})
     assert argv == (
         *("srun", "--nodes=2", "--nodelist=gpu001,gpu002", "--ntasks=16", "--ntasks-per-node=8"),
-        *("--mpi=pmix", "--cpu-bind=none", "env", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
+        *("--mpi=pmix", "--cpu-bind=none", "--immediate=30", "env", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
         *ARGV,
     )
 

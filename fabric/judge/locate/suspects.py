@@ -20,7 +20,7 @@ from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.text import change_text, fold
+from fabric.model.text import change_text, fold, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
@@ -337,9 +337,9 @@ def evidence_lines(bad: Sequence[tuple[str, ProbeVerdict]]) -> list[str]:
 def _range(kind: str, required_gbps: float, against: str, group: Iterable[ProbeVerdict]) -> str:
     values = sorted((verdict.value_gbps or 0.0, verdict.probe_id) for verdict in group)
     (least, worst), most = values[0], values[-1][0]
-    numbers = f"{least:.1f}" if least == most else f"{least:.1f} to {most:.1f}"
+    numbers = f"{gbps_text(least)}" if least == most else f"{gbps_text(least)} to {gbps_text(most)}"
     share = change_text(least / required_gbps)
-    what = f"{against} is {required_gbps:.1f}" if against else f"at least {required_gbps:g} required"
+    what = f"{against} is {gbps_text(required_gbps)}" if against else f"at least {required_gbps:g} required"
     return f"{len(values)} {kind}: {numbers} Gb/s, {what}; worst {share}: {worst}"
 
 

@@ -13,6 +13,7 @@ from fabric.judge.normal.peers import Peers, peers_of
 from fabric.judge.normal.samples import name_of, series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes.kinds import PEER_KINDS
@@ -60,7 +61,7 @@ class Steadiness:
     def text(self) -> str:
         """``median of 5, least 371.2 Gb/s, CV 0.021``."""
         dips = f", {self.dips} dip{'s' if self.dips > 1 else ''}" if self.dips else ""
-        return f"median of {self.n}, least {self.least_gbps:.1f} Gb/s, CV {self.cv:.3f}{dips}"
+        return f"median of {self.n}, least {gbps_text(self.least_gbps)} Gb/s, CV {self.cv:.3f}{dips}"
 
 
 def steadiness(
@@ -271,4 +272,6 @@ def with_spread(verdict: ProbeVerdict, one: ProbeSeries) -> str:
 
 
 def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
-    return f"{value_gbps:.1f} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"
+    return (
+        f"{gbps_text(value_gbps)} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {gbps_text(normal_gbps)}"
+    )

@@ -23,7 +23,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import NOTE, fold, three_digits
+from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
@@ -231,7 +231,7 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
     for probe in probes:
         verdict = verdicts[probe.probe_id]
         if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            missing = verdict.reason.removeprefix(f"{verdict.value_gbps:.1f} Gb/s, ")
+            missing = verdict.reason.removeprefix(f"{gbps_text(verdict.value_gbps)} Gb/s, ")
             groups[probe.phase, probe.params.get("name", probe.kind), missing].append(probe)
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
@@ -242,7 +242,8 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
             mean = fmean(values)
             spread = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
             text = (
-                f"{len(values)} measured, mean {mean:.1f}, least {min(values):.1f}, most {max(values):.1f} Gb/s{spread}"
+                f"{len(values)} measured, mean {gbps_text(mean)}, "
+                f"least {gbps_text(min(values))}, most {gbps_text(max(values))} Gb/s{spread}"
             )
             found.update(dict.fromkeys((probe.probe_id for probe in members), f"{phase}/{name}: {text}; {missing}"))
     return found

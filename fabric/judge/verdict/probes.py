@@ -46,7 +46,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import AUTO, JudgeSettings
-from fabric.model.text import change_text
+from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
 from fabric.probes import pairwise
@@ -105,7 +105,7 @@ def _run_again(
 
 def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
     value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
-    below = f"{value:.1f} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {normal_gbps:.1f}"
+    below = f"{gbps_text(value)} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {gbps_text(normal_gbps)}"
     anew = replace(verdict, expected_gbps=normal_gbps)
     if verdict.probe_id in found.explained and verdict.probe_id in found.low:
         if fails:
@@ -143,9 +143,9 @@ def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> Prob
     if standing.answer is SequentialAnswer.OPEN:
         loss = floor_of(one.probe.kind)
         reason = (
-            f"{one.value:.1f} Gb/s: {standing.n} samples cannot tell {found.text}, {found.normal_gbps:.1f}, from a "
-            f"loss of {loss:.0%} ({standing.ratio - 1:+.1%}, at worst {standing.low - 1:+.1%}; "
-            f"a sample spreads by {found.noise:.1%})"
+            f"{gbps_text(one.value)} Gb/s: {standing.n} samples cannot tell {found.text}, "
+            f"{gbps_text(found.normal_gbps)}, from a loss of {loss:.0%} "
+            f"({standing.ratio - 1:+.1%}, at worst {standing.low - 1:+.1%}; a sample spreads by {found.noise:.1%})"
         )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     if found.by_record and verdict.limit_gbps is None:
@@ -157,7 +157,7 @@ def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer
     """A median above the limit that noise may have lifted over it is no clean PASS."""
     if above is SequentialAnswer.HEALTHY or verdict.outcome is not Outcome.PASS:
         return verdict
-    reason = f"{one.value:.1f} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
+    reason = f"{gbps_text(one.value)} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
@@ -277,13 +277,13 @@ class Judge:
         least, unfit = self._limits.required(probe, one.size_bytes)
         if least is None:
             why = f": {unfit}" if unfit else ""
-            reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
+            reason = f"{gbps_text(value)} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
         if value < least:
-            reason = f"{value:.1f} Gb/s, at least {least:g} required ({change_text(value / least)})"
+            reason = f"{gbps_text(value)} Gb/s, at least {least:g} required ({change_text(value / least)})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
         if value < least * (1 + self._marginal):
-            reason = f"{value:.1f} Gb/s, just above the {least:g} required"
+            reason = f"{gbps_text(value)} Gb/s, just above the {least:g} required"
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
 
@@ -311,7 +311,9 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> Probe
     said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
     if not said:
         return mine
-    return replace(mine, outcome=Outcome.MARGINAL, reason=f"{mine.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}")
+    return replace(
+        mine, outcome=Outcome.MARGINAL, reason=f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
+    )
 
 
 def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
@@ -345,7 +347,7 @@ def _by_record(verdict: ProbeVerdict, one: ProbeSeries, found: RecordedRatio) ->
     has_limit = verdict.limit_gbps is not None
     if found.outcome is Outcome.PASS:
         return verdict if has_limit else replace(verdict, outcome=Outcome.PASS, reason="")
-    reason = f"{one.value:.1f} Gb/s, {found.reason}"
+    reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
     if not has_limit:
         return replace(verdict, reason=reason)
     if len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:

@@ -35,8 +35,8 @@ _SRUN = options("""
     plain=     -t --time -p --partition -J --job-name -A --account -c --cpus-per-task --mpi --cpu-bind --chdir -D
     gpus=      --gres -G --gpus --gpus-per-node --gpus-per-task
     plain=     --gpu-bind --mem --mem-bind --distribution -m --qos
-    plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit
-    plain      -K -I --immediate
+    plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit --immediate
+    plain      -K -I
     flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
 """)
 

@@ -18,7 +18,7 @@ from fabric.judge.locate.pairs.findings import CHANCE, by_dips, maybe_dips, pair
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.samples import Bools, Floats, Ints
 from fabric.model.outcome import Outcome
-from fabric.model.text import fold
+from fabric.model.text import fold, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 
@@ -95,7 +95,9 @@ def below_limit(
         limit = float(np.median(limit_gbps[mine]))
         error = found.gbps * found.noise / np.sqrt(mine.sum())
         if abs(found.gbps - limit) <= _SIGMAS * error:
-            said = f"{kind.name}{where}: {found.gbps:,.1f} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
+            said = (
+                f"{kind.name}{where}: {gbps_text(found.gbps)} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
+            )
             near.append(f"too near the limit to tell: {said}, standard error {error:.2g}")
         else:
             (failed if found.gbps < limit else reached).append(number)
@@ -163,7 +165,8 @@ def _whole(planes: Sequence[SlowClass], *, leaf: str) -> Suspect:
 
 def _level(plane: SlowClass) -> str:
     required = " or ".join(f"{limit:g}" for limit in np.unique(plane.limit_gbps).tolist())
-    return f"{len(plane.gbps)} pairs{plane.where}: median {median(plane.gbps):,.1f} Gb/s, at least {required} required"
+    middle = gbps_text(median(plane.gbps))
+    return f"{len(plane.gbps)} pairs{plane.where}: median {middle} Gb/s, at least {required} required"
 
 
 def _hosts(fitted: Fitted, limit_gbps: Floats, where: str, use: Bools) -> tuple[Suspect, ...]:
@@ -184,7 +187,9 @@ def _hosts(fitted: Fitted, limit_gbps: Floats, where: str, use: Bools) -> tuple[
                 kind="rnic" if samples.rail else "host",
                 outcome=Outcome.FAIL,
                 confidence=0.95,
-                evidence=(f"below the limit{where}: median {level:,.1f} of {len(mine)} samples, limit {limit:g} Gb/s",),
+                evidence=(
+                    f"below the limit{where}: median {gbps_text(level)} of {len(mine)} samples, limit {limit:g} Gb/s",
+                ),
                 next_step="loopback on this host, then port counters",
                 hosts=(samples.hosts[host],),
             )
@@ -265,7 +270,9 @@ def _pair(a: str, b: str, level: float, count: int, limit_gbps: float, where: st
         outcome=Outcome.FAIL,
         # Laplace: k of k samples are below.
         confidence=round((count + 1) / (count + 2), 2),
-        evidence=(f"{way} below the limit{where}: median {level:,.1f} of {count} samples, limit {limit_gbps:g} Gb/s",),
+        evidence=(
+            f"{way} below the limit{where}: median {gbps_text(level)} of {count} samples, limit {limit_gbps:g} Gb/s",
+        ),
         next_step="measure it again before anybody is drained, and each of the two with another partner",
         hosts=(a, b),
     )

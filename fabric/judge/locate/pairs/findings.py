@@ -12,6 +12,7 @@ from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.locate.structure import HEAVY
 from fabric.model.outcome import Outcome
+from fabric.model.text import gbps_text
 from fabric.model.verdict import Suspect
 
 _TEXT = {
@@ -125,7 +126,9 @@ def _level(blamed: Blamed, fitted: Fitted) -> str:
     numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]
     if len(numbers) == 1:
         expected = float(np.median(samples.gbps[of_it] / fitted.ratio[of_it]))
-        said = f"about {expected * (1 - blamed.loss):,.0f} of {expected:,.0f} Gb/s (-{blamed.loss:.1%})"
+        said = (
+            f"about {gbps_text(expected * (1 - blamed.loss), 0)} of {gbps_text(expected, 0)} Gb/s (-{blamed.loss:.1%})"
+        )
     else:
         tells = _tells(blamed, blamed.component, fitted)
         levels = []
@@ -134,7 +137,9 @@ def _level(blamed: Blamed, fitted: Fitted) -> str:
             some = some if len(some) else of_it[mine == number]
             gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(fitted.ratio[some]))
             expected = fitted.references[number].gbps
-            levels.append(f"{gbps:,.0f} of {expected:,.0f} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}")
+            levels.append(
+                f"{gbps_text(gbps, 0)} of {gbps_text(expected, 0)} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}"
+            )
         said = f"about {', '.join(levels)}"
     return said + _no_group(blamed, fitted)
 
@@ -218,7 +223,7 @@ def _named(fitted: Fitted, sample: int) -> str:
     samples = fitted.samples
     arrow = "->" if samples.directed else "-"
     a, b = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]]
-    return f"{a}{arrow}{b} {samples.gbps[sample]:,.1f} Gb/s"
+    return f"{a}{arrow}{b} {gbps_text(samples.gbps[sample])} Gb/s"
 
 
 def of_paths(fitted: Fitted) -> Bools:

@@ -22,6 +22,7 @@ from fabric.judge.locate.pairs.uplinks import dead, look_at, not_up, unused
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes import pairwise
@@ -44,7 +45,7 @@ def classes_said(planes: Iterable[tuple[str, Fitted]]) -> tuple[str, ...]:
     if len(found) < 2:
         return ()
     said = [
-        f"{label} {median(gbps for gbps, _ in levels):,.1f} Gb/s ({sum(count for _, count in levels)} samples)"
+        f"{label} {gbps_text(median(gbps for gbps, _ in levels))} Gb/s ({sum(count for _, count in levels)} samples)"
         for label, levels in found.items()
     ]
     more = f"; and {len(said) - _MOST} more" if len(said) > _MOST else ""
@@ -257,7 +258,7 @@ def _unblamed(one: _Decoded, below: Below, verdicts: Mapping[str, ProbeVerdict])
         why = "no part that is bad for certain explains it" if odd[i] or fitted.decoded.explained[i] else (
             f"within the noise of {noise:.1%} of what such pairs reach"
         )  # fmt: skip
-        reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required: {why}; "
+        reason = f"{gbps_text(value)} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required: {why}; "
         found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}measure this pair again")
     return found
 
@@ -363,7 +364,7 @@ def _explained(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> dict[str,
         name = one.run.probe_ids[i]
         value = float(fitted.samples.gbps[i])
         normal = value / ratio
-        reason = f"{value:.1f} Gb/s, {ratio - 1:+.1%} against the {normal:.1f} of other pairs"
+        reason = f"{gbps_text(value)} Gb/s, {ratio - 1:+.1%} against the {gbps_text(normal)} of other pairs"
         before = verdicts[name]
         found[name] = replace(
             before,

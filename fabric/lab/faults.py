@@ -1,0 +1,173 @@
+"""
+What can be made wrong in a box, in the words of the mock's faults: ``h5/mlx5_0:tx:slow=0.3``, ``s1:grey``. Pure.
+
+A fault is commands in the namespaces of nodes, and those that take them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fabric.errors import ConfigError
+from fabric.lab.configs import shaped
+from fabric.lab.layout import DEVICE, Box, Cable, Port
+
+KINDS = {
+    "slow": "=SHARE of its rate is left",
+    "loss": "=SHARE of its packets is lost",
+    "down": "a cable is pulled: both ends lose their carrier",
+    "grey": "a switch keeps up BGP and BFD and forwards nothing",
+    "dead": "a switch sends nothing any more, its ports stay up",
+    "hung": "a host does not answer: all its processes are stopped",
+    "one_path": "a leaf's kernel keeps one next hop to each other leaf, its routing daemon shows all",
+}
+COMPONENTS = f"h5 (a host), h5/{DEVICE} (its cable), h5/{DEVICE}:tx, h5/{DEVICE}:rx, l1 or s1, l1--s1, l1->s1, s1->l1"
+_VALUED = frozenset({"slow", "loss"})
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One command in the namespace of a node; *stdin* is what it reads."""
+
+    node: str
+    argv: tuple[str, ...]
+    stdin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFault:
+    """*stopped*: the host whose processes are stopped, which is no command."""
+
+    text: str
+    apply: tuple[Act, ...]
+    undo: tuple[Act, ...]
+    stopped: str | None = None
+
+
+def fault(box: Box, text: str, number: int) -> BoxFault:
+    """The fault that ``COMPONENT:KIND[=SHARE]`` names; raises ConfigError. *number* tells it from others in force."""
+    component, _, kind = text.rpartition(":")
+    kind, equals, share_text = kind.partition("=")
+    if kind not in KINDS or not component:
+        raise _wrong(text, f"expected COMPONENT:KIND, KIND one of {', '.join(KINDS)}")
+    if bool(equals) != (kind in _VALUED):
+        raise _wrong(text, f"{kind} {'needs =SHARE, such as =0.3' if kind in _VALUED else 'takes no value'}")
+    share = _share(text, share_text) if equals else 0.0
+    if kind in ("slow", "loss"):
+        make = _slow if kind == "slow" else _filtered
+        return make(box, text, _ends(box, text, component), share, number)
+    if kind == "down":
+        return _down(text, _cables(box, text, component))
+    if kind == "hung":
+        if component not in box.leaf_of:
+            raise _wrong(text, f"no host {component!r}")
+        return BoxFault(text, (), (), stopped=component)
+    if component not in (box.leaf_names if kind == "one_path" else box.switches):
+        raise _wrong(text, f"no {'leaf' if kind == 'one_path' else 'switch'} {component!r}")
+    if kind == "dead":
+        return _filtered(box, text, box.ports(component), 1.0, number)
+    return _grey(text, component, number) if kind == "grey" else _one_path(box, text, component)
+
+
+def _wrong(text: str, why: str) -> ConfigError:
+    return ConfigError.at("fault", f"{text!r}: {why}")
+
+
+def _share(text: str, value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = 0.0
+    if not 0.001 <= share <= 0.999:
+        raise _wrong(text, "a share is a number from 0.001 to 0.999")
+    return share
+
+
+def _cables(box: Box, text: str, component: str) -> list[Cable]:
+    """The cables that a component is or has; ConfigError where there is none of that name."""
+    name = component.removesuffix(f"/{DEVICE}")
+    found = [
+        cable
+        for cable in box.cables
+        if name in (cable.low.node, cable.high.node)
+        or name in (f"{cable.low.node}--{cable.high.node}", f"{cable.high.node}--{cable.low.node}")
+    ]
+    if not found or (name != component and name not in box.leaf_of):
+        raise _wrong(text, f"no such part; there are {COMPONENTS}")
+    return found
+
+
+def _ends(box: Box, text: str, component: str) -> list[Port]:
+    """The ports by which a component's traffic leaves: of a direction one, of a cable two, of a switch all."""
+    for cable in box.cables:
+        host, low, high = cable.low.node, cable.low, cable.high
+        directions = {f"{low.node}->{high.node}": low, f"{high.node}->{low.node}": high}
+        if host in box.leaf_of:
+            directions |= {f"{host}/{DEVICE}:tx": low, f"{host}/{DEVICE}:rx": high}
+        if component in directions:
+            return [directions[component]]
+    return [end for cable in _cables(box, text, component) for end in (cable.low, cable.high)]
+
+
+def _slow(box: Box, text: str, ports: list[Port], share: float, number: int) -> BoxFault:
+    del number
+    at = {rate: tuple(_tc(port, rate) for port in ports) for rate in (share * box.rate_mbit, float(box.rate_mbit))}
+    return BoxFault(text, at[share * box.rate_mbit], at[float(box.rate_mbit)])
+
+
+def _tc(port: Port, rate_mbit: float) -> Act:
+    return Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n")
+
+
+def _filtered(box: Box, text: str, ports: list[Port], share: float, number: int) -> BoxFault:
+    """What leaves by some ports is dropped, all of it or by chance."""
+    del box
+    by_node: dict[str, list[str]] = {}
+    for port in ports:
+        by_node.setdefault(port.node, []).append(port.name)
+    chance = "" if share >= 1 else f"numgen random mod 1000 < {round(1000 * share)} "
+    chain = "chain {0} {{ type filter hook egress device {0} priority 0; {1}drop\n}}\n"
+    tables = {node: "".join(chain.format(name, chance) for name in names) for node, names in by_node.items()}
+    return BoxFault(
+        text,
+        tuple(_nft(node, f"table netdev {_table(number)} {{ {chains} }}\n") for node, chains in tables.items()),
+        tuple(_nft(node, f"delete table netdev {_table(number)}\n") for node in tables),
+    )
+
+
+def _nft(node: str, text: str) -> Act:
+    return Act(node, ("nft", "-f", "-"), text)
+
+
+def _table(number: int) -> str:
+    return f"fabric_fault_{number}"
+
+
+def _down(text: str, cables: list[Cable]) -> BoxFault:
+    """At the upper end: the lower one loses its carrier and keeps its address and routes."""
+    if len(cables) != 1:
+        raise _wrong(text, "only a cable can be down: h5/mlx5_0 or l1--s1")
+    high = cables[0].high
+    acts = {state: Act(high.node, ("ip", "link", "set", high.name, state)) for state in ("down", "up")}
+    return BoxFault(text, (acts["down"],), (acts["up"],))
+
+
+def _grey(text: str, switch: str, number: int) -> BoxFault:
+    chain = "chain transit { type filter hook forward priority 0; drop\n}\n"
+    return BoxFault(
+        text,
+        (_nft(switch, f"table inet {_table(number)} {{ {chain} }}\n"),),
+        (_nft(switch, f"delete table inet {_table(number)}\n"),),
+    )
+
+
+def _one_path(box: Box, text: str, leaf: str) -> BoxFault:
+    def acts(paths: int) -> Iterator[Act]:
+        ways = [(f"up{spine[1:]}", box.uplink_addresses(leaf, spine)[1]) for spine in box.spine_names[:paths]]
+        hops = [word for port, address in ways for word in ("nexthop", "via", address, "dev", port)]
+        for other in box.leaf_names:
+            if other != leaf:
+                yield Act(leaf, ("ip", "route", "replace", box.subnet(other), "proto", "bgp", "metric", "20", *hops))
+
+    return BoxFault(text, tuple(acts(1)), tuple(acts(box.spines)))
