@@ -1,5 +1,5 @@
 """
-Whether a host answers, how fast and only what it was asked; whether clocks agree; whether two names are one machine.
+Whether a host answers, how fast and only what it was asked; whether two names are one machine.
 
 The kernel draws a boot id at each start, so no two machines share one. Containers of one machine do, each with its own
 network. /etc/machine-id is copied with a disk image, so it proves nothing by itself.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
 from fabric.checks.ask import Answers, Argv, HostAnswer, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
@@ -20,11 +19,6 @@ REACH = "reach"
 TRUE = ("true",)
 SLOW_S = 0.05
 """Over SSH ``true`` takes 3 to 10 ms on a live connection; beyond this a login shell does more than it should."""
-
-DATE = ("date", "+%s.%N")
-OFF_S = 0.1
-"""Offsets are told when they are surely beyond this; a choice: NTP keeps hosts within milliseconds."""
-_TIME = re.compile(r"([0-9]{1,11}\.[0-9]{9})\n?", re.ASCII)
 
 _BOOT, _MACHINE = "/proc/sys/kernel/random/boot_id", "/etc/machine-id"
 IDS: Argv = ("grep", "-H", ".", _BOOT, _MACHINE)
@@ -72,50 +66,6 @@ def _step(seconds: float) -> str:
     """In steps, so that equally slow hosts are folded."""
     step_s = next(step_s for step_s in (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, SLOW_S) if seconds > step_s)
     return f"{step_s * 1000:g} ms" if step_s < 1 else f"{step_s:g} s"
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """How far a host's clock is ahead of ours, seconds; surely within *error_s*, half of the way there and back."""
-
-    ahead_s: float
-    error_s: float
-
-
-def offset(answer: HostAnswer) -> Offset | None:
-    """The host read its clock some time between question and answer; None when it did not say it."""
-    match = None if answer.lost or answer.exit_status != 0 else _TIME.fullmatch(answer.stdout)
-    if not match:
-        return None
-    middle_s = (answer.started_s + answer.ended_s) / 2
-    return Offset(float(match[1]) - middle_s, (answer.ended_s - answer.started_s) / 2)
-
-
-def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Hosts that are surely off from the median host; ours counts from an arbitrary instant."""
-    offsets: dict[str, Offset] = {}
-    for host, looked in hosts.items():
-        answer = looked.answers[DATE]
-        if found := offset(answer):
-            offsets[host] = found
-        else:
-            yield unknown(
-                f"the time was not said: {excuse(answer)}", "logs of hosts are compared by time", "date there", host
-            )
-    if len(offsets) < 2:
-        return
-    middle_s = median_low(one.ahead_s for one in offsets.values())
-    middle = min(offsets.values(), key=lambda one: (abs(one.ahead_s - middle_s), one.error_s))
-    for host, one in offsets.items():
-        off_s = one.ahead_s - middle.ahead_s
-        if abs(off_s) - one.error_s - middle.error_s > OFF_S:
-            rounded = float(f"{abs(off_s):.2g}")  # two digits, so that hosts that are off together are folded
-            what = f"its clock is {rounded:g} s {'ahead of' if off_s > 0 else 'behind'} the others"
-            why = "its logs cannot be laid beside those of the others, nor beside events.jsonl"
-            yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
-
-
-CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)
 
 
 @dataclass(frozen=True, slots=True)

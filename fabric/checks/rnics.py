@@ -1,4 +1,4 @@
-"""Whether RNICs are those of the inventory, up and as fast as they should be, not in loopback, and may be closed."""
+"""Whether RNICs are those of the inventory, up and as fast as they should be, and not in loopback."""
 
 from __future__ import annotations
 
@@ -209,46 +209,5 @@ def _complaint(answer: HostAnswer) -> str:
 LOOPBACK = HostCheck("loopback", _ask_loopback, _read_loopback)
 
 
-def _ask_keep_link_up(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Each RNIC whose own end is to be closed."""
-    return tuple(_query(host, needs, host.platform.rnic_by_device[device]) for device in needs.alters.closes)
-
-
-def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
-    """Settings that keep a port from going down, as the next reset or this very boot has them."""
-    host = looked.host
-    for device in looked.needs.alters.closes:
-        rnic = host.platform.rnic_by_device[device]
-        answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
-        try:
-            kept = not answer.lost and mlxlink.read_setting(setting, answer.stdout, answer.stderr, answer.exit_status)
-        except ToolError:
-            kept = None
-        if answer.lost or kept is None:
-            reason = "mlxconfig is not there" if answer.absent else excuse(answer)
-            yield unknown(
-                f"whether {device} can be closed was not said: {reason}",
-                "with KEEP_ETH_LINK_UP or KEEP_IB_LINK_UP the light stays on, and the flap is none",
-                f"mlxconfig -d {device} query {setting}",
-            )
-        elif kept:
-            yield problem(
-                f"{setting} is on for {device}",
-                "its link stays up when the port is closed: there would be no flap",
-                f"mlxconfig -d {device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot",
-            )
-
-
-def _setting(host: Host, rnic: Rnic) -> str:
-    return mlxlink.keep_link_up(ethernet=host.platform.link_layer == "ethernet", port=rnic.port)
-
-
-def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    return _as_root(mlxlink.ask_setting(rnic.device, _setting(host, rnic)), sudo=needs.sudo)
-
-
 def _as_root(argv: Argv, *, sudo: bool) -> Argv:
     return ("sudo", "-n", *argv) if sudo else argv
-
-
-KEEP_LINK_UP = HostCheck("keep-link-up", _ask_keep_link_up, _read_keep_link_up)

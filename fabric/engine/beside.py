@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.model.command import Command
-from fabric.ports import Executor, Happening, Sampled, Source, Ticket
+from fabric.ports import Executor, Happening
 
 
 class Beside:
@@ -13,42 +12,14 @@ class Beside:
 
     def __init__(self, executor: Executor) -> None:
         self._inner = executor
-
-    def now(self) -> float:
-        """As the executor's."""
-        return self._inner.now()
-
-    def go_on(self, at_s: float) -> None:
-        """As the executor's."""
-        self._inner.go_on(at_s)
-
-    def start(self, command: Command) -> Ticket:
-        """As the executor's."""
-        return self._inner.start(command)
-
-    def cancel(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.cancel(ticket)
+        self.now, self.go_on, self.wake = executor.now, executor.go_on, executor.wake
+        self.start, self.cancel = executor.start, executor.cancel
+        self.start_sampling, self.stop_sampling = executor.start_sampling, executor.stop_sampling
+        self.samples = executor.samples
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """As the executor's."""
         return self._inner.wait(until_s)
-
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """As the executor's."""
-        return self._inner.start_sampling(host, sources, period_s)
-
-    def samples(self) -> Sequence[Sampled]:
-        """As the executor's."""
-        return self._inner.samples()
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.stop_sampling(ticket)
-
-    def wake(self) -> None:
-        """As the executor's."""
-        self._inner.wake()
 
     def end(self) -> None:
         """Stop looking and make what was seen durable; safe to call twice. Raises StoreError when the disk says no."""

@@ -190,7 +190,7 @@ UFM_URL = WebAddress(
     r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[1-9][0-9]{0,4})?(?:/[A-Za-z0-9._~-]{1,255}){0,16}/?",
     "an address such as https://ufm.example.net",
 )
-PORT_TOOLS = ("ibportstate", "mlxlink", "mlxreg", "ip")
+PORT_TOOLS = ("ibportstate", "mlxlink", "ip")
 """The ways to close a port."""
 
 HostName = Annotated[str, SAFE_NAME]
@@ -261,9 +261,9 @@ class ChangeSettings:
         Annotated[str, M_KEY] | None,
         Field(description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."),
     ] = None
-    port_state: Annotated[
-        PortTool, Field(description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip.")
-    ] = "ibportstate"
+    port_state: Annotated[PortTool, Field(description="The tool that closes ports: ibportstate, mlxlink or ip.")] = (
+        "ibportstate"
+    )
     sudo: Annotated[bool, Flag(), Field(description="Commands that need root go through sudo -n.")] = False
     guard_directory: Annotated[
         str, GUARD_DIRECTORY, Field(description="Where guards on the hosts keep what they would undo.")

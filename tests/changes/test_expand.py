@@ -66,19 +66,6 @@ def test_the_tool_is_the_inventorys_unless_said():
     assert [one.spec.by for one in found] == ["mlxlink", "ip"]
 
 
-def test_jitter_is_drawn_once_and_the_same_everywhere():
-    """From the seed and the link, within its bounds; every period has its own, none without jitter."""
-    spec = port_flap("gpu001/mlx5_0", "gpu002/mlx5_0", down=5.0, count=4, period=30.0, jitter=2.0, seed=7)
-    one, other = expanded(spec)
-    drawn = one.spec.periods_s(one.component)
-    assert len(set(drawn)) == 3
-    assert all(28.0 <= value <= 32.0 for value in drawn)
-    assert expanded(spec) == (one, other)
-    assert other.spec.periods_s(other.component)[0] != drawn[0]
-    (steady,) = expanded(port_flap("gpu001/mlx5_0", down=5.0, count=4, period=30.0))
-    assert steady.spec.periods_s(steady.component) == [30.0] * 3
-
-
 def test_params_can_be_written_down():
     """As JSON, and read back the same."""
     for one in expanded(ber("leaf1--spine0", effective="1e-7"), port_flap("gpu001/mlx5_0", down=5.0)):

@@ -42,20 +42,6 @@ def test_a_link_is_closed_seen_closed_and_comes_back(component, by, host, argv, 
     assert 1.0 < played.recovered(asked, alterations) < (30.0 if "--" in asked.component else 10.0)
 
 
-def test_paos_closes_a_port_too():
-    """With its enable bit, and all four indexes."""
-    played, asked = Played(VIA), down(by="mlxreg")
-    alterations = played.prepare(asked)
-    (argv,) = alterations[0].apply
-    assert argv[-4:] == ("local_port=1,swid=0,lp_msb=0,plane_ind=0", "--set", "admin_status=2,ase=1", "--yes")
-    played.apply(alterations)
-    played.confirm(asked, alterations)
-    assert not played.checks_hold(alterations)
-    played.undo(alterations)
-    assert played.checks_hold(alterations)
-    played.recovered(asked, alterations)
-
-
 def test_a_flap_is_the_same_change():
     """Whoever holds it opens and closes it again."""
     played, asked = Played(VIA), change("port_flap", "gpu001/mlx5_0", by="ibportstate", down=1.0, count=2, period=3.0)
@@ -80,7 +66,7 @@ def test_undone_twice_the_link_is_not_taken_down_again():
     assert played.recovered(asked, alterations) == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("by", ["ibportstate", "mlxlink", "mlxreg"])
+@pytest.mark.parametrize("by", ["ibportstate", "mlxlink"])
 def test_a_link_that_is_down_already_is_refused(by):
     """Its state before could not be told from what is done to it."""
     played = Played(VIA)
@@ -89,13 +75,12 @@ def test_a_link_that_is_down_already_is_refused(by):
         played.prepare(down(by=by))
 
 
-@pytest.mark.parametrize("by", ["mlxlink", "mlxreg"])
-def test_a_host_that_has_closed_its_port_already_is_refused(by):
+def test_a_host_that_has_closed_its_port_already_is_refused():
     """Also where nobody looks at the switch."""
     played = Played(ChangeSettings())
     played.ask("gpu001", ("mlxlink", "-d", "mlx5_0", "--port_state", "DN"))
     with pytest.raises(Refused, match=r"gpu001/mlx5_0:1 is down already \(.*Disabled"):
-        played.prepare(down(by=by))
+        played.prepare(down(by="mlxlink"))
 
 
 def test_a_port_that_the_subnet_manager_has_not_visited_is_refused():

@@ -41,13 +41,6 @@ def test_what_a_shell_prints_first_is_passed_over():
     assert talk.session.preamble == ""
 
 
-def test_another_version_is_named():
-    """An agent of another version is not talked to."""
-    talk = Conversation(greeted=False)
-    talk.hear({**HELLO, "protocol": 2}, lead=f"fabric-agent-{NONCE} ")
-    assert "speaks version 2 of the protocol, we speak 1" in talk.session.failure
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -154,8 +147,8 @@ def test_a_frozen_host_is_not_written_to_for_ever():
     assert len(talk.stream.written.splitlines()) == 399
 
 
-def test_samples_are_made_whole():
-    """Differences, unchanged rows, and values that are none."""
+def test_samples_are_told_in_our_time():
+    """Also values that could not be read."""
     talk = Conversation()
     talk.session.begin(Order(1, "h", None, (Source("/sys/a"), Source("/sys/b")), 0.1))
     talk.now_s += 0.3
@@ -166,7 +159,7 @@ def test_samples_are_made_whole():
             "id": 1,
             "part": 0,
             "at": [100.0, 100.1, 100.2],
-            "rows": [[[5], [None]], 0, [-2, [1.5]]],
+            "rows": [[5, None], [5, None], [3, 1.5]],
             "lost": 0,
         },
     )
@@ -183,7 +176,7 @@ def test_no_row_is_of_a_time_still_to_come():
     talk.now_s += 0.2
     talk.hear(
         {"e": "names", "id": 1, "part": 0, "names": ["/sys/a"]},
-        {"e": "rows", "id": 1, "part": 0, "at": [100.6, 100.7], "rows": [[[5]], 0], "lost": 0},
+        {"e": "rows", "id": 1, "part": 0, "at": [100.6, 100.7], "rows": [[5], [5]], "lost": 0},
     )
     (sampled,) = talk.told
     assert isinstance(sampled, Sampled)
