@@ -140,7 +140,7 @@ def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factor
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=30).map(str.strip)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(value=VALUES.filter(bool))
 def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     """Quotes, dollars, backslashes, semicolons: what was asked for is what a reader finds."""
