@@ -22,7 +22,6 @@ from fabric.model.change import Alteration, Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from tests.changes.guard_target import RealTarget, SimulatedTarget, until
 from tests.changes.played import MANAGED, Played, change
-from tests.changes.roce import roce, routed
 
 LONG = Lease(600.0, 600.0)
 ON_SWITCHES = ChangeSettings(via="gpu004")
@@ -221,12 +220,6 @@ def test_nothing_is_applied_that_cannot_be_noted_as_applied(target: Restarting) 
     assert (result.exit_status, target.is_closed()) == (74, False)
 
 
-def test_where_it_is_kept_is_the_same_for_both_sides() -> None:
-    """The guard's text finds it by itself."""
-    assert Guard().kept_directory == "/var/lib/fabric-guard"
-    assert Guard("/opt/guards").kept_directory == "/opt/guards.kept"
-
-
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_takes_the_unit(target: Restarting) -> None:
     """Every line of it."""
@@ -273,13 +266,6 @@ def test_a_file_of_a_subnet_manager_outlives_its_restart() -> None:
     for kind in ("adaptive_routing", "shield"):
         toggles = [change(kind, "fabric", scope="fabric", on=on) for on in (0, 1)]
         assert {one.outlives for toggle in toggles for one in Played(MANAGED).prepare(toggle)} == {True}
-
-
-def test_a_switch_by_nvue_outlives_its_restart() -> None:
-    """It saves what was committed."""
-    played = Played(ChangeSettings(), world=roce())
-    alterations = [one for on in (True, False) for one in played.prepare(routed(on=on))]
-    assert {one.outlives for one in alterations} == {True}
 
 
 def arming(boot_id: str, kept: str, *, allowed: bool = False, outlives: bool = True) -> None:

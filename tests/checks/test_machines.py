@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from fabric.checks.ask import Answers
-from fabric.checks.machines import IDS, MACHINE, NETWORK, machine
-from fabric.hosts.process import ProcessExecutor
-from fabric.model.command import Command
-from fabric.model.finding import Finding, Severity, folded
-from fabric.ports import run_once
+from fabric.checks.machines import IDS, MACHINE, NETWORK
+from fabric.model.finding import Finding, Severity
 from tests.checks.asked import answer, compared
 from tests.cli.command_line import called
 from tests.places import INVENTORY
@@ -41,11 +38,6 @@ def test_one_boot_id_is_one_machine(disk: str) -> None:
     assert one.what == "these names are one machine (boot id 3c1f8e2a)"
 
 
-def test_two_pairs_of_names_stay_two_findings() -> None:
-    """Folded, all four would seem to be one machine."""
-    assert len(folded(found(says(BOOT, ""), says(BOOT, ""), says(OTHER, ""), says(OTHER, "")))) == 2
-
-
 def test_machines_of_one_image_are_no_one_machine() -> None:
     (one,) = found(says(BOOT), says(OTHER))
     assert (one.severity, one.hosts) == (Severity.WARNING, ("gpu1", "gpu2"))
@@ -62,20 +54,6 @@ def test_a_host_that_does_not_say_it_is_unknown() -> None:
     silent = {**says(BOOT), IDS: answer(IDS, lost="no answer within 15 s")}
     (one,) = found(silent, says(OTHER))
     assert (one.severity, one.hosts) == (Severity.UNKNOWN, ("gpu1",))
-
-
-def test_this_machine_says_who_it_is() -> None:
-    """The commands and what is read of them, on a real kernel."""
-    executor = ProcessExecutor(agents=False)
-    try:
-        results = [run_once(executor, Command("here", argv, 20.0)) for argv in (IDS, NETWORK)]
-    finally:
-        executor.close()
-    said = {one.command.argv: answer(one.command.argv, one.stdout, one.stderr, one.exit_status) for one in results}
-    me = machine(said)
-    assert me is not None
-    assert me.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert me.network.startswith("net:[")
 
 
 def test_check_names_both_names_of_a_simulated_machine(tmp_path: Path) -> None:

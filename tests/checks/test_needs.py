@@ -51,12 +51,6 @@ def test_each_probe_needs_its_own_programs() -> None:
     assert _needs((GroupAllReduceSpec(launcher="srun"),))["gpu001"].programs == ("all_reduce_perf", "srun")
 
 
-def test_without_a_scenario_no_program_is_needed() -> None:
-    """Hosts, GPUs and links are looked at all the same."""
-    needs = host_needs(None, HOSTS, RACK, backend="ssh")
-    assert needs["gpu001"] == HostNeeds(ssh=True)
-
-
 def test_hosts_that_use_mpirun_form_a_ring() -> None:
     """Each host is tried from one and to one; srun needs none of it."""
     hosts = RACK.topology.hosts
@@ -75,11 +69,6 @@ def test_another_way_to_start_processes_needs_no_login() -> None:
         for name, host in RACK.topology.hosts.items()
     }
     assert all(needs.peer is None for needs in with_peers(_needs((GroupAllReduceSpec(),)), HOSTS, hosts).values())
-
-
-def test_a_self_check_alters_nothing() -> None:
-    """No root, no guard."""
-    assert _needs((LoopbackSpec(),))["gpu001"].alters == Alters()
 
 
 def test_switch_ports_are_closed_from_via() -> None:

@@ -14,7 +14,7 @@ from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.in_band import IN_BAND
 from fabric.checks.machines import TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
-from fabric.checks.rnics import LIST, LOOPBACK
+from fabric.checks.rnics import LOOPBACK
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, found, severities
@@ -107,14 +107,6 @@ def test_what_was_not_looked_at_is_said() -> None:
         (one,) = _mode("", "env: 'mlxlink': No such file or directory\n", 127, needs)
         assert one.severity is severity
         assert "not looked at: mlxlink is not there" in one.what
-
-
-def test_a_missing_rnic_is_not_asked_about_its_mode() -> None:
-    """Check "rnics" says that it is missing."""
-    listed, argv = LOOPBACK.ask(ONE, EVERYTHING)
-    assert listed == LIST
-    said = {listed: answer(listed, "mlx5_1\n"), argv: answer(argv, "", "-E- Failed to open device", 1)}
-    assert found(LOOPBACK, said, host=ONE) == []
 
 
 @pytest.mark.parametrize("name", ["01-cx7-ndr-show-module-4.35.txt", "02-cx4-fdr-basic-4.35.txt"])

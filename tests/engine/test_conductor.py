@@ -26,17 +26,6 @@ def test_each_procedure_gets_the_answers_of_its_own_commands() -> None:
     assert sorted(heard) == ["this is gpu001"] * 2 + ["this is gpu002"] * 2
 
 
-def test_a_pause_lasts_as_long_as_was_asked() -> None:
-    executor = ScriptedExecutor(said(""))
-    times: list[float] = []
-
-    def wait() -> Procedure[None]:
-        times.append((yield from pause(7.5)))
-
-    carry_out([wait()], executor)
-    assert times == [7.5]
-
-
 def test_a_wake_ends_every_pause_at_once() -> None:
     conductor = Conductor(ScriptedExecutor(said("")))
     times: list[float] = []
@@ -135,35 +124,3 @@ def test_silence_begins_with_the_first_question_that_got_no_answer() -> None:
     (silence,) = conductor.silences
     assert (silence.since_s, silence.command.argv) == (0.0, ("renew",))
     assert executor.now() > 1.0
-
-
-def test_an_answer_ends_the_silence() -> None:
-    executor = ScriptedExecutor(said(""))
-    conductor = Conductor(executor)
-
-    def once() -> Procedure[None]:
-        yield from ask("gpu001", ("say",))
-        yield from pause(1e9)
-
-    conductor.begin(once())
-    assert conductor.silences
-    for happening in executor.wait(10.0):
-        conductor.take(happening)
-    assert not conductor.silences
-
-
-def test_dropped_procedures_run_their_own_ends_and_are_not_busy() -> None:
-    executor = ScriptedExecutor(lambda command: (0.0, None))
-    conductor = Conductor(executor)
-    ended: list[str] = []
-
-    def waiting() -> Procedure[None]:
-        try:
-            yield from ask("gpu001", ("hang",))
-        finally:
-            ended.append("ended")
-
-    conductor.begin(waiting())
-    conductor.drop()
-    assert ended == ["ended"]
-    assert not conductor.busy

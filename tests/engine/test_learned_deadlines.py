@@ -63,13 +63,6 @@ def test_other_work_and_what_ended_in_an_error_teach_nothing() -> None:
     assert limits(learned, soak(2, LoopbackSpec())) == {None}
 
 
-def test_a_phase_that_is_not_repeated_learns_nothing() -> None:
-    learned = LearnedDeadlines()
-    plan = planned(soak(1, LoopbackSpec(), fills=False))
-    learned.learn(plan, took(plan, 5.0))
-    assert limits(learned, soak(2, LoopbackSpec())) == {None}
-
-
 def test_a_gpu_that_hangs_from_the_second_round_on_does_not_cost_a_whole_deadline(tmp_path: Path) -> None:
     """And its reason says why it was given up so soon; nobody gets more time than planned."""
     begun: dict[tuple[str, ...], int] = {}

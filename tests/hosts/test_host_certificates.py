@@ -73,11 +73,6 @@ def test_what_was_altered_after_signing_is_seen(made: Path) -> None:
     assert problem_of(forged, "gpu1", time.time()) == "its signature is wrong"
 
 
-def test_a_critical_option_makes_it_invalid(made: Path) -> None:
-    certificate = read_certificate(signed(made, "-h", "-O", "critical:unheard-of@example.net"))
-    assert "critical" in str(problem_of(certificate, "gpu1", time.time()))
-
-
 def test_a_signature_by_sha_1_is_refused(made: Path) -> None:
     keygen("-t", "rsa", "-b", "2048", "-N", "", "-f", str(made / "rsa"))
     keygen("-s", str(made / "rsa"), "-t", "ssh-rsa", "-I", "old", "-h", str(made / "host.pub"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.errors import HostUnreachable
 from fabric.hosts.agent.protocol import LINE_BYTES, Garbled, LineDecoder
 from fabric.hosts.agent.session import PING_S
 from fabric.hosts.stream import GRACE_S, Order
@@ -88,15 +88,6 @@ def test_the_end_of_the_stream_loses_what_was_asked_and_returns_what_was_not():
     assert talk.session.failure == "connection lost"
 
 
-def test_the_agents_last_words_are_told():
-    """Why it ended is more than that it did."""
-    talk = Conversation()
-    talk.begin(1)
-    talk.hear({"e": "bye", "cause": "nothing was heard"})
-    talk.bytes(None)
-    assert "the agent ended: nothing was heard" in said(talk.told[0].error)  # type: ignore[union-attr]
-
-
 def test_silence_beyond_deadline_and_grace_loses_the_host():
     """A host that hangs costs a command its deadline and the grace."""
     talk = Conversation()
@@ -106,17 +97,6 @@ def test_silence_beyond_deadline_and_grace_loses_the_host():
     talk.session.tick(talk.now_s + 5 + GRACE_S)
     assert "the host said nothing within 11 s" in said(talk.told[0].error)  # type: ignore[union-attr]
     assert talk.stream.abandoned
-
-
-def test_a_deadline_is_a_timeout():
-    """It carries what was printed."""
-    talk = Conversation()
-    talk.begin(1)
-    talk.hear(end(1, why="deadline", out="a"))
-    errors = [one.error for one in talk.told if isinstance(one, Lost)]
-    assert [(said(one), one.stdout) for one in errors if isinstance(one, CommandTimeout)] == [
-        ("h: no answer within 5 s", "a")
-    ]
 
 
 def test_a_busy_agent_hears_of_us_often_and_an_idle_one_seldom():
