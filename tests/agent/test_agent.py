@@ -124,6 +124,7 @@ def test_a_hundred_megabytes_cost_bounded_memory(talk: Talk):
     assert int(peak.split()[1]) < 40_000  # KiB; a bare Python is 10,000
 
 
+@pytest.mark.slow
 def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     """The other side does not read: the tool waits in its write, and all arrives later."""
     talk.start(1, "head", "-c", "20000000", "/dev/zero", cap=30_000_000)
@@ -176,7 +177,7 @@ def test_groups_of_their_own_are_ended_with_the_session(talk: Talk):
     assert processes_with(token) == []
 
 
-@pytest.mark.parametrize("end", ["stdin", "TERM", "HUP"])
+@pytest.mark.parametrize("end", ["stdin", *(pytest.param(one, marks=pytest.mark.slow) for one in ("TERM", "HUP"))])
 def test_the_agents_end_ends_everything(talk: Talk, end: str):
     """Stdin closed, or a signal: nothing is left, also of what ignores TERM."""
     token = f"end-{end}-{os.getpid()}"
@@ -220,6 +221,7 @@ def test_silence_ends_everything():
     talk.close()
 
 
+@pytest.mark.slow
 def test_pings_keep_it_alive():
     """Any word is a heartbeat."""
     talk = Talk(silence_s=0.8)

@@ -17,13 +17,11 @@ from fabric.app.frames import Run
 from fabric.errors import ConfigError
 from fabric.runs.columns import TABLES
 from tests.places import ROOT
-from tests.report.shown import run_of
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four hosts, RNIC mlx5_3 of gpu002 slow."""
-    return run_of(tmp_path_factory.mktemp("frames"), faults=("gpu002/mlx5_3:slow=0.6",))
+@pytest.fixture
+def path(slow_rnic: Path) -> Path:
+    return slow_rnic
 
 
 @pytest.fixture

@@ -22,11 +22,12 @@ __all__ = ["place"]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(slow_rnic: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six runs of four hosts: gpu002/mlx5_3 slow in three of them, gpu003 out of one."""
     folder = tmp_path_factory.mktemp("history")
     good = run_of(folder)
-    bad = run_of(folder, faults=("gpu002/mlx5_3:slow=0.6",))
+    bad = folder / "self-check" / f"{good.name}1"  # after it, and before the next
+    copied(slow_rnic, bad)
     out = run_of(folder, faults=("gpu003:hanging",))
     for number, source in enumerate((bad, bad, good)):
         copied(source, folder / "self-check" / f"20990101-00000{number}")
@@ -117,9 +118,9 @@ def test_a_run_without_a_verdict_is_counted(results: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", ["torn", "other columns"])
-def test_a_table_that_cannot_be_read_is_made_again(tmp_path: Path, damage: str) -> None:
+def test_a_table_that_cannot_be_read_is_made_again(slow_rnic: Path, tmp_path: Path, damage: str) -> None:
     """As that of an older version; where it cannot be made that is told."""
-    run = run_of(tmp_path / "copy", faults=("gpu002/mlx5_3:slow=0.6",))
+    run = Path(shutil.copytree(slow_rnic, tmp_path / "copy" / "self-check" / slow_rnic.name))
     file = run / "measurements.parquet"
     if damage == "torn":
         file.write_bytes(file.read_bytes()[:-100])

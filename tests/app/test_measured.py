@@ -17,16 +17,16 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
 from fabric.report.shown_run import ShownRun
 from fabric.runs.tables import WallClock
-from tests.report.shown import hostile, run_of
+from tests.report.shown import hostile
 from tests.runs.small_run import begin
 
 Values = Sequence[tuple[str, float]]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
+def run(slow_rnic: Path) -> ShownRun:
     """Four hosts, RNIC mlx5_3 of gpu002 slow."""
-    return reopened(run_of(tmp_path_factory.mktemp("measured"), faults=("gpu002/mlx5_3:slow=0.6",)))
+    return reopened(slow_rnic)
 
 
 def measured(run: ShownRun, values: Values, kind: str = "loopback") -> ShownRun:

@@ -28,7 +28,7 @@ _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 25
 Make = Callable[..., ProcessExecutor]
 
 
-@pytest.fixture(params=[True, False], ids=["agent", "plain"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["agent", "plain"])
 def kind(request: pytest.FixtureRequest) -> Make:
     """With an agent for all commands of a host, and with a process for each command."""
     return partial(ProcessExecutor, agents=request.param)
