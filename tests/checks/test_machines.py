@@ -1,10 +1,8 @@
-"""Two names that are one machine are told; a copied disk or a container is not taken for that."""
+"""Two names that are one machine are told; a container is not taken for that."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
 
 from fabric.checks.ask import Answers
 from fabric.checks.machines import IDS, MACHINE, NETWORK
@@ -14,16 +12,12 @@ from tests.cli.command_line import called
 from tests.places import INVENTORY
 
 BOOT, OTHER = "3c1f8e2a-9a55-4a43-8f6e-2b1d0c9e7f11", "7d2e9f3b-0b66-4b54-9a7f-3c2e1d0f8a22"
-DISK = "4f1c0a9be2d84d6f9b3c7a5e1d2f6b80"
 
 
-def says(boot: str, disk: str = DISK, network: str = "net:[4026531840]") -> Answers:
+def says(boot: str, network: str = "net:[4026531840]") -> Answers:
     """What a host answers."""
-    ids = f"/proc/sys/kernel/random/boot_id:{boot}\n" + (f"/etc/machine-id:{disk}\n" if disk else "")
-    return {
-        IDS: answer(IDS, ids, status=0 if disk else 2),
-        NETWORK: answer(NETWORK, f"{network}\n"),
-    }
+    ids = f"/proc/sys/kernel/random/boot_id:{boot}\n"
+    return {IDS: answer(IDS, ids), NETWORK: answer(NETWORK, f"{network}\n")}
 
 
 def found(*hosts: Answers) -> list[Finding]:
@@ -31,23 +25,14 @@ def found(*hosts: Answers) -> list[Finding]:
     return compared(MACHINE, {f"gpu{number}": said for number, said in enumerate(hosts, 1)})
 
 
-@pytest.mark.parametrize("disk", [DISK, ""])
-def test_one_boot_id_is_one_machine(disk: str) -> None:
-    (one,) = found(says(BOOT, disk), says(OTHER, ""), says(BOOT, disk))
+def test_one_boot_id_is_one_machine() -> None:
+    (one,) = found(says(BOOT), says(OTHER), says(BOOT))
     assert (one.severity, one.hosts) == (Severity.PROBLEM, ("gpu1", "gpu3"))
     assert one.what == "these names are one machine (boot id 3c1f8e2a)"
 
 
-def test_machines_of_one_image_are_no_one_machine() -> None:
-    (one,) = found(says(BOOT), says(OTHER))
-    assert (one.severity, one.hosts) == (Severity.WARNING, ("gpu1", "gpu2"))
-    assert "made of one image" in one.what
-
-
-def test_containers_of_one_machine_are_a_note() -> None:
-    (one,) = found(says(BOOT, network="net:[1]"), says(BOOT, network="net:[2]"))
-    assert (one.severity, one.hosts) == (Severity.WARNING, ("gpu1", "gpu2"))
-    assert "share one kernel" in one.what
+def test_containers_of_one_machine_are_not_one() -> None:
+    assert found(says(BOOT, network="net:[1]"), says(BOOT, network="net:[2]")) == []
 
 
 def test_a_host_that_does_not_say_it_is_unknown() -> None:

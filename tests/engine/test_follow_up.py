@@ -18,7 +18,7 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.events import history_of, read_events, replanned
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
@@ -95,7 +95,7 @@ def test_the_history_tells_who_asked_and_all_of_the_probe(tmp_path: Path) -> Non
     assert [event["because"] for event in events if event["event"] == "replanned"] == ["more"]
     (probe,) = replanned(events)
     assert (probe.probe_id, probe.phase, probe.kind) == ("a/gpu001/x", "a", "loopback")
-    assert from_events(events)["a/gpu001/x"].measurements[0].value == 391.2
+    assert history_of(events).results["a/gpu001/x"].measurements[0].value == 391.2
 
 
 def test_it_is_asked_again_with_all_results_until_it_wants_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fabric.model.scenario import Phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.events import history_of, read_events, replanned
 from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 
@@ -69,7 +69,7 @@ def test_the_history_tells_all_of_a_new_probe(tmp_path: Path) -> None:
     }
     assert (first.params["series"], first.params["ranks"]) == ("gpu002+gpu004/tor_all_reduce", 16)
     assert isinstance(first.params["sizes_bytes"], tuple)
-    assert {probe.probe_id for probe in replanned(events)} <= set(from_events(events))
+    assert {probe.probe_id for probe in replanned(events)} <= set(history_of(events).results)
 
 
 def gone(command: Command) -> tuple[float, str | HostUnreachable | None]:
