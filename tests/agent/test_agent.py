@@ -112,18 +112,6 @@ def test_bytes_that_are_no_text_arrive_as_they_are(talk: Talk):
     assert talk.ended(1)["out"].encode("latin-1") == bytes(range(256))
 
 
-def test_a_hundred_megabytes_cost_bounded_memory(talk: Talk):
-    """What is beyond the cap is read and dropped."""
-    talk.start(1, "head", "-c", "100000000", "/dev/zero", cap=100_000)
-    end = talk.ended(1, timeout_s=60)
-    data = "".join(one["data"] for one in talk.events if one["e"] == "out") + end["out"]
-    assert (len(data), end["cut"]) == (100_000, True)
-    peak = next(
-        line for line in Path(f"/proc/{talk.process.pid}/status").read_text().splitlines() if line.startswith("VmHWM")
-    )
-    assert int(peak.split()[1]) < 40_000  # KiB; a bare Python is 10,000
-
-
 @pytest.mark.slow
 def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     """The other side does not read: the tool waits in its write, and all arrives later."""
@@ -136,18 +124,6 @@ def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     end = talk.ended(1, timeout_s=60)
     pieces = [one["data"] for one in talk.events if one["e"] == "out" and one["id"] == 1]
     assert len("".join(pieces) + end["out"]) == 20_000_000
-
-
-def test_deadline_and_cancel_are_told_apart(talk: Talk):
-    """Why a command was ended is part of its end."""
-    talk.start(1, "sh", "-c", "echo a; sleep 60", timeout=0.3)
-    talk.start(2, "sleep", "60")
-    talk.ask(v="cancel", id=2)
-    ends = {}
-    while len(ends) < 2:
-        end = talk.until(lambda one: one["e"] == "ended")
-        ends[end["id"]] = (end["why"], end["status"], end["out"])
-    assert ends == {1: ("deadline", 143, "a\n"), 2: ("cancelled", 143, "")}
 
 
 def test_own_sessions_survive_and_the_rest_does_not(talk: Talk):
@@ -164,17 +140,6 @@ def test_own_sessions_survive_and_the_rest_does_not(talk: Talk):
     for pid in [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
         if guard.encode() in _environ(pid):
             os.kill(int(pid.name), signal.SIGKILL)
-
-
-def test_groups_of_their_own_are_ended_with_the_session(talk: Talk):
-    """mpirun gives its children process groups of their own; they belong to the session all the same."""
-    token = f"groups-{os.getpid()}"
-    group = "import os, time; os.fork() or (os.setpgid(0, 0), time.sleep(60)); time.sleep(60)"
-    talk.start(1, sys.executable, "-c", group, **marked(token))
-    assert until(lambda: len(running_with(token)) == 2)
-    talk.ask(v="cancel", id=1)
-    talk.ended(1)
-    assert processes_with(token) == []
 
 
 @pytest.mark.parametrize("end", ["stdin", *(pytest.param(one, marks=pytest.mark.slow) for one in ("TERM", "HUP"))])

@@ -74,12 +74,6 @@ def test_a_name_that_two_switches_have_is_refused():
     assert by_guid.lower == SwitchEnd("0x000000000000000a", 4, 21)
 
 
-def test_an_adapter_of_the_same_name_is_no_switch():
-    """It has one port."""
-    host = (0xD00D, "tor-2", 9, 1, 0xB, "spine 1", 3, 11)
-    assert found("tor-2--spine 1", said(*TWO, host), trunk("tor-2", "spine 1")).lower.lid == 4
-
-
 def test_a_fabric_that_cannot_be_read_is_a_tools_error():
     """Not a cable that is missing."""
     played = Played(VIA)

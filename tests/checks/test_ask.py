@@ -9,7 +9,7 @@ import pytest
 from fabric.checks.ask import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, ask_all
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Executor, Happening, Lost, Ticket
+from fabric.ports import Ended, Happening, Lost, Ticket
 
 ARGVS = [("say", str(number)) for number in range(8)]
 
@@ -59,14 +59,6 @@ class Scripted:
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-def test_every_question_is_answered_on_its_host() -> None:
-    """Each once, also when it is asked for twice."""
-    executor: Executor = Scripted()
-    answers = ask_all(executor, {"a": ARGVS + ARGVS[:2], "b": ARGVS[:1]})
-    assert {argv: one.stdout for argv, one in answers["a"].items()} == {argv: argv[1] for argv in ARGVS}
-    assert list(answers["b"]) == ARGVS[:1]
 
 
 def test_bounds_are_kept() -> None:

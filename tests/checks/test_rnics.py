@@ -59,11 +59,6 @@ def test_a_missing_rnic_is_told_once() -> None:
     assert one.what == "no RNIC mlx5_3"
 
 
-def test_devices_beyond_the_inventory_are_a_warning() -> None:
-    """Storage RNICs are usual."""
-    assert [one.severity for one in _read([*DEVICES, "mlx5_8"])] == [Severity.WARNING]
-
-
 def test_a_host_without_the_driver_has_no_rnic() -> None:
     """No folder at all is an answer, not a lack of one."""
     no_folder = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"

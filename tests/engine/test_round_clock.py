@@ -95,12 +95,3 @@ def test_a_run_that_goes_on_has_what_is_left(tmp_path: Path) -> None:
     assert not run.begins("soak-r3", took_s=1.0)
     run.goes_on()
     assert not run.begins("soak-r4", took_s=1.0)
-
-
-def test_a_time_that_is_not_over_goes_on_after_an_interruption(tmp_path: Path) -> None:
-    run = Run(tmp_path, *ROUNDS)
-    assert run.begins("soak-r1", took_s=60.0)
-    run.goes_on()
-    assert run.begins("soak-r2", took_s=30.0)
-    assert run.begins("soak-r3", took_s=30.0)
-    assert not run.begins("soak-r4", took_s=1.0)

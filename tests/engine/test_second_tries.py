@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
+from fabric.errors import ExecutorError, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
@@ -79,16 +77,6 @@ def test_a_second_attempt_that_is_not_made_leaves_the_first_to_tell(tmp_path: Pa
     lost = [result for result in results.values() if "connection lost" in result.reason]
     assert [result.attempt for result in lost] == [1]
     assert all(len(attempts(tmp_path, name)) == 1 for name in results if "gpu002" in name)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [HostUnreachable("gpu002", "connect", "refused"), CommandTimeout("gpu002", 25.0)],
-    ids=["no connection", "deadline"],
-)
-def test_no_other_error_is_tried_again(tmp_path: Path, error: ExecutorError) -> None:
-    results, _, _ = run(tmp_path, rack_topology(2), [LOOPBACK], failing(error, 1))
-    assert max(result.attempt for result in results.values()) == 1
 
 
 def test_nothing_is_tried_again_where_the_tool_answered(tmp_path: Path) -> None:

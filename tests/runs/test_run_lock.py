@@ -83,14 +83,6 @@ def test_a_holder_on_another_machine_refuses_until_a_person_removes_its_lock(tmp
         pass
 
 
-def test_a_lock_that_is_no_lock_holds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / FILE).write_text("torn {")
-    assert holder_of(tmp_path / "s" / FILE) is None
-    with holding(tmp_path, "s", ["h1"]):
-        pass
-
-
 def test_a_lock_that_is_held_and_cannot_be_read_holds_its_scenario(tmp_path: Path) -> None:
     with holding(tmp_path, "s", ["h1"]):
         (tmp_path / "s" / FILE).write_text("torn {")
