@@ -180,12 +180,8 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
 
 
 def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    sudo = needs.sudo and "mlxlink" in needs.alters.programs
-    return _as_root(mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")), sudo=sudo)
+    root = ("sudo", "-n") if needs.sudo and "mlxlink" in needs.alters.programs else ()
+    return (*root, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
 
 
 LOOPBACK = HostCheck("loopback", _ask_loopback, _read_loopback)
-
-
-def _as_root(argv: Argv, *, sudo: bool) -> Argv:
-    return ("sudo", "-n", *argv) if sudo else argv
