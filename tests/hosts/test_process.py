@@ -46,20 +46,6 @@ class TestHere(ExecutorContract):
         assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
 
 
-@pytest.mark.slow  # the same once more: not in every default run
-class TestAllBehindPrefix(TestHere):
-    """The whole contract, behind an argv prefix."""
-
-    dead_host = "dead"
-
-    @pytest.fixture
-    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
-        """A fresh one with a prefix."""
-        executor = kind(_CARRIER)
-        yield executor
-        executor.close()
-
-
 class TestBehindPrefix(Programs):
     """What a prefix has to do with: how it fails, what it carries there, and that nothing is left behind it."""
 
