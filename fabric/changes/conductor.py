@@ -137,7 +137,7 @@ class Conductor:
             task.pause_until_s = step.until_s
             self._pausing.append(task)
         else:
-            task.asked = command = Command(step.host, step.argv, step.timeout_s)
+            task.asked = command = Command(step.host, step.argv, step.timeout_s, output_cap_bytes=step.output_cap_bytes)
             if task.silence is None:
                 task.silence = Silence(task.procedure, command, self._executor.now())
             self._asked[self._executor.start(command)] = task

@@ -23,6 +23,7 @@ TIMEOUT_S = 15.0
 """Deadline of one command; a choice: the slowest asked here, nvidia-smi without persistence, takes a few seconds."""
 TIMEOUTS_MOST = 3
 """After so many deadlines a host is asked nothing more."""
+OUTPUT_MOST_BYTES = 64 << 10
 
 _MOST = 160  # characters of a quoted line
 
@@ -63,7 +64,12 @@ def excuse(answer: HostAnswer) -> str:
 
 
 def ask_all(
-    executor: Executor, asked: Mapping[str, Sequence[Argv]], *, in_flight: int = IN_FLIGHT_MOST
+    executor: Executor,
+    asked: Mapping[str, Sequence[Argv]],
+    *,
+    in_flight: int = IN_FLIGHT_MOST,
+    timeout_s: float = TIMEOUT_S,
+    output_most_bytes: int = OUTPUT_MOST_BYTES,
 ) -> dict[str, dict[Argv, HostAnswer]]:
     """
     Every command on its host, each once; there is an answer for every one.
@@ -73,18 +79,21 @@ def ask_all(
     """
     answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in asked}
     left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
-    turns = (_turn(host, argvs, answers[host]) for host, argvs in left.items() for _ in range(PER_HOST_MOST))
+    limits = timeout_s, output_most_bytes
+    turns = (_turn(host, argvs, answers[host], *limits) for host, argvs in left.items() for _ in range(PER_HOST_MOST))
     carry_out(turns, executor, most=in_flight)
     return answers
 
 
-def _turn(host: str, left: deque[Argv], answers: dict[Argv, HostAnswer]) -> Procedure[None]:
+def _turn(
+    host: str, left: deque[Argv], answers: dict[Argv, HostAnswer], timeout_s: float, most_bytes: int
+) -> Procedure[None]:
     """Ask what is left, one after the other; several such turns share it."""
-    late = f"no answer within {TIMEOUT_S:g} s"
+    late = f"no answer within {timeout_s:g} s"
     while left:
         argv = left.popleft()
         try:
-            result = yield from ask(host, argv, timeout_s=TIMEOUT_S)
+            result = yield from ask(host, argv, timeout_s=timeout_s, output_cap_bytes=most_bytes)
         except ExecutorError as exc:
             timed_out = isinstance(exc, CommandTimeout)
             why = late if timed_out else str(exc).removeprefix(f"{host}: ")  # findings are folded over hosts
