@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from fabric.runs.events import from_events, read_events
+from fabric.runs.events import history_of, read_events
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import read_run
 from fabric.runs.samples import read_samples
@@ -251,6 +251,6 @@ def _wrong(run: Path, acknowledged: dict[str, dict[str, Any]], as_whole: Told, *
     for name in list(now)[:: max(1, len(now) // 20)]:
         if now[name]["attempt"] and f"=== {name} attempt {now[name]['attempt']}\n" not in raw_entries(run, name):
             wrong.append(f"no output: {name}")
-    if len(from_events(events)) != as_whole.probes:
-        wrong.append(f"{len(from_events(events))} results of {as_whole.probes} probes")
+    if len(history_of(events).results) != as_whole.probes:
+        wrong.append(f"{len(history_of(events).results)} results of {as_whole.probes} probes")
     return wrong

@@ -18,7 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.verdict import JudgedRun
 from fabric.report.progress import ConsoleProgress
-from fabric.runs.events import EVENTS, from_events, read_events
+from fabric.runs.events import EVENTS, history_of, read_events
 from fabric.wiring import BACKENDS
 
 TROUBLES = ("freeze", "die", "cut", "garbage", "truncated", "flood", "full disk")
@@ -126,7 +126,7 @@ class Chaos:
             wall_s = time.monotonic() - began_s
         threads = tuple(thread.name for thread in set(threading.enumerate()) - before)
         left = self._left(blows)
-        results = from_events(read_events(Path(judged.path) / EVENTS))
+        results = history_of(read_events(Path(judged.path) / EVENTS)).results
         named = blamed(judged, results)
         wrong = tuple(_wrong(judged, named, {blow.host for blow in blows}))
         return Ran(seed, tuple(blows), judged.verdict.outcome, named, wall_s, left, threads, wrong, judged.path)

@@ -23,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PROTOCOL = 1
 IDLE_S = 240.0
 """An agent that has nothing to do waits so long for a word before it goes."""
 _REQUEST_BYTES = 8 << 20
@@ -60,7 +59,7 @@ class Agent:
             "clock": self._clock,
         }
         version = "{}.{}.{}".format(*sys.version_info[:3])
-        hello = {"e": "hello", "protocol": PROTOCOL, "python": version, "pid": os.getpid(), "t": time.monotonic()}
+        hello = {"e": "hello", "python": version, "pid": os.getpid(), "t": time.monotonic()}
         self._told.add(hello, lead="fabric-agent-" + nonce + " ")
 
     def serve(self) -> None:

@@ -1,5 +1,5 @@
 """
-Counters read again and again: files of the kernel, and tools that print numbers; told as differences.
+Counters read again and again: files of the kernel, and tools that print numbers.
 
 What is being sampled on a host, when each source is read next, and what its tool printed.
 
@@ -23,7 +23,6 @@ TOLD_S = 0.5
 """Rows are sent at most this often."""
 _MOST_ROWS = 10000
 _FILE_BYTES = 1 << 16
-_EXACT = 1 << 53  # what every JSON reader keeps exactly
 _LEAST_PERIOD_S = 0.01
 _LEAST_TOOL_PERIOD_S = 0.2
 _TOOL_S = 10.0
@@ -31,15 +30,14 @@ _TOOL_CAP = 1 << 18
 
 
 class Series:
-    """Rows of numbers under the same names; ``told`` gives what has not been told yet, as small as it can."""
+    """Rows of numbers under the same names; ``told`` gives what has not been told yet."""
 
     def __init__(self, key: int, part: int) -> None:
         self.key, self.part = key, part
         self.lost = 0
         self._names = None  # type: list[str] | None
-        self._previous = []  # type: list[Number]
         self._at = []  # type: list[float]
-        self._rows = []  # type: list[Any]
+        self._rows = []  # type: list[list[Number]]
         self._told = []  # type: list[dict[str, Any]]
 
     def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
@@ -49,13 +47,11 @@ class Series:
             return
         if names != self._names:
             self._close()
-            self._names, self._previous = names, [None] * len(names)
+            self._names = names
             shown = [printable(name) for name in names]
             self._told.append({"e": "names", "id": self.key, "part": self.part, "names": shown})
-        row = [_difference(now, before) for now, before in zip(values, self._previous)]  # noqa: B905
-        self._rows.append(0 if not any(row) else row)  # most rows of error counters hold nothing new
+        self._rows.append(values)
         self._at.append(at_s)
-        self._previous = values
 
     def told(self) -> "list[dict[str, Any]]":
         """The messages about everything since the last call."""
@@ -70,13 +66,6 @@ class Series:
                 {"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows, "lost": self.lost}
             )
             self._rows, self._at = [], []
-
-
-def _difference(now: "Number", before: "Number") -> "Any":
-    """An integer's change as a number; anything else whole, in a list: sums of fractions would drift."""
-    if isinstance(now, int) and isinstance(before, int) and abs(now - before) < _EXACT:
-        return now - before
-    return [now]
 
 
 class FileSampler:

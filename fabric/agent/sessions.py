@@ -78,7 +78,7 @@ class Sessions:
             if self._prctl is not None:
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
-            _execute(argv, env)
+            os.execvpe(argv[0], argv, env)
         except OSError as exc:
             status = 127 if exc.errno in (errno.ENOENT, errno.ENOTDIR) else 126
             os.write(2, argv[0] + b": " + str(exc.strerror).encode() + b"\n")
@@ -92,20 +92,6 @@ class Sessions:
         # We adopt orphans: what is left has a topmost process that is now our child, and is in the session itself,
         # because nobody ever joins a session from outside. So our children are enough to look at.
         return any(_session(pid) == session for pid in _children())
-
-
-def _execute(argv: "list[bytes]", env: "dict[bytes, bytes]") -> None:
-    """Become a program, looked for as execvp does; os.execvpe would import the warnings module in each new process."""
-    if b"/" in argv[0]:
-        os.execve(argv[0], argv, env)
-    failure = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    for folder in env.get(b"PATH", os.defpath.encode("ascii")).split(b":"):
-        try:
-            os.execve((folder or b".") + b"/" + argv[0], argv, env)
-        except OSError as exc:
-            if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
-                failure = exc
-    raise failure
 
 
 def members(sessions: "set[int]") -> "dict[int, list[int]]":

@@ -18,7 +18,7 @@ from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.runs.durable import write_durably
-from fabric.runs.events import from_events, read_events
+from fabric.runs.events import history_of, read_events
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import read_identity
@@ -113,7 +113,7 @@ def raw_output(path: Path, probe_id: str) -> str:
     """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
     text = raw_entries(path, probe_id)
     if not text:
-        known = from_events(read_events(path / "events.jsonl"))
+        known = history_of(read_events(path / "events.jsonl", "finished")).results
         near = get_close_matches(probe_id, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError.at(path, f"nothing was printed by a probe {probe_id!r}{hint}")

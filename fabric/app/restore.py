@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fabric.changes.conductor import carry_out
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
 from fabric.config import load_inventory, resolved_inventory
-from fabric.engine.conductor import carry_out
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory

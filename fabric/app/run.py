@@ -32,7 +32,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.runs.events import EVENTS, History, from_events, read_events
+from fabric.runs.events import EVENTS, History, history_of, read_events
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import refuse_while_open, say_what_is_open
 from fabric.runs.past_run import PastRun
@@ -197,7 +197,7 @@ def _measure(
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
     if past.changes or progress.begun:  # with the very times that the changes are told in
-        return from_events(read_events(directory.path / EVENTS)), elapsed_s
+        return dict(history_of(read_events(directory.path / EVENTS)).results), elapsed_s
     return {result.probe_id: result for result in finished}, elapsed_s
 
 

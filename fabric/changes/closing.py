@@ -1,4 +1,4 @@
-"""The four ways to close a port: what each runs, how it is undone, and how its state is read until it is up again."""
+"""The three ways to close a port: what each runs, how it is undone, and how its state is read until it is up again."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from fabric.changes.ports import (
     plainly,
     program,
     refuse_our_way,
-    register,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
-from fabric.tools import infiniband, ip_link, mlxlink, mlxreg, sysfs
+from fabric.tools import infiniband, ip_link, mlxlink, sysfs
 
 POLL_S = 0.5
 """How often an end is asked while it changes (seconds; choice)."""
 
 _NOT_FOUND = 127
-_PAOS_PHYSICAL = {2: "Polling", 3: "Disabled", 5: "LinkUp", 6: "LinkErrorRecovery"}
 _NOT_CLOSED = '"State" *: *"[A-CE-Z]'
 """mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
 
@@ -62,7 +60,7 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
         )
     end = cable.lower
     yield from refuse_our_way(cable, context)
-    way = {"mlxlink": _by_mlxlink, "mlxreg": _by_mlxreg}.get(by, _by_ip)
+    way = _by_mlxlink if by == "mlxlink" else _by_ip
     seen, apply, undo, check = yield from way(end, context)
     if not seen.up:
         raise Refused(f"{cable.component}: {end} is down already ({seen})")
@@ -70,13 +68,9 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
     return Alteration(end.host, (apply,), (undo,), (check,), prior, devices=(end.device,))
 
 
-def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> Procedure[Seen]:
-    """The end that an Alteration closes, as the tool that closes it says."""
-    if isinstance(end, SwitchEnd):
-        return (yield from seen_end(end, context))
-    if by == "mlxreg":
-        return (yield from _seen_by_mlxreg(end, context, alteration.checks[0].argv))[1]
-    return (yield from _seen_by_mlxlink(end, context))
+def seen_closed(end: End, context: Context) -> Procedure[Seen]:
+    """The end that is closed, as the tool that closes it says."""
+    return (yield from (seen_end(end, context) if isinstance(end, SwitchEnd) else _seen_by_mlxlink(end, context)))
 
 
 def seen_end(end: End, context: Context) -> Procedure[Seen]:
@@ -91,7 +85,7 @@ def seen_end(end: End, context: Context) -> Procedure[Seen]:
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
     if ethernet(cable.component, context):
-        raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink, mlxreg or ip)")
+        raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
     end = yield from end_to_close(cable, context)
     via, words = need_via(context), in_band(context)
     tool = program(context, via, "ibportstate")
@@ -122,22 +116,10 @@ def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
     return seen, apply, undo, Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,))
 
 
-def _by_mlxreg(end: AdapterEnd, context: Context) -> _Way:
-    tool = program(context, end.host, "mlxreg")
-    indexes, _ = yield from register(context, end.host, end.device, "PAOS", mlxreg.paos_indexes(1))
-    get = mlxreg.get(end.device, "PAOS", indexes, tool=tool)
-    admin, seen = yield from _seen_by_mlxreg(end, context, get)
-    apply, undo = (
-        mlxreg.write(end.device, "PAOS", indexes, mlxreg.paos_values(value), tool=tool)
-        for value in (mlxreg.PAOS_DOWN, admin)
-    )
-    return seen, apply, undo, Check(get, (mlxreg.equals("admin_status", admin),))
-
-
 def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     """The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE)."""
     if not ethernet(end.name, context):
-        raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate, mlxlink or mlxreg)")
+        raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
     tool = program(context, end.host, "ip")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
     show = ip_link.show(name, tool=tool)
@@ -159,14 +141,6 @@ def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState
     return infiniband.read_port(*(yield from look(context, via, argv)))
 
 
-def _seen_by_mlxreg(end: AdapterEnd, context: Context, get: Argv) -> Procedure[tuple[int, Seen]]:
-    """With what the port is set to."""
-    fields = mlxreg.read(*(yield from look(context, end.host, get)))
-    admin, physical = mlxreg.need(fields, "admin_status"), mlxreg.need(fields, "physical_state_status")
-    text = f"PAOS admin_status {admin}, {_PAOS_PHYSICAL.get(physical, physical)}"
-    return admin, Seen(text, up=physical == 5, closed=physical == 3)
-
-
 def _seen_by_mlxlink(end: AdapterEnd, context: Context) -> Procedure[Seen]:
     argv = mlxlink.show(end.device, tool=program(context, end.host, "mlxlink"))
     link = mlxlink.read(*(yield from look(context, end.host, argv)))
@@ -178,7 +152,7 @@ def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None
     """
     Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
 
-    Of ways that close the RNIC's own end (mlxlink, mlxreg, ip): a switch that closes its end does not ask the RNIC.
+    Of ways that close the RNIC's own end (mlxlink, ip): a switch that closes its end does not ask the RNIC.
     Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
     """
     setting = mlxlink.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)

@@ -42,13 +42,11 @@ class Alters:
     """
     What a change does on one host, and nothing at all where *programs* is empty.
 
-    *programs* are called as root, *guarded*: a guard holds a change here. *closes*: RNICs of this host whose own end
-    is closed.
+    *programs* are called as root, *guarded*: a guard holds a change here.
     """
 
     programs: tuple[str, ...] = ()
     guarded: bool = False
-    closes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -38,8 +37,7 @@ class ClosedLink(CableFault):
 
     by: PortTool | None = Field(
         None,
-        description="The tool that closes the port: ibportstate, mlxlink, mlxreg or ip; else the inventory's"
-        " port_state.",
+        description="The tool that closes the port: ibportstate, mlxlink or ip; else the inventory's port_state.",
     )
 
     def __str__(self) -> str:
@@ -53,12 +51,12 @@ class ClosedLink(CableFault):
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """The tool where the port is closed."""
         for name in self.link_names:
-            host, slash, device = name.partition("/")
+            host, slash, _ = name.partition("/")
             by = self.by or context.settings.port_state
             if by == "ibportstate" or not slash:
                 yield context.settings.via, Alters(("ibportstate", "smpquery", "iblinkinfo"), guarded=True)
             else:
-                yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True, closes=(device,))
+                yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
 
     def through_via(self, component: str) -> bool:
         """What a switch closes."""
@@ -129,10 +127,6 @@ class PortFlap(ClosedLink):
     period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
         None, alias="period", description="From one closing to the next; required with a count of two or more."
     )
-    jitter_s: Annotated[float, Span(0, DAY_S)] = Field(
-        0.0, alias="jitter", description="How much shorter or longer each period may be, drawn with seed."
-    )
-    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(0, description="What the jitter is drawn with.")
 
     def __str__(self) -> str:
         return f"port_flap {self.count} x {self.down_s:g} s"
@@ -140,55 +134,34 @@ class PortFlap(ClosedLink):
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """Times that do not fit together."""
         yield from held_too_long(self.down_s, "down", context)
-        if self.count == 1:
-            for key, value in (("period", self.period_s), ("jitter", self.jitter_s)):
-                if value:
-                    yield (key,), f"'{key}' goes with a count of two or more"
-        elif self.period_s is None:
+        if self.count == 1 and self.period_s:
+            yield ("period",), "'period' goes with a count of two or more"
+        elif self.count > 1 and self.period_s is None:
             yield (), f"'period' is required with a count of {self.count}: from one closing to the next"
-        elif self.period_s - self.jitter_s <= self.down_s:
-            least = f"{self.down_s + self.jitter_s:g}s"
-            yield ("period",), f"expected a period above {least} (down and jitter): the port must open in between"
+        elif self.count > 1 and self.steady_s <= self.down_s:
+            yield ("period",), f"expected a period above {self.down_s:g}s (down): the port must open in between"
         yield from super().problems(context)
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
-        """With what was drawn for each period."""
-        steady_s = self.period_s or 0.0
-        told: dict[str, str | int | float]
-        told = {"by": self.by or "", "down_s": self.down_s, "count": self.count, "period_s": steady_s}
-        drawn = enumerate(self._drawn_s(component)) if self.jitter_s else ()
-        return {**told, **{f"jitter_{number}_s": each for number, each in drawn}}
+        """All that it is asked for."""
+        return {"by": self.by or "", "down_s": self.down_s, "count": self.count, "period_s": self.period_s or 0.0}
 
-    def periods_s(self, component: str) -> list[float]:
-        """From each closing of a cable to the next one: as long as they are, with what is drawn from seed and name."""
-        steady_s = max(self.down_s, self.period_s or 0.0)
-        return [steady_s + each_s for each_s in self._drawn_s(component)]
-
-    def _drawn_s(self, component: str) -> list[float]:
-        """By how much each period is longer, drawn once and for all."""
-        texts = (f"{self.seed}:{component}:{number}" for number in range(self.count - 1))
-        return [round(self.jitter_s * _drawn(text), 3) for text in texts]
+    @property
+    def steady_s(self) -> float:
+        """From each closing to the next one."""
+        return max(self.down_s, self.period_s or 0.0)
 
     def lasts_s(self, component: str) -> float:
-        """From the first closing to the last opening, if no period were shortened."""
-        steady_s = max(self.down_s, self.period_s or 0.0)
-        return self.down_s + sum(max(steady_s, period_s) for period_s in self.periods_s(component))
+        """From the first closing to the last opening."""
+        return self.down_s + (self.count - 1) * self.steady_s
 
     def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
         """Each closing."""
-        from_s = now_s
-        for period_s in (*self.periods_s(component), 0.0):
-            yield Cycle(from_s, self.down_s)
-            from_s += period_s
+        return (Cycle(now_s + number * self.steady_s, self.down_s) for number in range(self.count))
 
     def cut_off(self, *, after: int) -> str:
         """How many cycles were done, if not all."""
         return f"cut off after {after} of {self.count} cycles" if after < self.count else ""
-
-
-def _drawn(text: str) -> float:
-    """Between -1 and 1, the same for the same text on every machine: the first 64 bits of its SHA-256."""
-    return int.from_bytes(sha256(text.encode()).digest()[:8]) / 2**63 - 1.0
 
 
 def _ends(alteration: Alteration) -> tuple[End, End | None]:
@@ -202,7 +175,7 @@ def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: flo
     now_s = yield from pause(0.0)
     until_s = now_s + within_s
     while True:
-        here = yield from seen_closed(by, alteration, end, context)
+        here = yield from seen_closed(end, context)
         there = None if other is None else (yield from seen_end(other, context))
         if _down(by, here) and (there is None or not there.up):
             return

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fabric.errors import ExecutorError
 from fabric.model.change import Argv
-from fabric.model.command import CommandResult
+from fabric.model.command import MIB, CommandResult
 
 ASK_S = 20.0
 """Deadline of a command that changes or reads one thing (seconds; choice: mlxlink takes up to about 5)."""
@@ -26,6 +26,7 @@ class Ask:
     host: str
     argv: Argv
     timeout_s: float = ASK_S
+    output_cap_bytes: int = MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ Procedure = Generator[Step, Any, T]
 """Yields Steps, returns T. *Any* is what is sent in: CommandResult for an Ask, float for a Pause."""
 
 
-def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[CommandResult]:
+def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S, output_cap_bytes: int = MIB) -> Procedure[CommandResult]:
     """Run one command; a non-zero exit is an answer. Raises ExecutorError when there is none."""
-    answer = yield Ask(host, argv, timeout_s)
+    answer = yield Ask(host, argv, timeout_s, output_cap_bytes)
     assert isinstance(answer, CommandResult)
     return answer
 

@@ -59,12 +59,9 @@ def revert(one: Guarded, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_P
 
 def by_hand(those: Sequence[Guarded]) -> str:
     """What a person would run, and where."""
-    steps = (f"on {one.alteration.host}: {_typed(one.alteration)}" for one in reversed(those))
+    undone = ((one.alteration.host, one.alteration) for one in reversed(those))
+    steps = (f"on {host}: {what.manual or ' && '.join(map(join, what.undo))}" for host, what in undone)
     return f"by hand: {'; '.join(steps)}"
-
-
-def _typed(alteration: Alteration) -> str:
-    return alteration.manual or " && ".join(map(join, alteration.undo))
 
 
 def undo_unguarded(alteration: Alteration, *, sudo: bool) -> Procedure[bool]:

@@ -1,4 +1,4 @@
-"""Asks many hosts many things at the same time, within bounds, and never waits for ever; what each answered."""
+"""Asks many hosts many things at the same time, within bounds; what each answered."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from fabric.errors import CommandTimeout, ToolError
+from fabric.changes.conductor import carry_out
+from fabric.changes.procedure import Procedure, ask
+from fabric.errors import CommandTimeout, ExecutorError, ToolError
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Executor, Lost, Ready, Ticket
+from fabric.ports import Executor
 from fabric.tools.driver import complaint, plain
 
 Argv = tuple[str, ...]
@@ -23,8 +25,6 @@ TIMEOUT_S = 15.0
 """Deadline of one command; a choice: the slowest asked here, nvidia-smi without persistence, takes a few seconds."""
 TIMEOUTS_MOST = 3
 """After so many deadlines a host is asked nothing more."""
-SILENCE_S = 120.0
-"""An executor that tells nothing for so long is broken: longer than any connect and any deadline (choice)."""
 OUTPUT_MOST_BYTES = 64 << 10
 
 _MOST = 160  # characters of a quoted line
@@ -91,82 +91,33 @@ def ask_all(
     A host that cannot be reached, or lets too many deadlines pass, is asked nothing more: the rest is lost for the
     same reason.
     """
-    commands = {
-        host: [Command(host, argv, timeout_s, output_cap_bytes=output_most_bytes) for argv in dict.fromkeys(argvs)]
-        for host, argvs in asked.items()
-    }
-    return _Asking(executor, commands, in_flight).answers()
+    answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in asked}
+    left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
+    limits = timeout_s, output_most_bytes
+    turns = (_turn(host, argvs, answers[host], *limits) for host, argvs in left.items() for _ in range(PER_HOST_MOST))
+    carry_out(turns, executor, most=in_flight)
+    return answers
 
 
-class _Asking:
-    """One round of questions while it goes on."""
-
-    def __init__(self, executor: Executor, asked: Mapping[str, Sequence[Command]], in_flight: int) -> None:
-        self._executor = executor
-        self._in_flight = in_flight
-        self._left = {host: deque(commands) for host, commands in asked.items()}
-        self._turns = deque(host for host, argvs in self._left.items() for _ in range(min(PER_HOST_MOST, len(argvs))))
-        self._open: dict[Ticket, Command] = {}
-        self._timeouts = dict.fromkeys(self._left, 0)
-        self._answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in self._left}
-
-    def answers(self) -> dict[str, dict[Argv, HostAnswer]]:
-        """Start, wait, note, until nothing is open."""
-        self._start()
-        heard_s = self._executor.now()
-        while self._open:
-            happened = self._executor.wait(heard_s + SILENCE_S)
-            if not happened and self._executor.now() >= heard_s + SILENCE_S:
-                self._give_up()
-                break
-            for event in happened:
-                heard_s = self._executor.now()
-                if not isinstance(event, Ready):
-                    self._note(event)
-            self._start()
-        return self._answers
-
-    def _start(self) -> None:
-        while self._turns and len(self._open) < self._in_flight:
-            host = self._turns.popleft()
-            if self._left[host]:
-                command = self._left[host].popleft()
-                self._open[self._executor.start(command)] = command
-
-    def _note(self, event: Ended | Lost) -> None:
-        command = self._open.pop(event.ticket, None)
-        if command is None:
-            return
-        if isinstance(event, Ended):
-            told = {field.name: getattr(event.result, field.name) for field in fields(event.result)}
-            self._answers[command.host][command.argv] = HostAnswer(**told)
+def _turn(
+    host: str, left: deque[Argv], answers: dict[Argv, HostAnswer], timeout_s: float, most_bytes: int
+) -> Procedure[None]:
+    """Ask what is left, one after the other; several such turns share it."""
+    late = f"no answer within {timeout_s:g} s"
+    while left:
+        argv = left.popleft()
+        try:
+            result = yield from ask(host, argv, timeout_s=timeout_s, output_cap_bytes=most_bytes)
+        except ExecutorError as exc:
+            timed_out = isinstance(exc, CommandTimeout)
+            why = late if timed_out else str(exc).removeprefix(f"{host}: ")  # findings are folded over hosts
+            answers[argv] = _unanswered(host, argv, why)
+            if not timed_out or [one.lost for one in answers.values()].count(late) >= TIMEOUTS_MOST:
+                answers.update((one, _unanswered(host, one, why)) for one in left)
+                left.clear()
         else:
-            self._lost(command, event)
-        self._turns.append(command.host)
-
-    def _lost(self, command: Command, event: Lost) -> None:
-        host, timed_out = command.host, isinstance(event.error, CommandTimeout)
-        why = f"no answer within {command.timeout_s:g} s" if timed_out else _without(str(event.error), host)
-        self._unanswered(command, why)
-        self._timeouts[host] += timed_out
-        if not timed_out or self._timeouts[host] >= TIMEOUTS_MOST:
-            self._drop(host, why)
-
-    def _drop(self, host: str, why: str) -> None:
-        while self._left[host]:
-            self._unanswered(self._left[host].popleft(), why)
-
-    def _give_up(self) -> None:
-        for ticket, command in self._open.items():
-            self._executor.cancel(ticket)
-            why = "the executor never said what became of it"
-            self._unanswered(command, why)
-            self._drop(command.host, why)
-
-    def _unanswered(self, command: Command, why: str) -> None:
-        self._answers[command.host][command.argv] = HostAnswer(command, -1, "", "", 0.0, 0.0, lost=why)
+            answers[argv] = HostAnswer(**{field.name: getattr(result, field.name) for field in fields(result)})
 
 
-def _without(text: str, host: str) -> str:
-    """Errors begin with the host's name; findings are folded over hosts."""
-    return text.removeprefix(f"{host}: ")
+def _unanswered(host: str, argv: Argv, why: str) -> HostAnswer:
+    return HostAnswer(Command(host, argv, TIMEOUT_S), -1, "", "", 0.0, 0.0, lost=why)

@@ -1,16 +1,14 @@
 """
-Whether a host answers, how fast and only what it was asked; whether clocks agree; whether two names are one machine.
+Whether a host answers, how fast and only what it was asked; whether two names are one machine.
 
 The kernel draws a boot id at each start, so no two machines share one. Containers of one machine do, each with its own
-network. /etc/machine-id is copied with a disk image, so it proves nothing by itself.
+network.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median_low
 
 from fabric.checks.ask import Answers, Argv, HostAnswer, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
@@ -21,17 +19,12 @@ TRUE = ("true",)
 SLOW_S = 0.05
 """Over SSH ``true`` takes 3 to 10 ms on a live connection; beyond this a login shell does more than it should."""
 
-DATE = ("date", "+%s.%N")
-OFF_S = 0.1
-"""Offsets are told when they are surely beyond this; a choice: NTP keeps hosts within milliseconds."""
-_TIME = re.compile(r"([0-9]{1,11}\.[0-9]{9})\n?", re.ASCII)
-
-_BOOT, _MACHINE = "/proc/sys/kernel/random/boot_id", "/etc/machine-id"
-IDS: Argv = ("grep", "-H", ".", _BOOT, _MACHINE)
+_BOOT = "/proc/sys/kernel/random/boot_id"
+IDS: Argv = ("grep", "-H", ".", _BOOT)
 NETWORK: Argv = ("readlink", "/proc/self/ns/net")
 _SHOWN = 8
 """Of an id in a message: enough to tell machines apart, and to find it again on the host (digits; a choice)."""
-_LINE = re.compile(rf"({_BOOT}|{_MACHINE}):([0-9a-f-]{{16,64}})", re.ASCII)
+_LINE = re.compile(rf"{_BOOT}:([0-9a-f-]{{16,64}})\n", re.ASCII)
 
 
 def usable(answers: Sequence[HostAnswer]) -> bool:
@@ -74,109 +67,30 @@ def _step(seconds: float) -> str:
     return f"{step_s * 1000:g} ms" if step_s < 1 else f"{step_s:g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """How far a host's clock is ahead of ours, seconds; surely within *error_s*, half of the way there and back."""
-
-    ahead_s: float
-    error_s: float
-
-
-def offset(answer: HostAnswer) -> Offset | None:
-    """The host read its clock some time between question and answer; None when it did not say it."""
-    match = None if answer.lost or answer.exit_status != 0 else _TIME.fullmatch(answer.stdout)
-    if not match:
-        return None
-    middle_s = (answer.started_s + answer.ended_s) / 2
-    return Offset(float(match[1]) - middle_s, (answer.ended_s - answer.started_s) / 2)
-
-
-def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Hosts that are surely off from the median host; ours counts from an arbitrary instant."""
-    offsets: dict[str, Offset] = {}
-    for host, looked in hosts.items():
-        answer = looked.answers[DATE]
-        if found := offset(answer):
-            offsets[host] = found
-        else:
-            yield unknown(
-                f"the time was not said: {excuse(answer)}", "logs of hosts are compared by time", "date there", host
-            )
-    if len(offsets) < 2:
-        return
-    middle_s = median_low(one.ahead_s for one in offsets.values())
-    middle = min(offsets.values(), key=lambda one: (abs(one.ahead_s - middle_s), one.error_s))
-    for host, one in offsets.items():
-        off_s = one.ahead_s - middle.ahead_s
-        if abs(off_s) - one.error_s - middle.error_s > OFF_S:
-            rounded = float(f"{abs(off_s):.2g}")  # two digits, so that hosts that are off together are folded
-            what = f"its clock is {rounded:g} s {'ahead of' if off_s > 0 else 'behind'} the others"
-            why = "its logs cannot be laid beside those of the others, nor beside events.jsonl"
-            yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
-
-
-CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What one host says of itself; *network* and *installed* are empty where it does not say."""
-
-    boot: str
-    installed: str
-    network: str
-
-
-def machine(answers: Answers) -> Machine | None:
-    """Who it is; None where it does not say its boot id."""
+def machine(answers: Answers) -> tuple[str, str] | None:
+    """Its boot id and its network, as far as that is said; None where it does not say who it is."""
     ids, network = answers[IDS], answers[NETWORK]
-    said = {match[1]: match[2] for match in map(_LINE.fullmatch, ids.stdout.splitlines()) if match}
-    if ids.lost or _BOOT not in said:
-        return None
-    return Machine(said[_BOOT], said.get(_MACHINE, ""), "" if network.lost else network.stdout.strip()[:64])
+    boot = None if ids.lost else _LINE.match(ids.stdout)
+    return None if boot is None else (boot[1], "" if network.lost else network.stdout.strip()[:64])
 
 
 def _compare_machines(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
-    """Names that are one machine, names that share one kernel, and machines made of one image."""
-    known: dict[str, Machine] = {}
+    """Names that are one machine."""
+    known: dict[tuple[str, str], list[str]] = {}
     for host, looked in hosts.items():
         if found := machine(looked.answers):
-            known[host] = found
+            known.setdefault(found, []).append(host)
             continue
         what = f"its boot id was not said: {excuse(looked.answers[IDS])}"
         yield unknown(what, "two names of one machine would not be noticed", f"cat {_BOOT} there", host)
-    for boot, names in _alike({host: one.boot for host, one in known.items()}).items():
-        networks = _alike({host: known[host].network for host in names})
-        for same in networks.values():
+    for (boot, _), names in known.items():
+        if len(names) > 1:
             yield problem(
                 f"these names are one machine (boot id {boot[:_SHOWN]})",
                 "it would be measured against itself, and another machine not at all",
                 "see which address is wrong: in the inventory, in DNS or /etc/hosts, or given to two machines",
-                *same,
-            )
-        if not networks:
-            yield warning(
-                f"these hosts share one kernel (boot id {boot[:_SHOWN]}), each with its own network",
-                "containers of one machine share its processors, memory and PCIe, and are judged as if they did not",
-                "expected in a lab; else let each host be a machine of its own",
                 *names,
             )
-    for installed, names in _alike({host: one.installed for host, one in known.items() if one.installed}).items():
-        if len({known[host].boot for host in names}) > 1:
-            yield warning(
-                f"these machines have one /etc/machine-id ({installed[:_SHOWN]}): made of one image",
-                "DHCP and whoever else tells machines by it take them for one, and may give them one address",
-                "on each: rm /etc/machine-id; systemd-machine-id-setup",
-                *names,
-            )
-
-
-def _alike(ids: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The hosts of each id that several have."""
-    found: dict[str, list[str]] = {}
-    for host, each in ids.items():
-        found.setdefault(each, []).append(host)
-    return {each: tuple(hosts) for each, hosts in found.items() if len(hosts) > 1}
 
 
 MACHINE = HostCheck("machine", lambda _host, _needs: (IDS, NETWORK), compare=_compare_machines)

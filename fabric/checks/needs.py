@@ -132,5 +132,4 @@ def _joined(one: Alters, other: Alters) -> Alters:
     return Alters(
         tuple(dict.fromkeys(one.programs + other.programs)),
         one.guarded or other.guarded,
-        tuple(dict.fromkeys(one.closes + other.closes)),
     )

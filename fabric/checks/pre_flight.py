@@ -12,10 +12,10 @@ from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
 from fabric.checks.in_band import IN_BAND
 from fabric.checks.kind import HostCheck, Looked, problem, signed, warning, with_plugins
-from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
+from fabric.checks.machines import MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, needs_via, with_peers
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, VERSIONS
-from fabric.checks.rnics import KEEP_LINK_UP, LOOPBACK, RNICS
+from fabric.checks.rnics import LOOPBACK, RNICS
 from fabric.checks.roce import ROCE
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
@@ -24,8 +24,8 @@ from fabric.model.text import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 
-_PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, KEEP_LINK_UP, LOGIN, IN_BAND)
-CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
+_PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
+CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32
@@ -53,10 +53,8 @@ def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, Ho
         if usable(answers):
             reached.append(name)
     needs = with_peers(needs, tuple(reached), hosts)
-    # The clock first: nothing else of ours runs on the host while it is read.
     asked = {
-        name: [argv for check in (CLOCK, MACHINE, *checks) for argv in check.ask(hosts[name], wanted)]
-        for name, wanted in needs.items()
+        name: [argv for check in checks for argv in check.ask(hosts[name], wanted)] for name, wanted in needs.items()
     }
     said = ask_all(executor, asked)
     looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}

@@ -1,4 +1,4 @@
-"""Whether RNICs are those of the inventory, up and as fast as they should be, not in loopback, and may be closed."""
+"""Whether RNICs are those of the inventory, up and as fast as they should be, and not in loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
 from fabric.errors import ToolError
-from fabric.model.finding import Finding, Severity
+from fabric.model.finding import Finding
 from fabric.model.topology import Host, Rnic
 from fabric.tools import mlxlink, sysfs
 from fabric.tools.infiniband import PortState
@@ -29,7 +29,6 @@ _ADVICE = {
 # Both as text and as JSON; the driver's own reader does not keep this row.
 _MODE = re.compile(r"^\s*\"?Loopback Mode\"?\s*: *\"?([^\"\r\n]*?)\"?,?\s*$", re.MULTILINE)
 _NO_LOOPBACK = ("No Loopback", "N/A")
-_CANNOT = ("ermission", "Failed to open device", "must be root", "not permitted")
 
 
 def _ask_rnics(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -174,81 +173,15 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
                 f"mlxlink -d {rnic.device} --loopback NO",
             )
     if unseen:
-        yield _not_looked_at(looked.needs, unseen[0])
+        seen = "mlxlink is not there" if unseen[0].absent else excuse(unseen[0])
+        why = "an adapter that somebody left in loopback measures well and carries nothing"
+        advice = "install NVIDIA MFT and run as root to have it looked at"
+        yield (unknown if unseen[0].lost else warning)(f"loopback mode was not looked at: {seen}", why, advice)
 
 
 def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    sudo = needs.sudo and "mlxlink" in needs.alters.programs
-    return _as_root(mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")), sudo=sudo)
-
-
-def _not_looked_at(needs: HostNeeds, answer: HostAnswer) -> Finding:
-    """Nothing else needs mlxlink in a scenario without changes, so that its absence is only told."""
-    refused = not answer.lost and any(words in answer.text for words in _CANNOT)
-    optional = not needs.alters.programs and (answer.absent or refused)
-    return Finding(
-        "",
-        Severity.WARNING if optional else Severity.UNKNOWN,
-        (),
-        f"loopback mode was not looked at: {'mlxlink is not there' if answer.absent else _complaint(answer)}",
-        "an adapter that somebody left in loopback measures well and carries nothing",
-        "install NVIDIA MFT and run as root to have it looked at",
-    )
-
-
-def _complaint(answer: HostAnswer) -> str:
-    """The tool's own words, which are inside its JSON document where it prints one."""
-    if not answer.lost:
-        try:
-            mlxlink.read(answer.stdout, answer.stderr, answer.exit_status)
-        except ToolError as exc:
-            return quoted(str(exc))
-    return excuse(answer)
+    root = ("sudo", "-n") if needs.sudo and "mlxlink" in needs.alters.programs else ()
+    return (*root, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
 
 
 LOOPBACK = HostCheck("loopback", _ask_loopback, _read_loopback)
-
-
-def _ask_keep_link_up(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """Each RNIC whose own end is to be closed."""
-    return tuple(_query(host, needs, host.platform.rnic_by_device[device]) for device in needs.alters.closes)
-
-
-def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
-    """Settings that keep a port from going down, as the next reset or this very boot has them."""
-    host = looked.host
-    for device in looked.needs.alters.closes:
-        rnic = host.platform.rnic_by_device[device]
-        answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
-        try:
-            kept = not answer.lost and mlxlink.read_setting(setting, answer.stdout, answer.stderr, answer.exit_status)
-        except ToolError:
-            kept = None
-        if answer.lost or kept is None:
-            reason = "mlxconfig is not there" if answer.absent else excuse(answer)
-            yield unknown(
-                f"whether {device} can be closed was not said: {reason}",
-                "with KEEP_ETH_LINK_UP or KEEP_IB_LINK_UP the light stays on, and the flap is none",
-                f"mlxconfig -d {device} query {setting}",
-            )
-        elif kept:
-            yield problem(
-                f"{setting} is on for {device}",
-                "its link stays up when the port is closed: there would be no flap",
-                f"mlxconfig -d {device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot",
-            )
-
-
-def _setting(host: Host, rnic: Rnic) -> str:
-    return mlxlink.keep_link_up(ethernet=host.platform.link_layer == "ethernet", port=rnic.port)
-
-
-def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    return _as_root(mlxlink.ask_setting(rnic.device, _setting(host, rnic)), sudo=needs.sudo)
-
-
-def _as_root(argv: Argv, *, sudo: bool) -> Argv:
-    return ("sudo", "-n", *argv) if sudo else argv
-
-
-KEEP_LINK_UP = HostCheck("keep-link-up", _ask_keep_link_up, _read_keep_link_up)

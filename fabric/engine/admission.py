@@ -102,45 +102,6 @@ class HostHealth:
         return gone
 
 
-class HungRings:
-    """
-    Rings of two hosts that hung in a phase, and which of the two it was: the other one did well with somebody else.
-
-    A ring that hangs is waited for until its deadline, which for hours of soak is long. Each host is in two rings or
-    more, so a host that hangs costs one deadline a ring. As soon as its partner was measured in another ring of the
-    same phase it is known who it was: its rings that run are ended, the others of the phase are not begun with it (its
-    partners are given each other). It counts for this phase only: a round later the host is tried again. A run that
-    goes on after a kill learns it anew. *why* says of each host that is known to hang why no ring is begun with it.
-    """
-
-    def __init__(self) -> None:
-        self._hung: list[tuple[str, ...]] = []
-        self._measured: set[str] = set()
-        self.why: dict[str, str] = {}
-
-    def host_of(self, probe: Probe) -> str | None:
-        """The host of a ring that hung in another one; None of any other probe."""
-        if not self.why or probe.kind not in PAIRED:
-            return None
-        return next((host for host in probe.hosts if host in self.why), None)
-
-    def finished(self, probe: Probe, result: ProbeResult, *, hung: bool) -> str | None:
-        """Note how a probe ended, *hung*: at its deadline, though all its hosts answer. Who is known by that now."""
-        if probe.kind not in PAIRED:
-            return None
-        if hung:
-            self._hung.append(probe.hosts)
-        elif result.outcome is None and result.measurements:
-            self._measured.update(probe.hosts)
-        for hosts in self._hung:
-            left = [host for host in hosts if host not in self._measured]
-            if len(left) == 1 and left[0] not in self.why:
-                others = " and ".join(host for host in hosts if host != left[0])
-                self.why[left[0]] = f"its ring with {others} hung, and {others} was measured with another host"
-                return left[0]
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a probe is not run: because of *host*; *reason* is its result's."""
@@ -156,28 +117,25 @@ class Refusal:
 
 
 class ProbeAdmission:
-    """Asks who was excluded (host to reason), who went out of the run meanwhile, and whose rings hung in this phase."""
+    """Asks who was excluded (host to reason), and who went out of the run meanwhile."""
 
     def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
         self._excluded, self._health = excluded, health
-        self.hung = HungRings()
 
     @property
     def refused_names(self) -> tuple[str, ...]:
         """The hosts and claims because of which a probe may be refused; in a phase they only become more."""
-        return (*self._excluded, *self._health.out, *self.hung.why)
+        return (*self._excluded, *self._health.out)
 
     def refusal(self, probe: Probe) -> Refusal | None:
         """Why this probe may not run; None when it may."""
         for host in probe.hosts:
             if host in self._excluded and probe.kind != routes.KIND:
                 return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
-        out, hung = self._health.out_of(probe), self.hung.host_of(probe)
+        out = self._health.out_of(probe)
         if out is not None:
             reason = f"not run: {out} is out of the run: {self._health.out[out]}"
             return Refusal(Part.of(out).host, Outcome.ERROR, reason)
-        if hung is not None:
-            return Refusal(hung, Outcome.ERROR, f"not run with {hung}: {self.hung.why[hung]}")
         return None
 
     def admits(self, host: str, probe: Probe) -> bool:

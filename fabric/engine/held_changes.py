@@ -9,10 +9,10 @@ from math import inf
 from typing import Any
 
 from fabric.changes.concurrency import Concurrency
+from fabric.changes.conductor import Conductor, Silence
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Procedure
-from fabric.engine.conductor import Conductor, Silence
 from fabric.engine.observer import Observer
 from fabric.engine.stop_conditions import StopConditions
 from fabric.errors import CommandTimeout

@@ -16,9 +16,8 @@ from math import inf
 from pathlib import Path
 
 from fabric.engine import optics_watch
-from fabric.engine.beside import Beside
 from fabric.engine.optics_watch import OpticsWatch, PortAsk
-from fabric.engine.watching import Watch
+from fabric.engine.watching import Beside, Watch
 from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.inventory import Inventory

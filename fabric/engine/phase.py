@@ -253,7 +253,6 @@ class PhaseRun:
         if run.missing is not None:
             self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
-        self._note_hung(self._admission.hung.finished(run.probe, result, hung=run.hung))
         refusal = self._admission.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
@@ -281,14 +280,6 @@ class PhaseRun:
         for run in self._still_running():
             if name in run.probe.hosts or name in run.probe.claims:
                 run.abandon(Part.of(name).host, reason)
-
-    def _note_hung(self, host: str | None) -> None:
-        """A host is known to hang: its rings that run are given up."""
-        if host is None:
-            return
-        for run in self._still_running():
-            if self._admission.hung.host_of(run.probe) == host:
-                run.abandon(host, self._admission.hung.why[host])
 
     def _still_running(self) -> list[ProbeRun]:
         return [run for run in dict.fromkeys(self._running.values()) if not run.done]

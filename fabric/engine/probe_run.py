@@ -106,11 +106,6 @@ class ProbeRun:
         return isinstance(self._error, SessionLost) and not client_answered and not self._servers
 
     @property
-    def hung(self) -> bool:
-        """It was ended at its deadline, and every host of it answered afterwards: something in it stands still."""
-        return isinstance(self._error, CommandTimeout) and not self._late and self.missing is None
-
-    @property
     def outputs(self) -> tuple[CommandResult, ...]:
         """Everything its commands printed, client first."""
         return tuple(self._outputs) if self._client is None else (self._client, *self._outputs)

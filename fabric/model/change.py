@@ -190,7 +190,7 @@ UFM_URL = WebAddress(
     r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[1-9][0-9]{0,4})?(?:/[A-Za-z0-9._~-]{1,255}){0,16}/?",
     "an address such as https://ufm.example.net",
 )
-PORT_TOOLS = ("ibportstate", "mlxlink", "mlxreg", "ip")
+PORT_TOOLS = ("ibportstate", "mlxlink", "ip")
 """The ways to close a port."""
 
 HostName = Annotated[str, SAFE_NAME]
@@ -256,9 +256,7 @@ class ChangeSettings:
     m_key: Annotated[str, M_KEY] | None = key(
         None, description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."
     )
-    port_state: PortTool = key(
-        "ibportstate", description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip."
-    )
+    port_state: PortTool = key("ibportstate", description="The tool that closes ports: ibportstate, mlxlink or ip.")
     sudo: Annotated[bool, Flag()] = key(False, description="Commands that need root go through sudo -n.")
     guard_directory: Annotated[str, GUARD_DIRECTORY] = key(
         "/run/fabric-guard", description="Where guards on the hosts keep what they would undo."

@@ -97,26 +97,11 @@ def history_of(events: Iterable[Event]) -> History:
     for event in events:
         first, at_s = first or event, event["at_s"]
         if event["event"] == "finished":
-            _take(event, results)
+            results.pop(event["probe"], None)  # the last result of a probe stands behind all others
+            results[event["probe"]] = _from_event(event)
         else:
             others.append(event)
     return History(results, tuple(others), first, at_s, tuple(replanned(others)))
-
-
-def _take(event: Event, results: dict[str, ProbeResult]) -> None:
-    """The last result of a probe stands behind all others."""
-    result = _from_event(event)
-    results.pop(result.probe_id, None)
-    results[result.probe_id] = result
-
-
-def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
-    """The last result of each probe, by probe id, in order of finishing."""
-    results: dict[str, ProbeResult] = {}
-    for event in events:
-        if event["event"] == "finished":
-            _take(event, results)
-    return results
 
 
 _PLANNED = ("kind", "phase", "hosts", "claims", "duration_s", "params")

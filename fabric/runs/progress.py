@@ -12,7 +12,7 @@ from fabric.errors import StoreError
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import Readmission
-from fabric.runs.events import Event, from_events, read_events, replanned
+from fabric.runs.events import Event, history_of, read_events, replanned
 from fabric.runs.plain_file import is_there
 
 
@@ -85,7 +85,7 @@ def _read(events: list[Event]) -> Progress:
             stands[event["probe"]] = not event.get("again", False)
     why, added = of["replanned"], tuple(replanned(of["replanned"]))
     return Progress(
-        results={name: result for name, result in from_events(of["finished"]).items() if stands[name]},
+        results={name: result for name, result in history_of(of["finished"]).results.items() if stands[name]},
         attempts=Counter(probe_id for event in of["started"] for probe_id in event["probes"]),
         ended=frozenset(event["phase"] for event in of["phase_ended"]),
         added=added,

@@ -20,8 +20,6 @@ TIME_MOST = 0xFFFE
 """The longest injection that ends by itself, 655.34 s; 0xFFFF has no end and is never written."""
 ERROR_TYPES = {"raw": 1, "effective": 2}
 """``error_type_admin`` of PTER: bit errors before and after forward error correction."""
-PAOS_UP, PAOS_DOWN = 1, 2
-"""``admin_status`` of PAOS: up, and down by configuration."""
 STATUS_TEXT = {
     0: "good",
     2: "no injection source is available",
@@ -73,17 +71,6 @@ def pter_values(error_type: int, mantissa: int, exponent: int, time: int) -> Fie
         "ber_exp": whole(exponent, "ber_exp", at_least=0, at_most=255),
         "error_injection_time": whole(time, "error_injection_time", at_least=0, at_most=TIME_MOST),
     }
-
-
-def paos_indexes(port: int) -> Fields:
-    """All four INDEX fields of PAOS."""
-    whole(port, "port", at_least=1, at_most=1023)
-    return {"local_port": port & 0xFF, "swid": 0, "lp_msb": port >> 8, "plane_ind": 0}
-
-
-def paos_values(admin_status: int) -> Fields:
-    """Open (PAOS_UP) or close (PAOS_DOWN) a port; without ``ase`` the firmware ignores the state without a word."""
-    return {"admin_status": whole(admin_status, "admin_status", at_least=1, at_most=6), "ase": 1}
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:

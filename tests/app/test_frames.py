@@ -17,13 +17,11 @@ from fabric.app.frames import Run
 from fabric.errors import ConfigError
 from fabric.runs.columns import TABLES
 from tests.places import ROOT
-from tests.report.shown import run_of
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four hosts, RNIC mlx5_3 of gpu002 slow."""
-    return run_of(tmp_path_factory.mktemp("frames"), faults=("gpu002/mlx5_3:slow=0.6",))
+@pytest.fixture
+def path(slow_rnic: Path) -> Path:
+    return slow_rnic
 
 
 @pytest.fixture
@@ -52,14 +50,6 @@ def test_one_rnic_over_time_needs_no_id_and_no_other_file(path: Path) -> None:
     assert (one.share < 0.98).all()
     assert one["at"].is_monotonic_increasing
     assert set(one.outcome) == {"fail"}
-
-
-def test_the_samples_of_a_part_are_those_that_pass_through_it(path: Path) -> None:
-    run = fabric.load(path)
-    through = run.parts[run.parts.part == "gpu002/mlx5_3"].merge(run.samples, on="probe")
-    inside = through[through.kind != "tor_all_reduce"]  # a ring passes through all RNICs of its hosts
-    assert set(inside.host) == {"gpu002"}
-    assert set(inside.outcome) == {"fail"}
 
 
 def test_the_folder_of_a_scenario_stands_for_its_newest_run(path: Path) -> None:
@@ -114,15 +104,6 @@ def test_a_defect_in_a_table_does_not_cost_the_verdict(
     analyze(copy, rewrite=True)
     assert (copy / "verdict.json").is_file()
     assert "tables could not be made: ValueError: no such column" in capsys.readouterr().err
-
-
-def test_a_run_that_was_killed_at_once_has_rows_without_numbers(copy: Path) -> None:
-    (copy / "events.jsonl").write_bytes(b"")
-    (copy / "verdict.json").unlink()
-    samples = fabric.load(copy).samples
-    assert samples.gbps.isna().all()
-    assert samples["at"].isna().all()
-    assert set(samples.outcome) == {"inconclusive"}
 
 
 def test_importing_fabric_is_light() -> None:

@@ -17,16 +17,16 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
 from fabric.report.shown_run import ShownRun
 from fabric.runs.tables import WallClock
-from tests.report.shown import hostile, run_of
+from tests.report.shown import hostile
 from tests.runs.small_run import begin
 
 Values = Sequence[tuple[str, float]]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
+def run(slow_rnic: Path) -> ShownRun:
     """Four hosts, RNIC mlx5_3 of gpu002 slow."""
-    return reopened(run_of(tmp_path_factory.mktemp("measured"), faults=("gpu002/mlx5_3:slow=0.6",)))
+    return reopened(slow_rnic)
 
 
 def measured(run: ShownRun, values: Values, kind: str = "loopback") -> ShownRun:
@@ -81,15 +81,6 @@ def test_what_has_peers_has_a_share_of_normal(run: ShownRun) -> None:
     assert list(found.values()) == [1.0, 1.0, 0.5]
 
 
-def test_what_shares_the_network_has_none(run: ShownRun) -> None:
-    assert set(shares(measured(run, three("rings"), kind="concurrent_rings")).values()) == {None}
-
-
-def test_what_is_called_otherwise_is_no_peer(run: ShownRun) -> None:
-    found = shares(measured(run, [*three("one"), ("gpu001/two", 10.0), ("gpu002/two", 10.0)]))
-    assert found["one/gpu001/two"] == 1.0
-
-
 def test_repetitions_count_by_their_median_and_each_host_once(run: ShownRun) -> None:
     """A bad host that is measured again and again is not its own normal."""
     again = [(f"gpu003/probe.r{number}", value) for number, value in enumerate((50.0, 55.0, 60.0, 50.0, 50.0))]
@@ -101,11 +92,6 @@ def test_a_pair_is_of_both_of_its_hosts(run: ShownRun) -> None:
     values = [("gpu001+gpu002/pair", 100.0), ("gpu003+gpu004/pair", 100.0), ("gpu002+gpu003/pair", 60.0)]
     table = table_of(measured(run, values, kind="pairwise")).to_pylist()
     assert [(row["host"], row["peer_host"], row["share"]) for row in table][2] == ("gpu002", "gpu003", 0.6)
-
-
-def test_a_collective_of_many_is_of_no_host_alone(run: ShownRun) -> None:
-    (row,) = table_of(measured(run, [("gpu001+gpu002+gpu003/all", 9.0)], "group_all_reduce")).to_pylist()
-    assert (row["host"], row["peer_host"], row["hosts"]) == (None, None, "gpu[001-003]")
 
 
 def test_what_was_measured_during_a_fault_is_no_part_of_what_is_normal(tmp_path: Path, run: ShownRun) -> None:
@@ -134,16 +120,6 @@ def test_every_probe_passes_through_what_the_judge_looks_at(run: ShownRun) -> No
     topology = run.inventory.topology
     expected = [(row.probe.probe_id, *found) for row in run.rows for found in passes_through(row.probe, topology)]
     assert [tuple(row.values()) for row in whole(parts(run)).to_pylist()] == expected
-
-
-def test_a_part_has_one_name_whatever_passes_through_it(run: ShownRun) -> None:
-    """Inside its host or from another one."""
-    inside = next(row.probe for row in run.rows if row.probe.kind == "rnic_to_rnic")
-    between = replace(inside, probe_id="one/gpu001+gpu002/pair", kind="pairwise", hosts=("gpu001", "gpu002"))
-    table = whole(parts(measured_as(run, [inside, between])))
-    names = table["part"].unify_dictionaries().combine_chunks().dictionary.to_pylist()
-    assert len(set(names)) == len(names)
-    assert table["part"].to_pylist().count(f"{inside.hosts[0]}/{inside.params['rnic']}:port") == 2
 
 
 def test_a_pair_sends_through_one_port_and_receives_through_the_other(run: ShownRun) -> None:

@@ -74,14 +74,6 @@ def test_what_was_judged_earlier_goes_before_anything_is_measured(
     assert (run, [], size) in seen
 
 
-def test_what_killed_writers_left_goes_too(tmp_path: Path) -> None:
-    """Else a certificate would speak of half a report as of a file of the run."""
-    run = judged_early(tmp_path)
-    (run / ".report.html.tmp").write_text("half")
-    go_on(tmp_path)
-    assert not (run / ".report.html.tmp").exists()
-
-
 def test_what_was_judged_earlier_and_cannot_go_stops_it_before_it_measures(tmp_path: Path) -> None:
     run = judged_early(tmp_path)
     (run / "summary.md").unlink()

@@ -36,12 +36,6 @@ def test_what_is_so_already_is_not_done():
     assert played.prepare(forced(on=False)) == ()
 
 
-def test_on_infiniband_it_is_the_fabrics():
-    """The refusal says which scope is meant."""
-    with pytest.raises(Refused, match="scope: fabric"):
-        Played(ChangeSettings()).prepare(forced())
-
-
 def test_a_field_that_may_not_be_chosen_is_refused():
     """Firmware says so with its field_select bit."""
     played = Played(ChangeSettings(), world=topology(link_layer="ethernet"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fabric.changes.ber import SPARE_S, injection_s
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import ChangeSettings, Lease
+from fabric.model.change import Lease
 from tests.changes.played import VIA, Played, change, topology
 
 
@@ -135,16 +135,6 @@ def test_what_is_not_as_asked_is_not_in_force(fields, reason):
         played.confirm(ber(direction="up"), alterations)
 
 
-def test_without_via_only_the_hosts_own_end_can_send():
-    """The refusal says so."""
-    played = Played(ChangeSettings())
-    assert [one.host for one in played.prepare(ber(direction="up"))] == ["gpu001"]
-    with pytest.raises(Refused, match="direction: up"):
-        played.prepare(ber(direction="both"))
-    with pytest.raises(Refused, match="changes: via"):
-        played.prepare(ber("leaf1--spine0"))
-
-
 def test_ethernet_links_are_changed_at_the_host():
     """Their switches cannot be reached in-band."""
     played = Played(VIA, world=topology(link_layer="ethernet"))
@@ -167,11 +157,3 @@ def test_the_device_heals_itself(ttl_s, for_s):
         assert found == min(655.34, 2 * ttl_s + 30.0)
     else:
         assert found <= for_s + SPARE_S
-
-
-def test_root_is_asked_for_where_the_inventory_says_so():
-    """What only looks goes through sudo; what alters does not, because the guard that runs it already does."""
-    played = Played(ChangeSettings(via="gpu004", sudo=True))
-    alterations = played.prepare(ber())
-    assert {argv[:2] for _, argv in played.asked if argv[0] != "cat"} == {("sudo", "-n")}
-    assert {argv[0] for one in alterations for argv in (*one.apply, *one.undo, one.checks[0].argv)} == {"mlxreg"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 import pytest
 
@@ -79,17 +78,6 @@ def test_a_flap_counts_from_its_first_closing_to_its_last_opening():
     assert problems(flap, down("gpu002/mlx5_1", at_s=75.0, for_s=1.0), settings=settings) == []
 
 
-def test_phases_do_not_add_up():
-    """They run one after the other."""
-    settings, world = radius(changes=1), topology()
-    changes = [
-        change
-        for name in ("one", "two")
-        for change in expand_changes(Phase(name, (), changes=(down("gpu001/mlx5_0"),)), world, settings, ())
-    ]
-    assert blast_problems(changes, world, settings, ()) == []
-
-
 @pytest.mark.parametrize(
     "specs",
     [
@@ -102,11 +90,6 @@ def test_nothing_is_changed_from_both_ends(specs):
     """One cable, or one setting, is altered by one change at a time; nothing allows it."""
     (found,) = problems(*specs, allow=("blast_radius", "isolate", "busy_hosts"))
     assert found.endswith("at the same time; nothing allows it")
-
-
-def test_parallel_cables_are_two():
-    """``#1`` is another one."""
-    assert problems(down("leaf1--spine0", "leaf1--spine0#1")) == []
 
 
 def test_a_host_keeps_a_path():
@@ -156,9 +139,3 @@ def test_only_what_makes_something_worse_is_counted():
     """Settings of all hosts' RNICs and of the whole fabric, beside one link that is closed."""
     specs = (routing(True, "host"), shield(True), down("gpu001/mlx5_0"))
     assert problems(*specs, settings=replace(SETTINGS, blast_radius=BlastRadius(changes=1))) == []
-
-
-def test_a_change_without_time_lasts_for_the_whole_phase():
-    """From before its first probe."""
-    (one,) = expand_changes(Phase("p", (), changes=(down("gpu001/mlx5_0"),)), topology(), SETTINGS, ())
-    assert span_s(one) == (-inf, inf)

@@ -116,14 +116,6 @@ def test_the_numbers_of_the_blast_radius_hold_for_all_together(radius: BlastRadi
         concurrency.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
 
 
-def test_what_has_left_is_not_counted() -> None:
-    concurrency = Concurrency(Context(topology(), VIA), ())
-    first = closed("mlx5_0")
-    concurrency.join(first, paths("mlx5_1"))
-    concurrency.leave(first)
-    concurrency.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
-
-
 def test_a_change_waits_for_one_that_is_taken_back_late_and_is_refused_when_that_stays() -> None:
     rack = Played(VIA)
     concurrency = Concurrency(rack.context, ())

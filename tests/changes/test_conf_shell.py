@@ -57,27 +57,6 @@ def test_the_first_copy_is_kept(place):
     assert config.read_text() == TEXT
 
 
-def test_everything_may_be_run_twice(place):
-    """The second undo has nothing to do, and says so; the second drop as well."""
-    config, backup = place
-    edit = subnet_manager.edit_conf(str(config), str(backup), {"shield_mode": "0"})
-    assert run(edit)[0] == run(edit)[0] == 0
-    undo = subnet_manager.undo_conf(str(config), str(backup), {"shield_mode": "1"})
-    assert run(undo)[0] == 0
-    assert run(undo) == (0, f"nothing to undo: {config}\n")
-    drop = subnet_manager.drop_backup(str(config), str(backup))
-    assert run(drop)[0] == run(drop)[0] == 0
-    assert config.read_text() == TEXT
-
-
-def test_a_missing_file_is_refused(place):
-    """Exit 1 with a reason, and nothing is made."""
-    config, backup = place
-    config.unlink()
-    status, said = run(subnet_manager.edit_conf(str(config), str(backup), {"shield_mode": "0"}))
-    assert (status, "no such file" in said, list(config.parent.iterdir())) == (1, True, [])
-
-
 def test_a_symbolic_link_is_refused(place):
     """Renaming over it would leave two files where there was one."""
     config, backup = place
@@ -140,7 +119,7 @@ def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factor
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=30).map(str.strip)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(value=VALUES.filter(bool))
 def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     """Quotes, dollars, backslashes, semicolons: what was asked for is what a reader finds."""
@@ -194,23 +173,6 @@ def test_two_that_edit_at_the_same_time_lose_nothing(place):
         thread.join(60)
     found = management.parse_conf(config.read_text())
     assert (results, found["one"], found["two"]) == ([0] * 10, "4", "4")
-
-
-def test_the_copy_is_named_by_the_change():
-    """Beside the file; two changes never share one."""
-    one, two = (subnet_manager.backup_of("/etc/opensm/opensm.conf", f"p/{kind}.fabric") for kind in ("shield", "ar"))
-    assert one != two
-    assert one.startswith("/etc/opensm/opensm.conf.fabric-")
-
-
-def test_it_fits_on_one_line_of_a_guard():
-    """A guard keeps one command a line and refuses line breaks."""
-    steps = [
-        subnet_manager.edit_conf("/c", "/b", {"key": "it's"}),
-        subnet_manager.undo_conf("/c", "/b", {"key": "x"}),
-        subnet_manager.drop_backup("/c", "/b"),
-    ]
-    assert len(guard.steps_text(steps).splitlines()) == 3
 
 
 def test_a_guard_gets_the_same_command_back_from_its_line(place):

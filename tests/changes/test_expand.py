@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from fabric.changes.kinds import expand_changes
 from fabric.model.change import (
     ChangeSettings,
     When,
 )
 from fabric.model.scenario import Phase
-from tests.changes.asked import ber, link_down, port_flap, routing, shield
+from tests.changes.asked import ber, link_down, routing, shield
 from tests.changes.played import topology
 
 HOSTS = ("gpu001", "gpu002")
@@ -51,36 +49,8 @@ def test_scope_host_is_one_change_a_host_and_scope_job_none():
     assert [(one.component, one.scope, one.hosts) for one in found] == [(h, "host", (h,)) for h in HOSTS]
 
 
-def test_the_same_link_twice_has_two_ids():
-    """A number is added."""
-    spec = link_down("gpu001/mlx5_0", at=1.0, for_=1.0)
-    later = link_down("gpu001/mlx5_0", at=9.0, for_=1.0)
-    name = "hurt/link_down.gpu001/mlx5_0"
-    assert [one.change_id for one in expanded(spec, later, later)] == [name, f"{name}.2", f"{name}.3"]
-
-
 def test_the_tool_is_the_inventorys_unless_said():
     """``by`` is always decided."""
     specs = (link_down("gpu001/mlx5_0"), link_down("gpu001/mlx5_1", by="ip"))
     found = expanded(*specs, settings=ChangeSettings(port_state="mlxlink"))
     assert [one.spec.by for one in found] == ["mlxlink", "ip"]
-
-
-def test_jitter_is_drawn_once_and_the_same_everywhere():
-    """From the seed and the link, within its bounds; every period has its own, none without jitter."""
-    spec = port_flap("gpu001/mlx5_0", "gpu002/mlx5_0", down=5.0, count=4, period=30.0, jitter=2.0, seed=7)
-    one, other = expanded(spec)
-    drawn = one.spec.periods_s(one.component)
-    assert len(set(drawn)) == 3
-    assert all(28.0 <= value <= 32.0 for value in drawn)
-    assert expanded(spec) == (one, other)
-    assert other.spec.periods_s(other.component)[0] != drawn[0]
-    (steady,) = expanded(port_flap("gpu001/mlx5_0", down=5.0, count=4, period=30.0))
-    assert steady.spec.periods_s(steady.component) == [30.0] * 3
-
-
-def test_params_can_be_written_down():
-    """As JSON, and read back the same."""
-    for one in expanded(ber("leaf1--spine0", effective="1e-7"), port_flap("gpu001/mlx5_0", down=5.0)):
-        text = one.spec.model_dump_json()
-        assert type(one.spec).model_validate(json.loads(text)) == one.spec

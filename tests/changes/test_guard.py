@@ -44,11 +44,6 @@ def test_values_arrive_beside_the_text_and_never_in_it() -> None:
     assert argv[6:] == rest
 
 
-def test_with_sudo_nobody_is_asked_for_a_password() -> None:
-    """The prefix of every call."""
-    assert Guard("/d", sudo=True).list()[:5] == ("sudo", "-n", "sh", "-c", GUARD)
-
-
 @given(st.lists(WORDS.map(lambda words: ("tool", *words)), max_size=4))
 def test_steps_come_apart_again_as_they_were(steps: list[tuple[str, ...]]) -> None:
     """One line a step, whatever the words."""
@@ -159,10 +154,3 @@ def test_a_line_of_a_list_that_is_none_is_unclear(line: str) -> None:
     """An entry that is skipped could be a change that is live."""
     with pytest.raises(GuardUnclear):
         PLAIN.read_list(_said(PLAIN.list(), 0, f"{line}\n"))
-
-
-def test_a_list_that_was_cut_is_unclear() -> None:
-    """What is missing may be live."""
-    line = "change a owner run state armed left 1.00 guard alive boot same\n"
-    with pytest.raises(GuardUnclear):
-        PLAIN.read_list(replace(_said(PLAIN.list(), 0, line), truncated=True))

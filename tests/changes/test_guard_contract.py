@@ -12,7 +12,7 @@ from tests.changes.guard_contract import GuardContract
 from tests.changes.guard_target import RealTarget, SimulatedTarget, Target
 
 
-class TestRealGuard(GuardContract):
+class RealGuard:
     """The sh of this machine."""
 
     @pytest.fixture
@@ -21,6 +21,20 @@ class TestRealGuard(GuardContract):
         target = RealTarget(tmp_path)
         yield target
         target.end()
+
+
+@pytest.mark.slow  # real leases run out
+class TestRealGuard(RealGuard, GuardContract):
+    """All of it."""
+
+
+class TestRealGuardInShort(RealGuard):
+    """What no default run leaves out: a change is made and taken back, by whoever lives."""
+
+    test_applied_and_reverted = GuardContract.test_what_is_applied_is_in_force_until_it_is_reverted
+    test_the_guard_undoes = GuardContract.test_a_lease_that_runs_out_undoes
+    test_too_late = GuardContract.test_an_apply_that_comes_too_late_is_refused
+    test_our_session = GuardContract.test_the_interface_of_the_session_is_never_touched
 
 
 @pytest.mark.lab  # the same once more: not in every default run

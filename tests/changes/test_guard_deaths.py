@@ -132,15 +132,6 @@ def test_a_guard_leaves_the_change_to_another_one(target: RealTarget) -> None:
     until(lambda: not target.is_guard(pid), "the guard has ended", LATE_S)
 
 
-def test_a_guard_ends_when_its_change_is_reverted(target: RealTarget) -> None:
-    """No process stays behind."""
-    target.arm()
-    pid = target.guard_pid()
-    assert target.is_guard(pid)
-    target.guard.read_reverted(target.run(target.guard.revert("one")))
-    assert not target.is_guard(pid)
-
-
 def test_the_end_of_the_callers_session_does_not_end_the_guard(target: RealTarget) -> None:
     """The executor's wrapper ends all that is left of a command's session; a guard is not in it."""
     argv = target.guard.arm("one", owner="run-1", lease=Lease(TTL_S, 60.0), peer=PEER, what=target.alteration)

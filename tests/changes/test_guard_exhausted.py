@@ -68,7 +68,9 @@ def _renewed(target: RealTarget) -> None:
     target.guard.read_renewed(target.run(target.guard.renew("one", TTL_S)))
 
 
-@pytest.mark.parametrize("beyond_s", [1.0, 18.0])
+@pytest.mark.parametrize(
+    ("target", "beyond_s"), [("dash", 1.0), ("busybox", 1.0), ("bash", 1.0), ("bash", 18.0)], indirect=["target"]
+)
 def test_a_guard_that_cannot_fork_undoes_as_soon_as_it_can(target: RealTarget, beyond_s: float) -> None:
     """It waits without a fork; when its lease ends it cannot undo, for longer than bash tries by itself, and stays."""
     _renewed(target)
@@ -80,7 +82,9 @@ def test_a_guard_that_cannot_fork_undoes_as_soon_as_it_can(target: RealTarget, b
     assert not target.is_closed()
 
 
-@pytest.mark.parametrize("most", [3, 9, 11])
+@pytest.mark.parametrize(
+    ("target", "most"), [("dash", 3), ("dash", 9), ("dash", 11), ("busybox", 9), ("bash", 9)], indirect=["target"]
+)
 def test_a_guard_without_file_descriptors_keeps_its_lease(target: RealTarget, most: int) -> None:
     """What it cannot read it takes as it was; it undoes when the lease is over, and not before."""
     _renewed(target)

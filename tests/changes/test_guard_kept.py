@@ -22,7 +22,6 @@ from fabric.model.change import Alteration, Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from tests.changes.guard_target import RealTarget, SimulatedTarget, until
 from tests.changes.played import MANAGED, Played, change
-from tests.changes.roce import roce, routed
 
 LONG = Lease(600.0, 600.0)
 ON_SWITCHES = ChangeSettings(via="gpu004")
@@ -92,6 +91,7 @@ def test_after_a_restart_the_unit_undoes_the_change_and_removes_itself(target: R
     assert target.left_on_disk() == []
 
 
+@pytest.mark.slow
 def test_the_unit_tries_until_the_undo_works(target: Restarting) -> None:
     """At boot the tools may not work yet."""
     target.arm(lease=LONG)
@@ -103,6 +103,7 @@ def test_the_unit_tries_until_the_undo_works(target: Restarting) -> None:
     assert target.left_on_disk() == []
 
 
+@pytest.mark.slow
 def test_until_then_a_restart_is_told_and_nobody_else_may_arm(target: Restarting) -> None:
     """``list`` and the lock of the target know what is kept, without a word from the unit."""
     target.arm(lease=LONG)
@@ -115,7 +116,7 @@ def test_until_then_a_restart_is_told_and_nobody_else_may_arm(target: Restarting
     assert [one.state for one in target.listed()] == ["applied"]
 
 
-@pytest.mark.parametrize("systemd", [True, False])
+@pytest.mark.parametrize("systemd", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_revert_undoes_what_is_kept(tmp_path: Path, systemd: bool) -> None:
     """So does ``fabric restore`` where there is no systemd."""
     target = Restarting(tmp_path, systemd=systemd)
@@ -129,6 +130,7 @@ def test_revert_undoes_what_is_kept(tmp_path: Path, systemd: bool) -> None:
     target.end()
 
 
+@pytest.mark.slow
 def test_an_ordinary_revert_leaves_nothing_on_the_disk(target: Restarting) -> None:
     """Neither a folder nor a unit."""
     target.arm(lease=LONG)
@@ -138,6 +140,7 @@ def test_an_ordinary_revert_leaves_nothing_on_the_disk(target: Restarting) -> No
     assert target.left_on_disk() == []
 
 
+@pytest.mark.slow
 def test_a_guard_that_undoes_leaves_nothing_on_the_disk(target: Restarting) -> None:
     """Its lease has run out, and nobody asks."""
     target.arm(lease=Lease(1.5 * SLOWER, 60.0))
@@ -146,6 +149,7 @@ def test_a_guard_that_undoes_leaves_nothing_on_the_disk(target: Restarting) -> N
     until(lambda: target.left_on_disk() == [], "forgotten")
 
 
+@pytest.mark.slow
 def test_what_was_never_applied_is_not_undone_after_a_restart(target: Restarting) -> None:
     """Somebody may have altered the port since, on purpose."""
     target.arm(lease=LONG)
@@ -157,6 +161,7 @@ def test_what_was_never_applied_is_not_undone_after_a_restart(target: Restarting
     assert target.left_on_disk() == []
 
 
+@pytest.mark.slow
 def test_a_change_that_ends_with_the_target_is_not_kept(tmp_path: Path) -> None:
     """A restart resets the target's own ports."""
     target = Restarting(tmp_path, outlives=False)
@@ -180,6 +185,7 @@ def test_a_kept_folder_that_is_a_link_or_cannot_be_made_is_not_used(tmp_path: Pa
     target.end()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_not_passed_over_because_others_can_write_there(target: Restarting) -> None:
     """Nobody says that nothing is held, and nobody arms another change on top."""
     target.arm(lease=LONG)
@@ -196,6 +202,7 @@ def test_what_is_kept_is_not_passed_over_because_others_can_write_there(target: 
     assert not target.is_closed()
 
 
+@pytest.mark.slow
 def test_the_unit_leaves_a_change_alone_whose_guard_lives(target: Restarting) -> None:
     """Another target of systemd starts it, or a person: nothing went down."""
     target.arm(lease=LONG)
@@ -211,12 +218,6 @@ def test_nothing_is_applied_that_cannot_be_noted_as_applied(target: Restarting) 
     shutil.rmtree(target.kept)
     result = target.run(target.guard.apply("one", target.close))
     assert (result.exit_status, target.is_closed()) == (74, False)
-
-
-def test_where_it_is_kept_is_the_same_for_both_sides() -> None:
-    """The guard's text finds it by itself."""
-    assert Guard().kept_directory == "/var/lib/fabric-guard"
-    assert Guard("/opt/guards").kept_directory == "/opt/guards.kept"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
@@ -265,13 +266,6 @@ def test_a_file_of_a_subnet_manager_outlives_its_restart() -> None:
     for kind in ("adaptive_routing", "shield"):
         toggles = [change(kind, "fabric", scope="fabric", on=on) for on in (0, 1)]
         assert {one.outlives for toggle in toggles for one in Played(MANAGED).prepare(toggle)} == {True}
-
-
-def test_a_switch_by_nvue_outlives_its_restart() -> None:
-    """It saves what was committed."""
-    played = Played(ChangeSettings(), world=roce())
-    alterations = [one for on in (True, False) for one in played.prepare(routed(on=on))]
-    assert {one.outlives for one in alterations} == {True}
 
 
 def arming(boot_id: str, kept: str, *, allowed: bool = False, outlives: bool = True) -> None:

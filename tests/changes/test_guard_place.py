@@ -71,7 +71,7 @@ def _refused(target: RealTarget, why: str) -> None:
             read(target.run(argv))
 
 
-@pytest.mark.parametrize(("mode", "above"), [(0o1777, True), (0o777, False), (0o770, False), (0o702, True)])
+@pytest.mark.parametrize(("mode", "above"), [(0o1777, True), (0o770, False)])
 def test_a_directory_that_others_can_write_is_not_used(target: RealTarget, mode: int, above: bool) -> None:
     """Nor one below such a directory; sticky or not."""
     target.guard.read_armed(target.arm())
@@ -95,7 +95,7 @@ def test_a_directory_that_is_none_or_a_link_is_not_used(target: RealTarget) -> N
     _refused(target, f"{directory} is a link")
 
 
-@pytest.mark.parametrize("inside", [".arm", "one", "one/lease"])
+@pytest.mark.parametrize("inside", [".arm", "one/lease"])
 def test_a_directory_with_a_link_or_a_file_for_all_in_it_is_not_used(target: RealTarget, inside: str) -> None:
     """From a time when others could write there."""
     place = Path(target.guard.directory, inside)
@@ -110,7 +110,7 @@ def test_a_directory_with_a_link_or_a_file_for_all_in_it_is_not_used(target: Rea
 
 
 @needs_root
-@pytest.mark.parametrize("inside", ["..", ".", "one", "one/undo"])
+@pytest.mark.parametrize("inside", ["..", "one/undo"])
 def test_a_directory_of_another_user_is_not_used(target: RealTarget, inside: str) -> None:
     """Nor one in which something is."""
     target.guard.read_armed(target.arm())

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import GuardCannotWrite, GuardMissingTool, NotUndone
@@ -55,14 +53,6 @@ def test_an_undo_that_never_works_is_reported_with_its_own_words(target: RealTar
     target.guard.read_reverted(target.run(target.guard.revert("one")))
     assert not target.is_closed()
     assert target.listed() == ()
-
-
-def test_a_step_that_is_a_text_of_sh_is_told_by_its_name_and_words(target: RealTarget) -> None:
-    step = ("sh", "-c", "echo 'this is why' >&2; exit 4", "fabric-stub", "stage", "on")
-    target.alteration = replace(target.alteration, undo=(step,))
-    target.arm()
-    with pytest.raises(NotUndone, match="undo ended with 4: fabric-stub stage on\nthis is why"):
-        target.guard.read_reverted(target.run(target.guard.revert("one")))
 
 
 def test_every_step_of_an_undo_is_run_even_after_one_that_failed(target: RealTarget) -> None:
@@ -154,14 +144,3 @@ def test_hostile_words_arrive_as_they_are(target: RealTarget) -> None:
         arrived = (target.here / name).read_bytes().decode().split("\0")[1:-1]
         assert tuple(arrived) == HOSTILE
     assert not list(target.here.rglob("pwned"))
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(words=st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=30)))
-def test_any_words_arrive_as_they_are(target: RealTarget, words: list[str]) -> None:
-    """Whatever text there is, through a real guard."""
-    target.stub("words", '#!/bin/sh\nprintf "%s\\0" "$@" >"{}/said"\n'.replace("{}", str(target.here)))
-    if not target.listed():
-        target.arm()
-    target.guard.read_applied(target.run(target.guard.apply("one", (("words", "x", *words),))))
-    assert (target.here / "said").read_bytes().decode().split("\0")[1:-1] == words

@@ -231,7 +231,7 @@ AT_THE_END = [
     change("link_down", "leaf1--spine0", by="ibportstate"),
     change("link_down", "leaf1--spine0", by="ibportstate", for_=20.0),
     change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxlink"),
-    change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxreg"),
+    change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxlink"),
     change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER),
     change("adaptive_routing", "fabric", scope="fabric", on=True),
 ]

@@ -127,14 +127,6 @@ def test_what_a_person_has_put_on_the_list_meanwhile_stays_on_it(rack: Played) -
     assert listed(rack) == [name]
 
 
-def test_what_was_on_the_list_before_us_stays_on_it() -> None:
-    rack = Played(UFM, ufm_isolates=True)
-    intent = killed(rack)
-    (name,) = listed(rack)
-    restored(rack, {**intent, "unhealthy": {**intent["unhealthy"], "before": [name]}})
-    assert listed(rack) == [name]
-
-
 def asked_before(settings: ChangeSettings) -> tuple[str, ...]:
     """How UFM is asked for its list before a change."""
     rack = Played(settings, ufm_isolates=True)

@@ -22,7 +22,7 @@ def asked(kind: str, by: str):
 
 
 @pytest.mark.parametrize("kind", ["link_down", "port_flap"])
-@pytest.mark.parametrize("by", ["mlxlink", "mlxreg"])
+@pytest.mark.parametrize("by", ["mlxlink"])
 def test_a_way_that_the_firmware_defeats_is_refused_with_what_to_do(kind: str, by: str) -> None:
     played = Played(VIA)
     played.answers["gpu001 mlxconfig"] = told("KEEP_IB_LINK_UP_P1", "True(1)")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.changes import guard, nvue
+from fabric.changes import nvue
 from fabric.model.change import Argv
 from fabric.tools.nvue import Setting
 
@@ -78,12 +78,6 @@ def test_an_undo_stages_what_was_seen_and_applies_it(place: Path, explicit: bool
     assert (confirm, last) == ("config apply --confirm-yes", "config apply -m fabric 01 undone -y")
 
 
-def test_what_waits_to_be_confirmed_is_kept_before_it_is_put_back(place: Path) -> None:
-    (place / "waits").touch()
-    run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
-    assert not (place / "waits").exists()
-
-
 def test_where_nothing_was_altered_nothing_is_undone(place: Path) -> None:
     assert run(place, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
     assert log(place) == []
@@ -123,19 +117,3 @@ def test_a_switch_that_cannot_say_what_waits_is_left_alone(place: Path) -> None:
     (place / "broken").touch()
     status, said = run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
     assert (status, "nvued is not running" in said, log(place)) == (1, True, [])
-
-
-def test_a_commit_that_is_refused_is_said_to_be(place: Path) -> None:
-    run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
-    (place / "refuses").touch()
-    assert run(place, nvue.shell("commit", "fabric 01")) == (1, "fabric-nvue: it cannot be applied\n")
-
-
-def test_a_guard_keeps_each_verb_on_one_line() -> None:
-    steps = (
-        nvue.shell("clean"),
-        nvue.shell("seen", ON.key, ON.value),
-        nvue.shell("stage", OFF.key, OFF.value, "unset"),
-        nvue.shell("commit", "a"),
-    )
-    assert guard.steps_text(steps).count("\n") == len(steps) - 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.changes.ports import AdapterEnd, SwitchEnd, cable_of, end_named, parts, switch_name
+from fabric.changes.ports import AdapterEnd, SwitchEnd, cable_of, end_named
 from fabric.errors import Refused, ToolError
 from fabric.model.topology import Switch, Uplinks
 from tests.changes.played import VIA, Played, topology
@@ -74,41 +74,12 @@ def test_a_name_that_two_switches_have_is_refused():
     assert by_guid.lower == SwitchEnd("0x000000000000000a", 4, 21)
 
 
-def test_an_adapter_of_the_same_name_is_no_switch():
-    """It has one port."""
-    host = (0xD00D, "tor-2", 9, 1, 0xB, "spine 1", 3, 11)
-    assert found("tor-2--spine 1", said(*TWO, host), trunk("tor-2", "spine 1")).lower.lid == 4
-
-
-def test_an_rnic_that_is_in_another_fabric_is_refused():
-    """LIDs repeat from fabric to fabric; GUIDs do not."""
-    text = said((0xD00D, "gpu001 mlx5_0", 11, 1, 0xA, "leaf0", 1, 1), *TWO)
-    with pytest.raises(Refused, match=r"GUID 0x[0-9a-f]{16} is not in the fabric that gpu004 sees"):
-        found("gpu001/mlx5_0", text, topology())
-
-
 def test_a_fabric_that_cannot_be_read_is_a_tools_error():
     """Not a cable that is missing."""
     played = Played(VIA)
     played.answers["gpu004 iblinkinfo"] = ("", "Failed to open (null) port 0\n", 1)
     with pytest.raises(ToolError, match="Failed to open"):
         played.run(cable_of("gpu001/mlx5_0", played.context))
-
-
-@pytest.mark.parametrize("text", ["a", "a--", "--b", "a--b#", "a--b#x", "a--b#-1", "a--b#12345"])
-def test_what_is_no_cable_between_switches(text):
-    """A name on both sides, and perhaps a number."""
-    with pytest.raises(ValueError, match="no cable"):
-        parts(text)
-
-
-@pytest.mark.parametrize(
-    ("description", "name"),
-    [("MF0;tor-2:MQM8700/U1", "tor-2"), ("leaf 1", "leaf 1"), ("MF0;odd", "MF0;odd"), ("", "")],
-)
-def test_what_a_switch_is_called(description, name):
-    """Managed switches put more into their description."""
-    assert switch_name(description) == name
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ._;-]{0,30}[A-Za-z0-9]", fullmatch=True)

@@ -51,14 +51,6 @@ def test_a_host_in_use_is_refused(program, answer, reason):
     railed(played, allow=("busy_hosts",))
 
 
-@pytest.mark.parametrize("answer", [("", "nvidia-smi: command not found\n", 127), ("No devices were found\n", "", 6)])
-def test_a_host_without_gpus_is_idle(answer):
-    """There is nothing to be busy."""
-    played = idle()
-    played.answers["gpu001 nvidia-smi"] = answer
-    railed(played)
-
-
 def test_the_question_names_the_host():
     """Jobs of other hosts do not count."""
     played = idle()
@@ -84,10 +76,3 @@ def test_management_is_refused_whatever_is_allowed(name):
     with pytest.raises(Refused, match="is for management") as refused:
         railed(played, allow=("busy_hosts", "isolate", "blast_radius"))
     assert refused.value.allow is None
-
-
-def test_where_nothing_is_to_be_done_nothing_is_asked():
-    """No alteration, no question."""
-    played = idle()
-    played.run(check_rails(DOWN, (), played.context, ()))
-    assert played.asked == []

@@ -55,10 +55,3 @@ def test_ports_with_an_m_key_are_changed_by_who_knows_it():
             Played(settings, site=("m_key",)).prepare(closing)
     with pytest.raises(ToolError, match="Failed to send MAD"):
         Played(replace(VIA, m_key="0xfab"), site=("m_key",)).prepare(change("ber", CABLE, effective="1e-6"))
-
-
-def test_a_query_by_ibportstate_ends_badly_where_the_peer_is_silent():
-    """Although both states of the port were said (ibportstate.c:685)."""
-    said = Played(VIA, site=("silent_peers",)).ask("gpu004", ("ibportstate", "-C", "mlx5_0", "9", "3"))
-    assert said.exit_status == 255
-    assert "PhysLinkState:...................LinkUp" in said.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.changes.watching import LOOK_S, Lookout, period_s, watch_cable, watch_host, watched_ports
+from fabric.changes.watching import LOOK_S, Lookout, watch_cable, watch_host, watched_ports
 from fabric.errors import FabricError
 from tests.changes.played import VIA, Played, change
 
@@ -43,14 +43,6 @@ def test_a_link_that_was_up_and_is_not_any_more_is_told_with_when_it_was_last_se
 
 def test_a_link_that_was_down_from_the_beginning_is_not_told() -> None:
     assert Watching(UP + DOWN, UP + DOWN).down == []
-
-
-def test_a_link_that_came_up_again_can_go_down_again() -> None:
-    assert len(Watching(UP + UP, UP + DOWN, UP + UP, UP + DOWN).down) == 2
-
-
-def test_a_link_that_waits_for_the_subnet_manager_has_been_down() -> None:
-    assert [state for _, state, _ in Watching(UP + UP, "2: INIT\n" + UP).down] == ["INIT"]
 
 
 def test_the_end_looks_once_more() -> None:
@@ -110,8 +102,3 @@ def test_the_ports_of_cables_that_are_to_be_closed_are_not_watched_and_those_wit
     assert "mlx5_0" not in watched
     assert "mlx5_1" in watched
     assert watched_ports("gpu999", both, context) == ()
-
-
-def test_many_hosts_are_looked_at_less_often() -> None:
-    assert period_s(10) == LOOK_S
-    assert period_s(4000) == 40.0

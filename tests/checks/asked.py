@@ -15,7 +15,7 @@ from tests.conftest import rack_topology
 HOST: Host = rack_topology(1).hosts["gpu001"]
 EVERYTHING = HostNeeds(
     programs=("ib_write_bw", "numactl", "alltoall_perf", "all_reduce_perf", "mpirun", "srun"),
-    alters=Alters(("mlxreg", "mlxlink", "ibportstate"), guarded=True, closes=("mlx5_0",)),
+    alters=Alters(("mlxreg", "mlxlink", "ibportstate"), guarded=True),
     cuda=True,
     gpudirect=True,
     pinned_bytes=1 << 27,

@@ -27,16 +27,6 @@ def _read(refuse: dict[str, str], there: str = "/usr/bin/sh\n/bin/sh\n/usr/bin/m
     return found(ROOT, said, NEEDS)
 
 
-def test_a_scenario_without_changes_needs_no_root() -> None:
-    """The self-check asks for nothing."""
-    assert ROOT.ask(HOST, HostNeeds()) == ()
-
-
-def test_what_sudo_allows_is_fine() -> None:
-    """It names the program it would run."""
-    assert _read({}) == []
-
-
 def test_what_is_refused_comes_with_the_line_to_add() -> None:
     """Exact paths, in the order in which sudo looks, and no wildcard."""
     password = "sudo: a password is required\n"

@@ -163,12 +163,6 @@ def test_torn_files_and_an_undo_that_fails_are_told(pod: Inventory) -> None:
         assert not one.running
 
 
-def test_nothing_is_said_of_a_healthy_pod(pod: Inventory) -> None:
-    """No host holds anything, and all could be asked."""
-    executor = MockExecutor(World(pod.topology, MockSettings(noise_cv=0.003), seed=1))
-    assert asked(executor, pod) == GuardsAsked((), {})
-
-
 def test_a_host_that_cannot_be_asked_refuses_no_run_and_is_told(pod: Inventory) -> None:
     """It is unknown to a check where a change is to be held there, and a warning elsewhere."""
     faults = (Fault("gpu001", "broken"), Fault("gpu002", "garbage"))

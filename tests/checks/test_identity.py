@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from fabric.checks.identity import commands, identify, read
+from fabric.checks.identity import identify
 from fabric.errors import StoreError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault, MockSettings
@@ -37,14 +36,6 @@ def test_a_part_that_was_replaced_is_the_only_one_with_another_serial_number(rac
         assert changed == [part]
 
 
-def test_an_outdated_rnic_has_another_firmware_and_the_same_serial_number(rack: Topology) -> None:
-    before, after = (
-        seen(rack, *faults)["gpu001"].by_part["mlx5_0"] for faults in ((), (Fault("gpu001/mlx5_0", "outdated"),))
-    )
-    assert (before.serial, before.firmware) != (after.serial, after.firmware)
-    assert replace(after, firmware=before.firmware) == before
-
-
 def test_a_host_that_does_not_answer_has_no_parts_and_a_reason(rack: Topology) -> None:
     found = seen(rack, Fault("gpu003", "broken"))["gpu003"]
     assert found.parts == ()
@@ -65,12 +56,6 @@ def test_with_a_gpu_missing_none_is_named_because_numbers_shift(rack: Topology) 
     assert "GPUs: the driver has 7, the inventory 8" in found.unread
 
 
-def test_a_host_of_garbage_says_nothing(rack: Topology) -> None:
-    found = seen(rack, Fault("gpu001", "garbage"))["gpu001"]
-    assert found.parts == ()
-    assert found.unread
-
-
 def test_what_was_read_comes_back_from_the_run_directory(rack: Topology, tmp_path: Path) -> None:
     found = seen(rack)
     assert read_identity(tmp_path) is None
@@ -84,10 +69,3 @@ def test_what_was_read_comes_back_from_the_run_directory(rack: Topology, tmp_pat
             assert IDENTITY in str(exc)  # noqa: PT017
         else:
             raise AssertionError(text)
-
-
-def test_parts_that_a_platform_does_not_have_are_not_asked_for(rack: Topology) -> None:
-    host = rack.hosts["gpu001"]
-    bare = replace(host, platform=replace(host.platform, gpus=(), rnics=()))
-    assert commands(bare) == ()
-    assert read(bare, {}) == HostIdentity("gpu001", ())

@@ -26,13 +26,6 @@ def test_hosts_whose_addresses_do_not_resolve_are_one_finding() -> None:
     assert row.what == "ADDRESS does not resolve (for HOST) (ADDRESS of gpu001: 10.0.0.1)"
 
 
-def test_another_reason_is_another_finding() -> None:
-    rows = folded(
-        made_equal([unresolved("gpu001"), unresolved("gpu002"), unresolved("gpu003", reason="refuses")], HOSTS)
-    )
-    assert [row.hosts for row in rows] == [("gpu001", "gpu002"), ("gpu003",)]
-
-
 def test_what_one_host_has_keeps_its_own_words() -> None:
     (row,) = made_equal([unresolved("gpu001")], HOSTS)
     assert row.what == "10.0.0.1 does not resolve (for gpu001)"
@@ -42,8 +35,3 @@ def test_a_name_within_another_one_is_not_replaced() -> None:
     one = Finding("reach", Severity.UNKNOWN, ("gpu001",), "gpu0011 and 10.0.0.12", "", "")
     other = replace(one, hosts=("gpu002",))
     assert [found.what for found in made_equal([one, other], HOSTS)] == ["gpu0011 and 10.0.0.12"] * 2
-
-
-def test_findings_of_this_machine_stay_as_they_are() -> None:
-    one = Finding("orchestrator", Severity.WARNING, (), "paramiko 4", "", "")
-    assert list(made_equal([one], HOSTS)) == [one]

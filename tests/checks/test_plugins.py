@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.kind import with_plugins
 from fabric.checks.needs import HostNeeds
-from fabric.checks.pre_flight import CHECKS, pre_flight
+from fabric.checks.pre_flight import pre_flight
 from fabric.config import load_inventory
 from fabric.model.finding import Finding, Severity
 from fabric.wiring import BACKENDS
@@ -47,7 +46,3 @@ def test_what_is_broken_is_told_and_the_rest_is_looked_at(findings: list[Finding
     }
     assert {one.severity for one in findings if one.what in told} == {Severity.UNKNOWN}
     assert "rnics" in {one.check for one in findings}  # ours are looked at all the same
-
-
-def test_without_other_packages_the_checks_are_ours() -> None:
-    assert with_plugins(CHECKS) == (list(CHECKS), [])

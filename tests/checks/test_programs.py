@@ -75,13 +75,6 @@ def test_a_build_without_cuda_is_a_problem(stdout: str, stderr: str) -> None:
     assert _cuda("Version: 6.29\n", "", 1) == []
 
 
-def test_a_recorded_build_without_cuda_is_seen() -> None:
-    """Debian's perftest 4.5."""
-    text = (SAMPLES / "23-local-use_cuda-not-built-4.5.txt").read_text()
-    (one,) = _cuda("", text, 1)
-    assert one.severity is Severity.PROBLEM
-
-
 def test_a_launcher_that_does_not_start_as_root_is_a_problem() -> None:
     """Seen by starting one process with the site's own options, as the probes will."""
     host = replace(HOST, platform=replace(HOST.platform, mpirun_options=("--mca", "btl", "self")))
@@ -104,12 +97,6 @@ def test_through_sudo_roots_programs_are_not_asked_for() -> None:
     assert "ibportstate" not in asked
     assert "flock" in asked
     assert "ibportstate" in {argv[0] for argv in PROGRAMS.ask(HOST, replace(needs, sudo=False))}
-
-
-def test_the_inventorys_path_is_what_is_asked() -> None:
-    """A program that is not on the path is called where it is."""
-    host = replace(HOST, platform=replace(HOST.platform, tools=(("mpirun", "/opt/ompi/bin/mpirun"),)))
-    assert PROGRAMS.ask(host, HostNeeds(programs=("mpirun",))) == (("/opt/ompi/bin/mpirun", "--version"),)
 
 
 def test_who_differs_from_most_is_named() -> None:

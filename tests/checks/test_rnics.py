@@ -53,33 +53,10 @@ def test_a_bad_link_is_named(files: dict[str, str], severity: Severity, words: s
     assert words in one.what
 
 
-@pytest.mark.parametrize("line_rate_gbps", [54.5, 56.25])
-def test_the_kernels_rounding_is_no_difference(line_rate_gbps: float) -> None:
-    """FDR is written as 56 Gb/s, whether the inventory has what it carries or what it signals."""
-    platform = replace(HOST.platform, rnics=(replace(HOST.platform.rnics[0], line_rate_gbps=line_rate_gbps),))
-    host = replace(HOST, platform=platform)
-    argv = RNICS.ask(host, EVERYTHING)[1]
-    files = FILES | {"rate": "56 Gb/sec (4X FDR)"}
-    text = "".join(f"/sys/class/infiniband/mlx5_0/ports/1/{name}:{value}\n" for name, value in files.items())
-    said = {LIST: answer(LIST, "mlx5_0\n"), argv: answer(argv, text)}
-    assert found(RNICS, said, host=host) == []
-
-
 def test_a_missing_rnic_is_told_once() -> None:
     """Not a second time as a link that cannot be read."""
     (one,) = _read([device for device in DEVICES if device != "mlx5_3"], state="", phys_state="")
     assert one.what == "no RNIC mlx5_3"
-
-
-def test_other_names_are_told_with_what_is_missing() -> None:
-    """Devices that were renamed are likely those that are missing."""
-    (one,) = _read([*DEVICES[:3], *DEVICES[4:], "mlx5_bond_0"], state="", phys_state="")
-    assert "no RNIC mlx5_3; there is mlx5_bond_0" in one.what
-
-
-def test_devices_beyond_the_inventory_are_a_warning() -> None:
-    """Storage RNICs are usual."""
-    assert [one.severity for one in _read([*DEVICES, "mlx5_8"])] == [Severity.WARNING]
 
 
 def test_a_host_without_the_driver_has_no_rnic() -> None:

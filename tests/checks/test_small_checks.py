@@ -1,4 +1,4 @@
-"""GPUDirect, locked memory, loopback mode, KEEP_LINK_UP, login, reach, clock."""
+"""GPUDirect, locked memory, loopback mode, login, reach."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fabric.checks.ask import HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.in_band import IN_BAND
-from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
+from fabric.checks.machines import TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
-from fabric.checks.rnics import KEEP_LINK_UP, LIST, LOOPBACK
+from fabric.checks.rnics import LOOPBACK
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
-from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
+from tests.checks.asked import EVERYTHING, HOST, answer, found, severities
 from tests.places import CAPTURES
 
 SAMPLES = CAPTURES / "mlxlink"
@@ -102,39 +102,15 @@ def test_an_rnic_left_in_loopback_is_a_problem() -> None:
 
 
 def test_what_was_not_looked_at_is_said() -> None:
-    """A warning where nothing depends on mlxlink, unknown where changes do."""
-    for needs, severity in ((HostNeeds(), Severity.WARNING), (EVERYTHING, Severity.UNKNOWN)):
-        (one,) = _mode("", "env: 'mlxlink': No such file or directory\n", 127, needs)
-        assert one.severity is severity
-        assert "not looked at: mlxlink is not there" in one.what
-
-
-def test_a_missing_rnic_is_not_asked_about_its_mode() -> None:
-    """Check "rnics" says that it is missing."""
-    listed, argv = LOOPBACK.ask(ONE, EVERYTHING)
-    assert listed == LIST
-    said = {listed: answer(listed, "mlx5_1\n"), argv: answer(argv, "", "-E- Failed to open device", 1)}
-    assert found(LOOPBACK, said, host=ONE) == []
+    """A warning: where changes need mlxlink, check "programs" says that it is missing."""
+    (one,) = _mode("", "env: 'mlxlink': No such file or directory\n", 127)
+    assert (one.severity, one.what) == (Severity.WARNING, "loopback mode was not looked at: mlxlink is not there")
 
 
 @pytest.mark.parametrize("name", ["01-cx7-ndr-show-module-4.35.txt", "02-cx4-fdr-basic-4.35.txt"])
 def test_recorded_rnics_are_in_no_loopback(name: str) -> None:
     """Outputs of real adapters."""
     assert _mode((SAMPLES / name).read_text()) == []
-
-
-def _kept(text: str, status: int = 0) -> list[Finding]:
-    (argv,) = KEEP_LINK_UP.ask(HOST, EVERYTHING)
-    assert argv == ("mlxconfig", "-d", "mlx5_0", "query", "KEEP_IB_LINK_UP_P1")
-    return found(KEEP_LINK_UP, answer(argv, text, status=status))
-
-
-def test_firmware_that_keeps_the_link_up_is_a_problem() -> None:
-    """Only where the scenario closes that port, and only the setting of its link layer."""
-    assert _kept("        KEEP_IB_LINK_UP_P1                          False(0)\n") == []
-    assert severities(_kept("        KEEP_IB_LINK_UP_P1                          True(1)\n")) == [Severity.PROBLEM]
-    assert severities(_kept("-E- Failed to open device\n", 3)) == [Severity.UNKNOWN]
-    assert KEEP_LINK_UP.ask(HOST, HostNeeds()) == ()
 
 
 @pytest.mark.parametrize(
@@ -173,26 +149,3 @@ def test_a_login_shell_that_talks_is_a_problem() -> None:
     assert severities(list(read_reach([_true("Welcome!\n")], ssh=True))) == [Severity.PROBLEM]
     assert not usable([_true("Welcome!\n")])
     assert severities(list(read_reach([_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
-
-
-def _clock(ahead_s: float, rtt_s: float = 0.01) -> HostAnswer:
-    return HostAnswer(
-        Command(HOST.name, DATE, 15.0), 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2
-    )
-
-
-def clocks(said: dict[str, HostAnswer]) -> list[Finding]:
-    """What is told of the clocks of some hosts."""
-    return compared(CLOCK, {host: {DATE: one} for host, one in said.items()})
-
-
-def test_a_clock_that_is_surely_off_is_named() -> None:
-    """Beyond what the way there and back leaves open."""
-    (one,) = clocks({"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3)})
-    assert (one.hosts, one.what) == (("c",), "its clock is 7.3 s behind the others")
-
-
-def test_a_slow_answer_proves_nothing_about_a_clock() -> None:
-    """Half a second off with a second of way is not surely off."""
-    assert clocks({"a": _clock(0), "b": _clock(0), "c": _clock(0.5, rtt_s=1.0)}) == []
-    assert clocks({"a": _clock(0.5)}) == []

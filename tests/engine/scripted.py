@@ -29,6 +29,11 @@ class ScriptedExecutor:
         self.commands: list[Command] = []
         self._open: dict[Ticket, tuple[Command, float]] = {}
 
+    @property
+    def open(self) -> list[Command]:
+        """What has not ended."""
+        return [command for command, _ in self._open.values()]
+
     def now(self) -> float:
         """Simulated seconds."""
         return self._now_s

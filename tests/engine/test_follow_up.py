@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import FollowUp, announce
+from fabric.engine.follow_up import FollowUp
 from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
-from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.events import history_of, read_events, replanned
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
@@ -89,20 +89,13 @@ def test_what_is_wanted_runs_after_the_plan_and_before_the_next_phase(tmp_path: 
     assert all(result.outcome is None for result in results)
 
 
-def test_claims_hold_among_what_is_wanted(tmp_path: Path) -> None:
-    """Copies of one probe have its claims: one after the other."""
-    results, _ = run(tmp_path, Wants("more", once("x", "y")))
-    x, y = (result for result in results if "loopback" not in result.probe_id)
-    assert y.started_s >= x.ended_s
-
-
 def test_the_history_tells_who_asked_and_all_of_the_probe(tmp_path: Path) -> None:
     run(tmp_path, Wants("more", once("x")))
     events = list(read_events(tmp_path / "t" / "latest" / "events.jsonl"))
     assert [event["because"] for event in events if event["event"] == "replanned"] == ["more"]
     (probe,) = replanned(events)
     assert (probe.probe_id, probe.phase, probe.kind) == ("a/gpu001/x", "a", "loopback")
-    assert from_events(events)["a/gpu001/x"].measurements[0].value == 391.2
+    assert history_of(events).results["a/gpu001/x"].measurements[0].value == 391.2
 
 
 def test_it_is_asked_again_with_all_results_until_it_wants_nothing(tmp_path: Path) -> None:
@@ -136,30 +129,11 @@ def test_it_spends_no_more_than_it_may(tmp_path: Path, limits: FollowUpLimits, m
     assert len(extra(run(tmp_path, Wants("more", for_ever, limits))[0])) == most
 
 
-def test_the_first_is_asked_again_after_every_round_of_the_second(tmp_path: Path) -> None:
-    def repeats(_results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[str]:
-        """One of each round of the other."""
-        names = [probe.probe_id.rpartition("/")[2] for probe in added]
-        return [f"{name}.again" for name in names if "again" not in name and f"{name}.again" not in names]
-
-    def rounds(_results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[str]:
-        return (f"round{len(added)}",) if len(added) < 4 else ()
-
-    results, _ = run(tmp_path, Wants("samples", repeats), Wants("localise", rounds))
-    assert extra(results) == ["round0", "round0.again", "round2", "round2.again"]
-
-
 def test_what_the_phase_has_already_is_not_run_twice(tmp_path: Path) -> None:
     planned = lambda _results, _added: ["loopback.mlx5_0.numa0", "x"]  # noqa: E731
     results, _ = run(tmp_path, Wants("more", planned))
     assert len(results) == 161
     assert extra(results) == ["x"]
-
-
-def test_a_follow_up_without_limits_is_not_asked(tmp_path: Path) -> None:
-    silent = Wants("more", for_ever, None)
-    run(tmp_path, silent)
-    assert silent.asked == 0
 
 
 class Learns(Wants):
@@ -176,12 +150,6 @@ class Learns(Wants):
     def back(self, host: str) -> None:
         """A host, in the place of a phase."""
         self.told.append((host, 0, []))
-
-
-def test_who_remembers_is_told_of_every_phase_that_is_over(tmp_path: Path) -> None:
-    learns = Learns("more", once("x"))
-    run(tmp_path, learns, Wants("other", for_ever, None))
-    assert learns.told == [("a", 81, ["a/gpu001/x"]), ("b", 80, [])]
 
 
 def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: Path) -> None:
@@ -246,23 +214,6 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
     ended = [number for number, event in enumerate(events) if event["event"] == "phase_ended"]
     killed = progress_of(events[: ended[2] + 1])
     assert told(killed, RunDirectory.create(tmp_path / "later", "t", {}), Watcher()) == ["z", "a", "gpu001", "b", "c"]
-
-
-def test_parts_that_are_measured_again_are_told_once() -> None:
-    told: list[tuple[list[str], int]] = []
-
-    class Told(Watcher):
-        def measured_again(self, parts: Sequence[str], tests: int) -> None:
-            told.append((list(parts), tests))
-
-    def again(part: str, number: int) -> Probe:
-        return Probe(f"a/{part}.{number}", "pairwise", "a", (), (), 1.0, {AGAIN: part})
-
-    known: set[str] = set()
-    announce([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)], known, Told())
-    announce([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)], known, Told())
-    announce([replace(again("gpu001/mlx5_0", 4), params={})], known, Told())
-    assert told == [(["gpu001/mlx5_0"], 2), (["gpu002/mlx5_0"], 1)]
 
 
 def test_hosts_that_are_left_out_stay_out(tmp_path: Path) -> None:

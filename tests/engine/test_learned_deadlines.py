@@ -11,7 +11,6 @@ from fabric.model.probe import Measurement, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
-from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from tests.conftest import rack_topology
@@ -52,22 +51,6 @@ def test_the_longest_that_was_measured_in_earlier_rounds_counts() -> None:
         plan = planned(soak(number, LoopbackSpec()))
         learned.learn(plan, took(plan, seconds))
     assert limits(learned, soak(4, LoopbackSpec())) == {TIMES * 9.0 + MARGIN_S}
-
-
-def test_other_work_and_what_ended_in_an_error_teach_nothing() -> None:
-    learned = LearnedDeadlines()
-    plan = planned(soak(1, AllToAllSpec()))
-    learned.learn(plan, took(plan, 5.0))
-    plan = planned(soak(1, LoopbackSpec()))
-    learned.learn(plan, took(plan, 900.0, Outcome.ERROR))
-    assert limits(learned, soak(2, LoopbackSpec())) == {None}
-
-
-def test_a_phase_that_is_not_repeated_learns_nothing() -> None:
-    learned = LearnedDeadlines()
-    plan = planned(soak(1, LoopbackSpec(), fills=False))
-    learned.learn(plan, took(plan, 5.0))
-    assert limits(learned, soak(2, LoopbackSpec())) == {None}
 
 
 def test_a_gpu_that_hangs_from_the_second_round_on_does_not_cost_a_whole_deadline(tmp_path: Path) -> None:

@@ -104,16 +104,6 @@ def test_a_round_that_is_judged_again_after_a_kill_counts_once(tmp_path: Path) -
     assert soak.out() == set()
 
 
-def test_a_phase_that_does_not_ask_for_it_leaves_nobody_out(tmp_path: Path) -> None:
-    soak = Soak(tmp_path)
-    soak.round(1, BAD, stop=False)
-    soak.round(2, BAD, stop=False)
-    assert soak.out() == set()
-    soak.round(3, BAD)
-    soak.round(4, BAD)
-    assert soak.left_out.excluded(soak.plan(5, stop=False).phase) == {}
-
-
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_readmitted_host_begins_anew(tmp_path: Path, *, killed: bool) -> None:
     """With no bad round, whatever kept it out; its file is gone."""
@@ -161,14 +151,6 @@ def test_a_readmitted_host_that_is_still_bad_is_out_after_its_first_bad_round(tm
     assert both.at_s == {}
 
 
-def test_who_comes_back_is_told_to_whoever_watches(tmp_path: Path) -> None:
-    soak = Soak(tmp_path)
-    soak.round(1, BAD)
-    soak.round(2, BAD)
-    soak.ask_back()
-    assert soak.watcher.back == ["gpu001"]
-
-
 def test_what_went_out_before_it_was_readmitted_is_in_after_a_kill(tmp_path: Path) -> None:
     """Its parts, too; what went out afterwards is out."""
     soak = Soak(tmp_path)
@@ -181,14 +163,6 @@ def test_what_went_out_before_it_was_readmitted_is_in_after_a_kill(tmp_path: Pat
     soak.directory.flush()
     past = progress_of(list(read_events(soak.directory.path / "events.jsonl")))
     assert set(past.out) == {"gpu002", "gpu001/gpu0"}
-
-
-def test_a_host_that_takes_part_is_not_noted_as_readmitted(tmp_path: Path) -> None:
-    soak = Soak(tmp_path)
-    soak.ask_back("gpu002")
-    soak.directory.flush()
-    assert not list(read_events(soak.directory.path / "events.jsonl"))
-    assert soak.left_out.readmitted == {}
 
 
 def test_only_what_failed_before_the_readmission_is_forgiven(tmp_path: Path) -> None:

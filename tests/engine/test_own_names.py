@@ -26,12 +26,6 @@ def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> Non
     assert (answered(names, "gpu001", 127, ""), names) == ("", {})
 
 
-def test_nonsense_is_no_name() -> None:
-    """And the host that says it is there all the same: its tools have just answered."""
-    names: dict[str, str] = {}
-    assert (answered(names, "gpu001", 0, "\x1b[31m a b\n"), names) == ("", {})
-
-
 def test_a_host_that_is_back_may_have_another_name() -> None:
     """It may have been installed anew."""
     health = HostHealth()

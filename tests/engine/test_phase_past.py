@@ -51,12 +51,6 @@ def test_what_has_a_result_does_not_wait() -> None:
     assert FIRST.probe_id not in waiting
 
 
-def test_what_was_added_waits_after_what_was_planned() -> None:
-    past = past_of(PLAN, done(FIRST.probe_id, added=True))
-    assert (past.waiting(PLAN), past.added) == ([*PLAN.planned[1:], EXTRA], (EXTRA,))
-    assert past.instead == ((FIRST, EXTRA),)
-
-
 def test_what_was_added_and_is_done_does_not_wait() -> None:
     past = past_of(PLAN, done(EXTRA.probe_id, added=True))
     assert past.waiting(PLAN) == list(PLAN.planned)
@@ -69,9 +63,3 @@ def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: dict[s
     past = past_of(plan, done(FIRST.probe_id))
     assert (dict(past.results), past.attempts) == ({}, {FIRST.probe_id: 1})
     assert set(past_of(plan, done(FIRST.probe_id, ended=True)).results) == {FIRST.probe_id}
-
-
-def test_of_a_phase_under_one_standing_change_all_stands() -> None:
-    plan = replace(PLAN, changes=(CHANGE,))
-    assert set(past_of(plan, done(SECOND.probe_id)).results) == {SECOND.probe_id}
-    assert not past_of(plan, done(*(probe.probe_id for probe in plan.planned))).waiting(plan)

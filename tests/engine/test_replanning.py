@@ -13,7 +13,7 @@ from fabric.model.scenario import Phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.events import history_of, read_events, replanned
 from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 
@@ -58,23 +58,6 @@ def test_where_no_other_partner_is_left_it_is_inconclusive(tmp_path: Path) -> No
     assert lost.reason.endswith("no other partner for gpu001 is in the run")
 
 
-def test_nobody_is_given_a_host_that_is_left_out_too(tmp_path: Path) -> None:
-    results, _, _ = run(tmp_path, rack_topology(6), PHASES, script, gate={"gpu003": "slow", "gpu004": "slow"})
-    assert results[pair(2, 5, "tor_all_reduce.r1")].attempt == 1
-    both = results[pair(3, 4, "tor_all_reduce.r1")]
-    assert (both.outcome, "re-planned" in both.reason) == (Outcome.SKIPPED, False)
-
-
-def test_a_host_between_two_that_are_left_out_gets_one_other_partner_of_its_own(tmp_path: Path) -> None:
-    """And no end of others: each host is re-planned once."""
-    gate = {"gpu003": "slow", "gpu005": "slow"}
-    results, _, _ = run(tmp_path, rack_topology(8), PHASES, script, gate=gate)
-    made = {name for name in results if name.startswith("b/") and "re-planned" not in results[name].reason}
-    added = made - {pair(n, n % 8 + 1, f"tor_all_reduce.r{r}") for n in range(1, 9) for r in (1, 2)}
-    assert ["re-planned" in results[pair(a, a + 1, "tor_all_reduce.r1")].reason for a in (3, 4)] == [True, False]
-    assert added == {pair(a, b, f"tor_all_reduce.r{r}") for a, b in ((2, 4), (4, 6)) for r in (1, 2)}
-
-
 def test_the_history_tells_all_of_a_new_probe(tmp_path: Path) -> None:
     """Enough to judge it from the run's directory alone."""
     run(tmp_path, rack_topology(5), PHASES, script, gate={"gpu003": "slow"})
@@ -86,7 +69,7 @@ def test_the_history_tells_all_of_a_new_probe(tmp_path: Path) -> None:
     }
     assert (first.params["series"], first.params["ranks"]) == ("gpu002+gpu004/tor_all_reduce", 16)
     assert isinstance(first.params["sizes_bytes"], tuple)
-    assert {probe.probe_id for probe in replanned(events)} <= set(from_events(events))
+    assert {probe.probe_id for probe in replanned(events)} <= set(history_of(events).results)
 
 
 def gone(command: Command) -> tuple[float, str | HostUnreachable | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.deadlines import RoundClock, reached, without_results
+from fabric.engine.deadlines import RoundClock
 from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
@@ -85,13 +85,6 @@ def test_the_stages_of_a_round_that_was_begun_are_all_run(tmp_path: Path) -> Non
     assert Run(tmp_path, *stages).begun(49.0) == [one.phase.name for one in stages]
 
 
-def test_two_repeated_phases_have_a_time_each(tmp_path: Path) -> None:
-    """Though they are written alike, as in the rounds of a scenario."""
-    other = FilledTime("soak.r2", 100.0)
-    more = tuple(planned(f"soak.r2-r{number}", number, other) for number in (1, 2, 3))
-    assert Run(tmp_path, *ROUNDS[:3], *more).begun(60.0) == ["soak-r1", "soak-r2", "soak.r2-r1", "soak.r2-r2"]
-
-
 def test_a_run_that_goes_on_has_what_is_left(tmp_path: Path) -> None:
     """The round that was interrupted is run to its end."""
     run = Run(tmp_path, *ROUNDS)
@@ -102,21 +95,3 @@ def test_a_run_that_goes_on_has_what_is_left(tmp_path: Path) -> None:
     assert not run.begins("soak-r3", took_s=1.0)
     run.goes_on()
     assert not run.begins("soak-r4", took_s=1.0)
-
-
-def test_a_time_that_is_not_over_goes_on_after_an_interruption(tmp_path: Path) -> None:
-    run = Run(tmp_path, *ROUNDS)
-    assert run.begins("soak-r1", took_s=60.0)
-    run.goes_on()
-    assert run.begins("soak-r2", took_s=30.0)
-    assert run.begins("soak-r3", took_s=30.0)
-    assert not run.begins("soak-r4", took_s=1.0)
-
-
-def test_what_was_not_reached_is_no_part_of_the_plan_any_more() -> None:
-    plan = Plan((BEFORE, *ROUNDS))
-    done = {slot.probe.probe_id for one in (BEFORE, *ROUNDS[:2]) for slot in one.schedule.slots}
-    names = without_results(plan, done)
-    assert names == {"soak-r3", "soak-r4", "soak-r5"}
-    assert [one.phase.name for one in reached(plan, names).phases] == ["check", "soak-r1", "soak-r2"]
-    assert reached(plan, frozenset()) is plan

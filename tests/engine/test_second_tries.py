@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from fabric.engine.probe_run import WORDS
-from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
+from fabric.errors import ExecutorError, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
@@ -56,13 +53,6 @@ def test_a_lost_session_costs_one_more_attempt(tmp_path: Path) -> None:
     assert attempts(tmp_path, again) == [(1, "error"), (2, "measured")]
 
 
-def test_the_output_of_both_attempts_is_kept(tmp_path: Path) -> None:
-    results, _, _ = run(tmp_path, rack_topology(2), [LOOPBACK], failing(LOST, 1, is_client))
-    (again,) = (name for name, result in results.items() if result.attempt == 2)
-    raw = (tmp_path / "t" / "latest" / "raw" / "intra-host" / "gpu002.out").read_text()
-    assert [f"=== {again} attempt {number}\n" in raw for number in (1, 2, 3)] == [True, True, False]
-
-
 def test_a_host_that_loses_every_session_is_out_after_the_second_attempt(tmp_path: Path) -> None:
     results, executor, watcher = run(tmp_path, rack_topology(2), [LOOPBACK], failing(LOST, 10_000))
     assert watcher.out == ["gpu002"]
@@ -89,16 +79,6 @@ def test_a_second_attempt_that_is_not_made_leaves_the_first_to_tell(tmp_path: Pa
     assert all(len(attempts(tmp_path, name)) == 1 for name in results if "gpu002" in name)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [HostUnreachable("gpu002", "connect", "refused"), CommandTimeout("gpu002", 25.0)],
-    ids=["no connection", "deadline"],
-)
-def test_no_other_error_is_tried_again(tmp_path: Path, error: ExecutorError) -> None:
-    results, _, _ = run(tmp_path, rack_topology(2), [LOOPBACK], failing(error, 1))
-    assert max(result.attempt for result in results.values()) == 1
-
-
 def test_nothing_is_tried_again_where_the_tool_answered(tmp_path: Path) -> None:
     """The client has failed by itself; that the server's session was lost afterwards changes nothing."""
 
@@ -110,9 +90,3 @@ def test_nothing_is_tried_again_where_the_tool_answered(tmp_path: Path) -> None:
     results, _, _ = run(tmp_path, rack_topology(2), [LOOPBACK], script)
     assert max(result.attempt for result in results.values()) == 1
     assert results[NAME].outcome is Outcome.ERROR
-
-
-def test_the_roll_is_not_called_for_a_probe_of_one_host(tmp_path: Path) -> None:
-    """Who ran it is known."""
-    _, executor, _ = run(tmp_path, rack_topology(1), [LOOPBACK], lambda command: (5.0, "no table"))
-    assert all(command.argv != WORDS for command in executor.commands)

@@ -35,23 +35,6 @@ def test_it_is_seen_at_the_next_look(tmp_path: Path) -> None:
     assert clock.now_s <= 100.0 + LOOK_S
 
 
-def test_it_is_not_looked_for_more_often_than_it_says(tmp_path: Path) -> None:
-    stop, directory, clock = made(tmp_path)
-    stop.look()
-    (directory.path / STOP).touch()
-    clock.now_s += LOOK_S / 2
-    assert not stop.look()
-
-
-def test_removing_it_does_nothing(tmp_path: Path) -> None:
-    stop, directory, clock = made(tmp_path)
-    (directory.path / STOP).touch()
-    assert stop.look()
-    (directory.path / STOP).unlink()
-    clock.now_s += 10 * LOOK_S
-    assert stop.look()
-
-
 def test_the_history_says_once_which_file_it_was(tmp_path: Path) -> None:
     stop, directory, clock = made(tmp_path)
     (directory.path / STOP).touch()
@@ -70,7 +53,3 @@ def test_it_counts_as_one_request_and_a_signal_after_it_as_the_second(tmp_path: 
     assert interruption.times == 1
     interruption.signals += 1
     assert interruption.times == 2
-
-
-def test_without_a_file_to_look_for_there_is_no_next_look() -> None:
-    assert Interruption().next_s == float("inf")

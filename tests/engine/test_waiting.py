@@ -100,18 +100,6 @@ class Held(dict[str, float]):
         return super().keys()
 
 
-def test_of_many_repetitions_only_the_first_is_looked_at() -> None:
-    """A thousand that wait for one claim cost one look each time it falls free."""
-    waiting = Waiting(Probe(f"p{number}", "loopback", "x", ("h",), ("a",), 1.0, {}) for number in range(1000))
-    looks, started = [], []
-    for _ in range(1000):
-        held = Held()
-        started.append(waiting.start(held, "a", 0.0))
-        looks.append(held.looks)
-    assert [probe.probe_id for [probe] in started] == [f"p{number}" for number in range(1000)]
-    assert looks == [1] * 1000
-
-
 def test_a_claim_that_falls_free_costs_looks_until_it_is_taken() -> None:
     """A hundred groups wait for each of ten claims: the first of them may start, and the others need not be asked."""
     claims = [("abcdefghij"[number % 10], f"own{number}") for number in range(1000)]
@@ -122,17 +110,6 @@ def test_a_claim_that_falls_free_costs_looks_until_it_is_taken() -> None:
     del held["c"]
     assert [probe.probe_id for probe in waiting.start(held, "c", 1.0)] == ["p12"]
     assert held.looks == 1
-
-
-def test_who_waits_for_two_claims_waits_for_the_one_that_is_held_longest() -> None:
-    """A short test that ends does not wake who waits for an hour."""
-    waiting = Waiting([probe_of(0, ("short", "long"))])
-    held = Held(short=10.0, long=3600.0)
-    assert waiting.start(held, (), 0.0) == []
-    del held["short"]
-    assert (waiting.start(held, ["short"], 10.0), held.looks) == ([], 1)
-    del held["long"]
-    assert len(waiting.start(held, ["long"], 3600.0)) == 1
 
 
 def test_nobody_is_asked_again_before_something_changes() -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import watching
 from fabric.engine.watching import Watch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.sampling import CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
@@ -63,17 +62,6 @@ def test_counters_temperatures_clocks_and_light_are_sampled(mock: MockExecutor, 
     assert names >= {(f"gpu{number}", name) for number in (0, 1) for name in ("gpu_c", "sm_mhz")}
 
 
-def test_a_hot_module_shows_in_its_course(mock: MockExecutor, tmp_path: Path) -> None:
-    """In degrees, and only its own."""
-    samples = watched(mock, tmp_path, 900.0)
-    hot, cool = (
-        samples.courses[CounterReading("gpu001", f"mlx5_{number}", "module_c")].values[-1] for number in (0, 1)
-    )
-    assert hot is not None
-    assert cool is not None
-    assert 15 < hot - cool < 35
-
-
 def test_a_host_that_goes_away_has_a_gap_and_comes_back(mock: MockExecutor, tmp_path: Path) -> None:
     """The run does not notice; what is not known meanwhile is not 0."""
     samples = watched(mock, tmp_path, 600.0)
@@ -90,17 +78,3 @@ def test_what_only_wavers_is_not_written_again(mock: MockExecutor, tmp_path: Pat
 def scenario(settings: SampleSettings | None) -> Scenario:
     """One that is never run."""
     return Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings(), sample=settings)
-
-
-def test_nothing_is_sampled_that_was_not_asked_for(mock: MockExecutor, tmp_path: Path) -> None:
-    """The executor is the very same."""
-    assert (
-        watching(
-            mock,
-            tmp_path,
-            scenario(None),
-            Inventory("i", "i.yaml", RACK, "mock", SshSettings(), ProcessSettings(), MockSettings()),
-        )
-        is mock
-    )
-    assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 from pathlib import Path
 
@@ -46,13 +45,6 @@ def test_key_of_another_type_is_unknown_not_changed():
     assert KnownHosts([line("gpu1", RSA)]).standing("gpu1", 22, ED) is KeyStanding.UNKNOWN
 
 
-def test_several_keys_of_a_host_all_count():
-    """A host may have several keys, also of one type."""
-    known = KnownHosts([line("gpu1", ED), line("gpu1", OTHER_ED), line("gpu1", RSA)])
-    assert {known.standing("gpu1", 22, key) for key in (ED, OTHER_ED, RSA)} == {KeyStanding.KNOWN}
-    assert known.keys("gpu1", 22) == (ED, OTHER_ED, RSA)
-
-
 def test_hashed_names():
     """Hashed names are found, with and without port."""
     known = KnownHosts([line(hashed("gpu1"), ED), line(hashed("[gpu1]:2222"), RSA)])
@@ -88,12 +80,6 @@ def test_authorities_comments_and_broken_lines_vouch_for_nobody():
     ]
     known = KnownHosts([*broken, "@cert-authority " + line("*", ED), "@other " + line("gpu1", ED)])
     assert known.standing("gpu1", 22, ED) is KeyStanding.UNKNOWN
-
-
-def test_fingerprint_is_that_of_openssh():
-    """SHA-256, base64, without padding."""
-    expected = base64.b64encode(hashlib.sha256(b"first").digest()).decode().rstrip("=")
-    assert ED.fingerprint == f"SHA256:{expected}"
 
 
 def test_missing_file_is_empty_and_unreadable_one_is_said(tmp_path: Path):

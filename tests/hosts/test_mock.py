@@ -75,18 +75,6 @@ def test_wait_ends_at_its_time_and_never_goes_back():
     assert mock.now() == 5.0
 
 
-def test_the_deadline_ends_a_command():
-    """It is Lost after timeout_s of its own time, its process is gone and its port free."""
-    mock = executor()
-    ticket = mock.start(Command("gpu1", SERVER, 7.0))
-    (lost,) = all_happenings(mock)
-    assert (lost.ticket, lost.at_s) == (ticket, pytest.approx(7.05))
-    assert isinstance(lost.error, CommandTimeout)
-    again = mock.start(Command("gpu1", SERVER, 7.0, ready_port=18600))
-    assert isinstance(mock.wait(100.0)[0], Ready)
-    mock.cancel(again)
-
-
 def test_dead_hosts_are_lost_after_the_connect_timeout():
     """A host that is down, and one that nobody knows."""
     mock = executor(Fault("gpu1", "broken"))
@@ -101,53 +89,11 @@ def test_dead_hosts_are_lost_after_the_connect_timeout():
     ]
 
 
-def test_cancel_ends_with_137_whether_it_runs_or_not():
-    """A cancelled command still yields exactly one Ended; unknown tickets are ignored."""
-    mock = executor()
-    running = mock.start(Command("gpu1", SERVER, 30.0))
-    mock.wait(1.0)
-    unborn = mock.start(Command("gpu1", CLIENT, 30.0))
-    for ticket in (running, unborn, 99):
-        mock.cancel(ticket)
-    mock.cancel(running)
-    done = all_happenings(mock)
-    assert [(event.ticket, event.result.exit_status) for event in done] == [(running, 137), (unborn, 137)]
-
-
-def test_output_beyond_the_cap_is_cut_and_marked():
-    """Each stream keeps at most its cap, plus the mark."""
-    mock = executor()
-    mock.start(Command("gpu1", ("echo", "ä" * 600), 30.0, output_cap_bytes=1001))
-    mock.start(Command("gpu1", ("echo", "x" * 600), 30.0, output_cap_bytes=1001))
-    cut, whole = (event.result for event in all_happenings(mock))
-    assert cut.truncated
-    assert cut.stdout == "ä" * 500 + "\n[output cut at 1001 bytes]\n"
-    assert (whole.truncated, whole.stdout) == (False, "x" * 600 + "\n")
-
-
-def test_argv_arrives_unsplit():
-    """Spaces, quotes, dollars, newlines and other letters stay as they are."""
-    mock = executor()
-    words = ("a b", "'q\"", "$HOME", "l1\nl2", "ü", "")
-    mock.start(Command("gpu1", ("echo", *words), 30.0))
-    (ended,) = all_happenings(mock)
-    assert ended.result.stdout == " ".join(words) + "\n"
-
-
 def test_one_instant_is_one_batch():
     """Commands that end at the same simulated time arrive together."""
     mock = executor()
     tickets = [mock.start(Command(host, ("true",), 30.0)) for host in ("gpu1", "gpu2", "gpu1")]
     assert [event.ticket for event in mock.wait(100.0)] == tickets
-
-
-def test_the_environment_reaches_the_program():
-    """``env`` of a command is what the program sees."""
-    mock = executor()
-    argv = ("alltoall_perf", "-b", "1G", "-e", "1G", "-g", "2")
-    mock.start(Command("gpu1", argv, 60.0, env=(("CUDA_VISIBLE_DEVICES", "1"),)))
-    (ended,) = all_happenings(mock)
-    assert "2 requested but only 1 were found" in ended.result.stderr
 
 
 def test_a_hanging_host_ends_at_the_deadline():
@@ -156,13 +102,3 @@ def test_a_hanging_host_ends_at_the_deadline():
     mock.start(Command("gpu1", ("true",), 4.0))
     (lost,) = all_happenings(mock)
     assert isinstance(lost.error, CommandTimeout)
-
-
-def test_close_is_final_and_may_be_repeated():
-    """After close nothing is left to happen."""
-    mock = executor()
-    mock.start(Command("gpu1", SERVER, 30.0))
-    mock.wait(1.0)
-    mock.close()
-    mock.close()
-    assert mock.wait(100.0) == []

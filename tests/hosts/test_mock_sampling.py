@@ -48,15 +48,6 @@ def test_a_counter_is_read_once_a_period(mock: MockExecutor) -> None:
     assert mock.samples() == []
 
 
-def test_what_does_not_exist_is_none(mock: MockExecutor) -> None:
-    """A file that is not there has no value, and does not end the sampling."""
-    mock.start_sampling("gpu001", [Source("/sys/nothing"), Source(COUNTER)], 0.1)
-    (first, *_) = sampled(mock, 1)
-    assert first.names == ("/sys/nothing", COUNTER)
-    assert first.rows[0][0] is None
-    assert isinstance(first.rows[0][1], int)
-
-
 @pytest.mark.parametrize(("host", "path"), [("gpu002", COUNTER), ("gpu001", "/sys/class/infiniband/*/node_guid")])
 def test_a_dead_host_or_a_pattern_is_lost(mock: MockExecutor, host: str, path: str) -> None:
     """Nothing can be sampled there, and one is told."""

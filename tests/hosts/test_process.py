@@ -28,7 +28,7 @@ _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 25
 Make = Callable[..., ProcessExecutor]
 
 
-@pytest.fixture(params=[True, False], ids=["agent", "plain"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["agent", "plain"])
 def kind(request: pytest.FixtureRequest) -> Make:
     """With an agent for all commands of a host, and with a process for each command."""
     return partial(ProcessExecutor, agents=request.param)
@@ -44,20 +44,6 @@ class TestHere(ExecutorContract):
         yield executor
         executor.close()
         assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
-
-
-@pytest.mark.slow  # the same once more: not in every default run
-class TestAllBehindPrefix(TestHere):
-    """The whole contract, behind an argv prefix."""
-
-    dead_host = "dead"
-
-    @pytest.fixture
-    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
-        """A fresh one with a prefix."""
-        executor = kind(_CARRIER)
-        yield executor
-        executor.close()
 
 
 class TestBehindPrefix(Programs):

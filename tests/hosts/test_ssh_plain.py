@@ -150,14 +150,6 @@ def test_refusal_is_remembered():
     assert len(tried) == 1
 
 
-def test_closed_connections_are_not_given_out():
-    """After close nobody gets a connection."""
-    host = HostConnections("h", lambda: pytest.fail("connects"))
-    host.close()
-    with pytest.raises(HostUnreachable, match="closing"):
-        host.acquire()
-
-
 def test_importing_the_wiring_does_not_import_paramiko():
     """paramiko takes half a second to import; only runs over SSH pay for it."""
     program = "import sys, fabric.wiring; sys.exit('paramiko' in sys.modules)"

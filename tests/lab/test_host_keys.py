@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import subprocess
 from collections.abc import Callable, Iterator
@@ -128,109 +127,6 @@ def test_dead_host_behind_a_jump_host_says_so(reach: Reach, orchestrator: Lab) -
     with pytest.raises(HostUnreachable, match=f"dead: connecting: jump host {first.address} could not connect to"):
         hello(executor, "dead")
     assert hello(executor, "h2") == "hello\n"
-
-
-@contextlib.contextmanager
-def certified(lab: Lab, folder: Path, *words: str, kind: str = "ed25519", key: str = "ed25519") -> Iterator[Path]:
-    """The first host's server on port 2225 with a certificate made by *words* of ssh-keygen; gives its authority."""
-    authority = folder / "authority"
-    keygen("-t", kind, "-N", "", "-f", str(authority))
-    server = lab.server("h1", name=f"certified-{folder.name}", more="Port 2225")
-    (server.folder / "host_key").unlink()
-    keygen("-t", key, "-N", "", "-f", str(server.folder / "host_key"))
-    keygen("-s", str(authority), "-I", "h1's", *words, str(server.folder / "host_key.pub"))
-    with (server.folder / "config").open("a") as config:
-        config.write(f"HostCertificate {server.folder}/host_key-cert.pub\n")
-    server.start(port=2225)
-    try:
-        yield authority
-    finally:
-        server.stop()
-
-
-def keygen(*words: str) -> None:
-    """Run ssh-keygen."""
-    subprocess.run(("ssh-keygen", "-q", *words), check=True, capture_output=True, timeout=20)
-
-
-def greeting(lab: Lab, known_hosts: Path) -> str:
-    """What the server on port 2225 answers to ``echo hello``."""
-    settings = dataclasses.replace(lab.settings(known_hosts=known_hosts), port=2225)
-    executor = SshExecutor(settings, lab.addresses)
-    try:
-        return hello(executor)
-    finally:
-        executor.close()
-
-
-def trusting(authority: Path, folder: Path, names: str = "*", more: str = "") -> Path:
-    """A known_hosts file of one authority, on its third line."""
-    path = folder / "trusting"
-    path.write_text(f"# authorities\n\n@cert-authority {names} {public_key(authority)}\n{more}")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("kind", "key"), [("ed25519", "ed25519"), ("ecdsa", "ecdsa"), ("rsa", "rsa"), ("rsa", "ed25519")]
-)
-def test_a_certificate_of_a_trusted_authority_makes_a_host_known(
-    orchestrator: Lab, tmp_path: Path, kind: str, key: str
-) -> None:
-    """No key of the host itself is on record; the authority's type and the host's are free."""
-    principals = f"other,{orchestrator.addresses['h1']}"
-    with certified(orchestrator, tmp_path, "-h", "-n", principals, "-V", "-1d:+1d", kind=kind, key=key) as authority:
-        assert greeting(orchestrator, trusting(authority, tmp_path)) == "hello\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("-h", "-n", "elsewhere"), "it is for elsewhere, not for 10.77.0.1"),
-        (("-h", "-V", "20200101:20200102"), "it was valid until 2020-01-0"),
-        (("-h", "-V", "+1d:+2d"), "and not yet"),
-    ],
-)
-def test_a_certificate_that_is_not_valid_is_refused_with_the_line(
-    orchestrator: Lab, tmp_path: Path, words: tuple[str, ...], said: str
-) -> None:
-    """For another host, too old, too young: what is wrong, and which line trusts its authority."""
-    with (
-        certified(orchestrator, tmp_path, *words) as authority,
-        pytest.raises(HostUnreachable, match="trusting line 3, but") as caught,
-    ):
-        greeting(orchestrator, trusting(authority, tmp_path))
-    assert said in caught.value.cause
-
-
-def test_a_certificate_of_a_stranger_is_refused_unless_the_plain_key_is_known(
-    orchestrator: Lab, tmp_path: Path
-) -> None:
-    """Another authority is trusted there: the message names that line; a plain key on record is as good as ever."""
-    address, stranger = orchestrator.addresses["h1"], tmp_path / "stranger"
-    make_key(stranger)
-    with certified(orchestrator, tmp_path, "-h"):
-        with pytest.raises(HostUnreachable, match=r"no @cert-authority line .* for it; trusted there: .* line 3"):
-            greeting(orchestrator, trusting(stranger, tmp_path))
-        plain = public_key(orchestrator.folder / f"certified-{tmp_path.name}" / "host_key")
-        known = trusting(stranger, tmp_path, more=f"[{address}]:2225 {plain}\n")
-        assert greeting(orchestrator, known) == "hello\n"
-
-
-def test_a_revoked_authority_or_certified_key_is_refused(orchestrator: Lab, tmp_path: Path) -> None:
-    """Either takes all trust away."""
-    with certified(orchestrator, tmp_path, "-h") as authority:
-        inside = orchestrator.folder / f"certified-{tmp_path.name}" / "host_key"
-        for revoked in (authority, inside):
-            known = trusting(authority, tmp_path, more=f"@revoked * {public_key(revoked)}\n")
-            with pytest.raises(HostUnreachable, match=r"marks ssh-ed25519 SHA256:.* as revoked"):
-                greeting(orchestrator, known)
-
-
-def test_a_host_without_certificate_says_which_line_wanted_one(reach: Reach, orchestrator: Lab) -> None:
-    """Only an authority is on record, and the server shows a plain key."""
-    other = public_key(orchestrator.key_file)
-    with pytest.raises(HostUnreachable, match=r"no certificate .* known_hosts trusts only authorities .* line 1"):
-        hello(reach(f"@cert-authority * {other}\n"))
 
 
 def test_hosts_that_are_down_behind_a_jump_host_hold_up_nobody(orchestrator: Lab, settings: SshSettings) -> None:

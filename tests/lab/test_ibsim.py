@@ -129,11 +129,9 @@ def test_an_engine_is_in_force_when_opensm_routes_by_it(
     "argv",
     [
         mlxreg.get("mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=False), tool="mstreg"),
-        mlxreg.get("mlx5_0", "PAOS", mlxreg.paos_indexes(1), tool="mstreg"),
         mlxreg.write(
             "mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=True), mlxreg.pter_values(2, 1, 7, 900), tool="mstreg"
         ),
-        mlxreg.write("mlx5_0", "PAOS", mlxreg.paos_indexes(1), mlxreg.paos_values(mlxreg.PAOS_DOWN), tool="mstreg"),
     ],
     ids=lambda argv: f"{argv[3].lstrip('-')}-{argv[4]}" if argv[3] == "--get" else f"set-{argv[4]}",
 )

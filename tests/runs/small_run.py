@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,9 +71,20 @@ def run_of(folder: Path) -> Path:
     return file.parent
 
 
+_MADE: dict[str, Path] = {}  # by the scenario's text: where it was run once
+
+
 def ended(folder: Path) -> Path:
-    """The directory of one that was run to its end."""
-    begin(folder)
+    """The directory of one that was run to its end: each scenario is run once, and copied with its paths."""
+    text = scenario(folder).read_text()
+    if text not in _MADE:
+        place = _MADE[text] = Path(tempfile.mkdtemp(prefix="fabric-small-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        shutil.copy(scenario(folder), place)
+        begin(place)
+    shutil.copytree(_MADE[text] / "results", folder / "results", symlinks=True)
+    document = run_of(folder) / "run.json"
+    document.write_text(document.read_text().replace(str(_MADE[text]), str(folder)))
     return run_of(folder)
 
 

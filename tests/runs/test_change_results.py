@@ -66,13 +66,6 @@ def test_what_was_not_seen_taken_back_is_open(state: str) -> None:
     assert "before it was seen taken back" in result.reason
 
 
-def test_open_has_no_end() -> None:
-    """Its window stays open, and the reason is the engine's."""
-    result = only(event("in_force", 2.0), event("open", 5.0, reason="gpu001: not seen undone"))
-    assert (result.state, result.windows) == ("open", (Window(2.0, None),))
-    assert result.reason == "gpu001: not seen undone"
-
-
 def test_what_was_restored_later_is_reverted() -> None:
     """An undo that was seen after all ends it."""
     result = only(event("in_force", 2.0), event("open", 5.0), event("reverted", 50.0))
@@ -101,24 +94,6 @@ def test_of_a_change_on_a_time_line_only_the_last_course_counts(when: dict[str, 
     events = (*FIRST, event("reverted", 3.0), *AGAIN)
     (result,) = change_results(events, [replace(change("a"), spec=ber("leaf1--spine1", raw="1e-6", **when))])
     assert result.windows == (Window(12.0, 14.0),)
-
-
-def test_refused_was_never_in_force() -> None:
-    """No window, and the rail's words."""
-    result = only(event("refused", 1.0, reason="the last path of gpu001"))
-    assert (result.state, result.windows, result.reason) == ("refused", (), "the last path of gpu001")
-
-
-def test_unread_counters_did_not_vanish() -> None:
-    """When nothing could be read at the end, no counter is spoken of."""
-    result = only(event("in_force", 2.0, counters={"n": 1}), event("reverted", 3.0, counters={}))
-    assert (result.counters, result.reason) == ({}, "")
-
-
-def test_what_was_not_begun_is_left_out() -> None:
-    """Planned order, only those that events speak of."""
-    found = change_results([event("refused", 1.0, "c"), event("refused", 2.0, "a")], [change(n) for n in "abc"])
-    assert [result.change.change_id for result in found] == ["a", "c"]
 
 
 @pytest.mark.parametrize("wrong", [event("in_force", 1.0, "x"), event("melted", 1.0)])

@@ -47,12 +47,6 @@ def test_bad_line_in_the_middle_stops(tmp_path: Path) -> None:
         list(read_events(tmp_path / "e"))
 
 
-def test_unwritable_place(tmp_path: Path) -> None:
-    """A log that cannot be opened says so."""
-    with pytest.raises(StoreError, match="cannot open"):
-        EventLog(tmp_path / "missing" / "e")
-
-
 def test_a_log_goes_on_behind_what_is_there_at_every_cut(tmp_path: Path) -> None:
     """Cut anywhere, the torn rest is cut off, and the numbers go on."""
     data = write(tmp_path / "e", 3)
@@ -64,14 +58,6 @@ def test_a_log_goes_on_behind_what_is_there_at_every_cut(tmp_path: Path) -> None
         log.append("resumed", 9.0, {})
         log.close()
         assert [event["seq"] for event in read_events(path)] == list(range(1, whole + 2))
-
-
-def test_how_much_was_cut_off_is_known(tmp_path: Path) -> None:
-    data = write(tmp_path / "e", 2)
-    (tmp_path / "e").write_bytes(data[:-5])
-    log = EventLog(tmp_path / "e")
-    log.close()
-    assert log.cut_bytes == len(data[:-5]) - (data.index(b"\n") + 1)
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
@@ -137,23 +123,3 @@ def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
         EventLog(path)
     assert tracemalloc.get_traced_memory()[1] < 200 << 20
     tracemalloc.stop()
-
-
-def test_a_foreign_line_is_not_quoted(tmp_path: Path) -> None:
-    """What stands in a file that is not ours is nothing to print."""
-    path = tmp_path / "e"
-    path.write_bytes(b"root:$6$secret\n\n\n" + write(tmp_path / "other", 1))
-    with pytest.raises(StoreError, match=r"e:1: not a line of this tool$"):
-        list(read_events(path))
-
-
-def test_a_history_behind_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
-    """A run that goes on writes into its own file, or not at all."""
-    write(tmp_path / "elsewhere", 2)
-    before = (tmp_path / "elsewhere").read_bytes()
-    (tmp_path / "e").symlink_to("elsewhere")
-    with pytest.raises(StoreError, match=r"cannot read: not a plain file \(a link\)"):
-        list(read_events(tmp_path / "e"))
-    with pytest.raises(StoreError, match=r"cannot open: not a plain file \(a link\)"):
-        EventLog(tmp_path / "e")
-    assert (tmp_path / "elsewhere").read_bytes() == before

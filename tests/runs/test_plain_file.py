@@ -11,17 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fabric.errors import StoreError
 from fabric.runs.plain_file import (
     MIB,
     NotPlain,
-    is_there,
     open_plain,
     plain_stream,
     read_plain,
-    storing,
     whole_lines,
-    why_not_plain,
     writing,
 )
 
@@ -77,18 +73,6 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path, make, what: str, fla
     assert refused.value.filename == str(path)
 
 
-def test_a_fifo_that_has_a_writer_is_refused(tmp_path: Path) -> None:
-    """A FIFO is refused as such also when somebody is ready to write into it."""
-    _fifo(tmp_path / "one")
-    fd = os.open(tmp_path / "one", os.O_RDWR)
-    try:
-        for flags in (os.O_RDONLY, os.O_WRONLY | os.O_APPEND):
-            with pytest.raises(NotPlain, match="a FIFO"):
-                open_plain(tmp_path / "one", flags)
-    finally:
-        os.close(fd)
-
-
 def test_a_device_is_refused() -> None:
     """A device is not even opened: opening some of them does something."""
     with pytest.raises(NotPlain, match="a device"):
@@ -126,14 +110,6 @@ def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
     assert read_plain(str(path), 5_000) == b"x" * 1_000
 
 
-def test_a_file_behind_a_linked_folder_is_read(tmp_path: Path) -> None:
-    """Only the last name may be no link: a results folder may be reached by one."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "one").write_bytes(b"x")
-    (tmp_path / "linked").symlink_to("real")
-    assert read_plain(tmp_path / "linked" / "one", 10) == b"x"
-
-
 def test_a_file_larger_than_the_bound_is_refused(tmp_path: Path) -> None:
     """One byte more than allowed is too large, and so is a sparse file of 20 GiB, of which nothing is read."""
     path = tmp_path / "one"
@@ -159,24 +135,6 @@ def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path: Path) -> None:
             growing.kill()
 
 
-def test_a_file_cut_while_it_is_read_gives_what_is_left(tmp_path: Path) -> None:
-    """A stream ends where the file ends now, not where it ended when it was opened."""
-    path = tmp_path / "one"
-    path.write_bytes(b"x" * 100)
-    with plain_stream(path) as file:
-        os.truncate(path, 20)
-        assert file.read(100) == b"x" * 20
-        assert file.read(100) == b""
-
-
-def test_a_file_that_says_it_is_empty_is_read() -> None:
-    """The kernel's files say size 0 and have content; it is read, and bounded."""
-    status = Path("/proc/self/status")
-    assert read_plain(status, MIB).startswith(b"Name:")
-    with pytest.raises(NotPlain, match="larger than 100 bytes"):
-        read_plain(status, 100)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_of_another_account_is_denied(tmp_path: Path) -> None:
     """What may not be read is the system's own error, as for any other file."""
@@ -184,15 +142,6 @@ def test_a_file_of_another_account_is_denied(tmp_path: Path) -> None:
     (tmp_path / "one").chmod(0)
     with pytest.raises(PermissionError):
         read_plain(tmp_path / "one", 10)
-
-
-def test_a_file_that_is_not_there_is_missed(tmp_path: Path) -> None:
-    """A missing file is the system's own error: callers tell it from one that cannot be read."""
-    with pytest.raises(FileNotFoundError):
-        read_plain(tmp_path / "none", 10)
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(NotADirectoryError):
-        read_plain(tmp_path / "file" / "one", 10)
 
 
 def test_a_descriptor_is_not_left_open_by_a_refusal(tmp_path: Path) -> None:
@@ -205,17 +154,6 @@ def test_a_descriptor_is_not_left_open_by_a_refusal(tmp_path: Path) -> None:
             with pytest.raises(OSError, match=name):
                 read_plain(tmp_path / name, 1)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
-def test_a_file_is_made_and_appended_to(tmp_path: Path) -> None:
-    """With the flags of a writer a new file is made with the mode that was asked for."""
-    path = tmp_path / "one"
-    for text in (b"a", b"b"):
-        fd = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(fd, text)
-        os.close(fd)
-    assert path.read_bytes() == b"ab"
-    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_line_is_bounded(tmp_path: Path) -> None:
@@ -241,27 +179,3 @@ def test_what_is_written_anew_is_a_plain_file(tmp_path: Path) -> None:
     with writing(tmp_path / "new") as file:
         file.write(b"x")
     assert (tmp_path / "new").read_bytes() == b"x"
-
-
-def test_a_look_says_why_it_would_be_refused(tmp_path: Path) -> None:
-    """Nothing, and what can be read, is no reason; a link to nowhere is there and cannot be read."""
-    (tmp_path / "one").write_bytes(b"12345")
-    _dangling(tmp_path / "link")
-    assert [why_not_plain(tmp_path / name, 4) for name in ("none", "one", "link")] == [
-        "",
-        "larger than 4 bytes",
-        "not a plain file (a link)",
-    ]
-    assert why_not_plain(tmp_path / "one", 5) == ""
-    _loop(tmp_path / "loop")
-    names = ("none", "one", "link", "loop", "one/two", "loop/two")
-    assert [name for name in names if is_there(tmp_path / name)] == ["one", "link", "loop"]
-
-
-def test_what_the_disk_says_is_told_with_the_file(tmp_path: Path) -> None:
-    """The one that is meant, or inside a folder the one that the error names."""
-    gone = tmp_path / "gone"
-    with pytest.raises(StoreError, match=f"^{tmp_path}: cannot write: No such file or directory$"), storing(tmp_path):
-        gone.open()
-    with pytest.raises(StoreError, match=f"^{gone}: cannot read: "), storing(tmp_path, "cannot read", inside=True):
-        gone.open()

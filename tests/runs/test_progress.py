@@ -47,15 +47,6 @@ def test_a_probe_begun_anew_after_it_ended_is_half_done() -> None:
     assert (found.half_done, found.attempts["p"]) == (("p",), 2)
 
 
-def test_a_probe_that_was_never_begun_and_is_answered_stands() -> None:
-    assert set(history(finished("p", attempt=0, outcome="skipped")).results) == {"p"}
-
-
-def test_a_phase_is_over_only_when_its_end_is_written() -> None:
-    found = history({"event": "phase_started", "phase": "a"}, {"event": "phase_ended", "phase": "a"})
-    assert (found.ended, found.over) == ({"a"}, False)
-
-
 def test_what_one_follow_up_was_given_at_one_moment_is_one_round() -> None:
     rows = [added("x", because="more", at_s=5.0), added("y", because="more", at_s=5.0)]
     found = history(*rows, added("z", because="more", at_s=9.0), added("other", instead_of="p"))
@@ -66,10 +57,6 @@ def test_what_one_follow_up_was_given_at_one_moment_is_one_round() -> None:
 def test_its_clock_and_how_often_it_went_on_are_known() -> None:
     found = history({"event": "run_started"}, {"event": "resumed"}, {"event": "resumed"}, {"event": "run_ended"})
     assert (found.began_s, found.at_s, found.resumed, found.begun, found.over) == (0.0, 3.0, 2, True, True)
-
-
-def test_an_empty_history_has_not_begun() -> None:
-    assert not history().begun
 
 
 def test_a_history_of_another_make_is_refused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
-from fabric.runs.events import Event, EventLog, History, from_events, history_of, read_events, to_fields
+from fabric.runs.events import Event, EventLog, history_of, read_events, to_fields
 
 RESULTS = st.builds(
     ProbeResult,
@@ -44,7 +44,7 @@ def test_round_trip(result: ProbeResult) -> None:
         log = EventLog(path)
         log.append("finished", 2.5, to_fields(result))
         log.close()
-        assert from_events(read_events(path)) == {"p": result}
+        assert history_of(read_events(path)).results == {"p": result}
 
 
 def test_a_history_is_sorted_into_last_results_and_all_else() -> None:
@@ -59,8 +59,3 @@ def test_a_history_is_sorted_into_last_results_and_all_else() -> None:
     assert [(result.probe_id, result.reason) for result in found.results.values()] == [("b", ""), ("a", "again")]
     assert [event["event"] for event in found.others] == ["run_started", "started", "started"]
     assert (found.first, found.at_s) == (events[0], 4.0)
-
-
-def test_an_empty_history_has_no_first_event() -> None:
-    """A run that was killed before its first event."""
-    assert history_of(()) == History({}, (), None, 0.0)

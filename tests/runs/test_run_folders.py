@@ -50,15 +50,6 @@ def test_a_shut_scenario_and_a_shut_run_are_told_beside_the_others(place: Path) 
     assert found.closed == {second: "Permission denied", third.parent: "Permission denied"}
 
 
-def test_a_results_folder_that_is_shut_or_not_there_is_the_users_mistake(place: Path) -> None:
-    runs(place, "a/1")
-    with shut(place), pytest.raises(ConfigError, match="cannot read: Permission denied"):
-        run_folders(place)
-    for wrong in (place / "nowhere", place / "a" / "1" / "run.json"):
-        with pytest.raises(ConfigError, match="no folder of runs"):
-            run_folders(wrong)
-
-
 def test_a_run_that_is_meant_and_shut_is_not_said_to_be_none(place: Path) -> None:
     (run,) = runs(place, "a/1")
     for named, closed in ((run, run), (run.parent, run.parent), (run.parent, run)):

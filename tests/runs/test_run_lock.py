@@ -11,9 +11,7 @@ import orjson
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs import durable
 from fabric.runs.run_lock import FILE, holder_of, holding, running
-from tests.runs.full_disk import full_disk
 
 
 def test_a_second_run_of_a_scenario_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
@@ -33,19 +31,6 @@ def test_a_run_of_another_scenario_on_the_same_host_is_refused_and_the_host_is_n
     ):
         pass
     assert not (tmp_path / "t" / FILE).exists()
-
-
-def test_a_run_on_other_hosts_may_go_on_beside_it(tmp_path: Path) -> None:
-    with holding(tmp_path, "s", ["h1"]), holding(tmp_path, "t", ["h2"]):
-        assert (tmp_path / "t" / FILE).exists()
-
-
-def test_it_is_free_afterwards_also_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="trouble"), holding(tmp_path, "s", ["h1"]):
-        raise ValueError("trouble")
-    with holding(tmp_path, "s", ["h1"]):
-        pass
-    assert holder_of(tmp_path / "s" / FILE) is None
 
 
 def test_who_runs_a_run_is_known_by_its_name_only(tmp_path: Path) -> None:
@@ -98,14 +83,6 @@ def test_a_holder_on_another_machine_refuses_until_a_person_removes_its_lock(tmp
         pass
 
 
-def test_a_lock_that_is_no_lock_holds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / FILE).write_text("torn {")
-    assert holder_of(tmp_path / "s" / FILE) is None
-    with holding(tmp_path, "s", ["h1"]):
-        pass
-
-
 def test_a_lock_that_is_held_and_cannot_be_read_holds_its_scenario(tmp_path: Path) -> None:
     with holding(tmp_path, "s", ["h1"]):
         (tmp_path / "s" / FILE).write_text("torn {")
@@ -114,24 +91,9 @@ def test_a_lock_that_is_held_and_cannot_be_read_holds_its_scenario(tmp_path: Pat
     assert holder_of(tmp_path / "s" / FILE) is None
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write"), holding(tmp_path / "file", "s", []):
-        pass
-
-
 def test_who_is_at_work_is_known_in_the_run_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s" / "one").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "s" / "one")
     with holding(tmp_path, "s", ["h1"], run="one"):
         assert running(Path()) is not None
     assert running(Path()) is None
-
-
-def test_it_is_free_also_where_its_run_could_not_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk may leave the lock without the name of its run."""
-    with holding(tmp_path, "s", ["h1"]) as lock, monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk("write"))
-        with pytest.raises(StoreError, match="No space left"):
-            lock.names(tmp_path / "s" / "one")
-    assert holder_of(tmp_path / "s" / FILE) is None

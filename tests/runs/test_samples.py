@@ -5,14 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.errors import StoreError
 from fabric.model.sampling import CounterReading
-from fabric.runs.line_log import LineLog
-from fabric.runs.samples import FILE, LIMITS, WAIT_S, SampleLog, close_samples, read_samples
+from fabric.runs.samples import FILE, SampleLog, read_samples
 
 KEYS = [("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"), ("gpu0", "gpu_c")]
 Rows = list[list[int | None]]
@@ -40,33 +37,6 @@ def test_every_value_comes_back_at_its_time(rows: Rows) -> None:
         assert course.until_s == 10.0 * (len(rows) - 1)
 
 
-def test_what_does_not_change_costs_next_to_nothing(tmp_path: Path) -> None:
-    """A day of a quiet host at a row a minute."""
-    path = written(tmp_path, [[0, 0, 40]] * 1440, every_s=60.0)
-    assert path.stat().st_size < 16_000
-
-
-def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
-    """All lines before it are read."""
-    path = written(tmp_path, [[number, 0, 40] for number in range(20)])
-    whole = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])].values
-    path.write_bytes(path.read_bytes()[:-3])
-    torn = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])].values
-    assert 0 < len(torn) < len(whole)
-    assert torn == whole[: len(torn)]
-    assert WAIT_S < 200.0  # else all was written at once
-
-
-def test_a_bad_line_before_the_end_is_not_guessed_at(tmp_path: Path) -> None:
-    """Somebody else wrote here."""
-    path = written(tmp_path, [[number, 0, 40] for number in range(20)])
-    data = bytearray(path.read_bytes())
-    data[data.index(b"gpu001")] ^= 1
-    path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match=r"samples\.jsonl:2: not a line of this tool"):
-        read_samples(tmp_path)
-
-
 def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) -> None:
     """Not the last ones for ever."""
     log = SampleLog(tmp_path / FILE, 10.0)
@@ -76,49 +46,3 @@ def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) ->
     log.close()
     course = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])]
     assert [course.value_at(at_s) for at_s in (5.0, 50.0, 105.0)] == [1, None, 1]
-
-
-def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
-    assert not read_samples(tmp_path).courses
-
-
-def test_a_full_disk_leaves_no_torn_line_before_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What found no room is written with what comes next."""
-    from fabric.runs import durable
-    from tests.runs.full_disk import full_disk
-
-    log = SampleLog(tmp_path / FILE, 1.0)
-    key = [("mlx5_0", "link_downed")]
-    log.add("gpu001", 0.0, key, [1])
-    with monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk("short write"))
-        with pytest.raises(StoreError, match="No space left"):
-            log.add("gpu001", 100.0, key, [2])
-    log.add("gpu001", 200.0, key, [3])
-    log.close()
-    (course,) = read_samples(tmp_path).courses.values()
-    assert course.values == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [{"host": "h", "at_s": 1.0}, {"host": 7, "at_s": 1.0, "values": None}, {"host": "h", "at_s": 1.0, "values": 3}],
-)
-def test_a_good_line_of_something_else_is_told(tmp_path: Path, line: dict[str, object]) -> None:
-    """Its checksum is right, and it tells no samples."""
-    log = LineLog(tmp_path / FILE, LIMITS)
-    log.add(line)
-    log.close()
-    with pytest.raises(StoreError, match=r"samples\.jsonl:1: no samples as this version writes them"):
-        read_samples(tmp_path)
-
-
-def test_samples_behind_a_link_are_neither_read_nor_written(tmp_path: Path) -> None:
-    """A run that goes on does not append to what lies elsewhere."""
-    there = written(tmp_path, [[1, 2, 3]]).rename(tmp_path / "elsewhere")
-    before = there.read_bytes()
-    (tmp_path / FILE).symlink_to(there)
-    for use in (read_samples, close_samples, lambda run: SampleLog(run / FILE, 1.0)):
-        with pytest.raises(StoreError, match=r"not a plain file \(a link\)"):
-            use(tmp_path)
-    assert there.read_bytes() == before

@@ -49,8 +49,3 @@ def test_a_host_of_an_earlier_session_is_unknown_once(tmp_path: Path) -> None:
     found = read_samples(tmp_path).courses
     assert found[CounterReading("h2", *KEYS[1])].values == [2, None]
     assert found[CounterReading("h1", *KEYS[1])].values == [2, None]
-
-
-def test_where_nothing_was_sampled_nothing_is_made(tmp_path: Path) -> None:
-    assert close_samples(tmp_path) == 0.0
-    assert not (tmp_path / FILE).exists()

@@ -13,7 +13,6 @@ import pytest
 from fabric.errors import StoreError
 from fabric.runs.columns import TABLES
 from fabric.runs.events import EVENTS, EventLog
-from fabric.runs.plain_file import NotPlain
 from fabric.runs.samples import FILE, SampleLog
 from fabric.runs.tables import WallClock, counters, have_tables, read_table, schema_of, write_table
 
@@ -85,10 +84,6 @@ def test_a_counter_beyond_what_a_number_holds_exactly_is_read_all_the_same(tmp_p
     assert table["value"].to_pylist() == [2.0**53]
 
 
-def test_nothing_sampled_is_no_row(tmp_path: Path) -> None:
-    assert list(counters(tmp_path, WallClock(tmp_path, "20260101-000000"))) == []
-
-
 def test_a_run_that_went_on_tells_the_wall_clock_anew(tmp_path: Path) -> None:
     """Its own clock stood still while it was interrupted."""
     later = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
@@ -102,18 +97,3 @@ def test_a_run_that_went_on_tells_the_wall_clock_anew(tmp_path: Path) -> None:
         "NaT",
         "NaT",
     ]
-
-
-@pytest.mark.parametrize("run_id", ["mine", "99999999-999999", ""])
-def test_an_id_that_is_no_time_tells_none(tmp_path: Path, run_id: str) -> None:
-    history(tmp_path, ("run_started", 0.0, {}))
-    assert WallClock(tmp_path, run_id).at([1.0]).astype(str) == ["NaT"]
-
-
-def test_a_table_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """Nor into a FIFO: a file of the temporary name that is no plain one is an error."""
-    (tmp_path / "elsewhere").write_bytes(b"x")
-    (tmp_path / f".{TABLES['parts'].file}.tmp").symlink_to("elsewhere")
-    with pytest.raises(NotPlain):
-        write_table(tmp_path, "parts", [])
-    assert (tmp_path / "elsewhere").read_bytes() == b"x"

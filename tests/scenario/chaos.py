@@ -15,7 +15,7 @@ from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.probe import ProbeResult
 from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
-from fabric.runs.events import EVENTS, Event, from_events, read_events
+from fabric.runs.events import EVENTS, Event, history_of, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.builders import Watcher
@@ -134,7 +134,7 @@ class Ran:
     @property
     def results(self) -> dict[str, ProbeResult]:
         """The last result of each probe."""
-        return from_events(self.events)
+        return history_of(self.events).results
 
 
 def asked_in(folder: Path) -> Asked:

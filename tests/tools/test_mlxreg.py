@@ -25,7 +25,6 @@ def test_a_get_names_every_index():
     assert mlxreg.pter_indexes(0x181, ib_number=True) == {
         "local_port": 0x81, "lp_msb": 1, "pnat": 1, "plane_ind": 0, "error_page": 0
     }  # fmt: skip
-    assert mlxreg.paos_indexes(33) == {"local_port": 33, "swid": 0, "lp_msb": 0, "plane_ind": 0}
     assert mlxreg.get("3b:00.0", "ROCE_ACCL", {}) == ("mlxreg", "-d", "3b:00.0", "--get", "--reg_name", "ROCE_ACCL")
 
 

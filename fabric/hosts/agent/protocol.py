@@ -7,7 +7,7 @@ What a host says is not trusted: every line is bounded, every field has its type
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import orjson
@@ -16,15 +16,14 @@ from pydantic import ValidationError as Invalid
 
 from fabric.errors import FabricError
 from fabric.model.command import Command
-from fabric.ports import Sampled, Source, Ticket
+from fabric.ports import Source
 
-PROTOCOL = 1
 LINE_BYTES = 8 << 20
 """No message of an agent is longer; the longest ones carry rows of samples."""
 PREAMBLE_BYTES = 1 << 20
 """A login shell may print so much before the agent's first word."""
 _QUOTED_BYTES = 80
-_MOST_NAMES = 100_000
+MOST_NAMES = 100_000
 
 
 class Garbled(FabricError):
@@ -104,17 +103,17 @@ class SampledNames(_Message):
     e: Literal["names"]
     id: NonNegativeInt
     part: NonNegativeInt
-    names: list[str] = Field(max_length=_MOST_NAMES)
+    names: list[str] = Field(max_length=MOST_NAMES)
 
 
 class Rows(_Message):
-    """Rows as differences: 0 for a row without any, an integer to add, or a value in a list."""
+    """A value for each of the names of its series, at each of these times of the host's clock."""
 
     e: Literal["rows"]
     id: NonNegativeInt
     part: NonNegativeInt
     at: list[FiniteFloat]
-    rows: list[Literal[0] | list[int | list[Value]]]
+    rows: list[list[Value]]
     lost: NonNegativeInt
 
 
@@ -184,11 +183,7 @@ class LineDecoder:
 def decoded(line: bytes) -> Message:
     """One line as a message; raises Garbled."""
     try:
-        fields = orjson.loads(line)
-        if isinstance(fields, dict) and fields.get("e") == "hello" and fields.get("protocol") != PROTOCOL:
-            version = str(fields.get("protocol"))[:20]
-            raise Garbled(f"its agent speaks version {version} of the protocol, we speak {PROTOCOL}")
-        return _MESSAGE.validate_python(fields)
+        return _MESSAGE.validate_python(orjson.loads(line))
     except Invalid as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"][1:]))
@@ -231,46 +226,3 @@ def _line(fields: dict[str, object]) -> bytes:
     except TypeError:
         line = b"\xff"
     return line if line.isascii() else json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-class SampledRows:
-    """
-    All series of one sampling, made whole again from differences; *here* translates the host's time into ours.
-
-    Raises Garbled for rows that make no sense.
-    """
-
-    def __init__(self, ticket: Ticket, here: Callable[[float], float]) -> None:
-        self._ticket, self._here = ticket, here
-        self._series: dict[int, tuple[tuple[str, ...], list[Value]]] = {}
-
-    def take(self, message: SampledNames | Rows) -> Sampled | None:
-        """New names for a series, or rows of it."""
-        if isinstance(message, SampledNames):
-            if len(self._series) > _MOST_NAMES:
-                raise Garbled(f"more than {_MOST_NAMES} series of samples")
-            self._series[message.part] = tuple(message.names), [None] * len(message.names)
-            return None
-        if message.part not in self._series or len(message.at) != len(message.rows):
-            raise Garbled("samples without names, or without times")
-        names, values = self._series[message.part]
-        rows: list[tuple[Value, ...]] = []
-        for row in message.rows:
-            values = values if row == 0 else _next(values, row)
-            rows.append(tuple(values))
-        self._series[message.part] = names, values
-        return Sampled(self._ticket, names, tuple(map(self._here, message.at)), tuple(rows), message.lost)
-
-
-def _next(values: list[Value], row: Literal[0] | list[int | list[Value]]) -> list[Value]:
-    if not isinstance(row, list) or len(row) != len(values):
-        raise Garbled("a row of samples that does not fit its names")
-    return [_value(before, entry) for before, entry in zip(values, row, strict=True)]
-
-
-def _value(before: Value, entry: int | list[Value]) -> Value:
-    if isinstance(entry, list) and len(entry) == 1:
-        return entry[0]
-    if isinstance(entry, int) and isinstance(before, int):
-        return before + entry
-    raise Garbled("a sample that is no number")

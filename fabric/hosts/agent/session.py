@@ -11,7 +11,7 @@ from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.hosts.agent import protocol as agent
 from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Ready, Ticket
+from fabric.ports import Ended, Ready, Sampled, Ticket
 
 HELLO_S = 20.0
 """A host has so long to start Python; choice: many times what a busy file server takes."""
@@ -41,7 +41,7 @@ class _Running:
     stderr: bytearray = field(default_factory=bytearray)
     due_s: float = 0.0
     cancelled: bool = False
-    rows: agent.SampledRows | None = None
+    names: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of each series that is sampled
 
 
 class AgentSession(Conversation):
@@ -86,7 +86,6 @@ class AgentSession(Conversation):
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
         running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
         if order.command is None:
-            running.rows = agent.SampledRows(order.ticket, self._here_s)
             self._ask(agent.sample_request(order.ticket, order.sources, order.period_s))
         else:
             self._ask(agent.start_request(order.ticket, order.command))
@@ -234,16 +233,23 @@ class AgentSession(Conversation):
             case agent.CannotDo():
                 del self._running[ticket]
                 self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
-            case agent.SampledNames() | agent.Rows() if running.rows is not None:
-                if isinstance(message, agent.Rows) and message.at:
-                    self._heard(message.at[-1])  # no row is of a time still to come
-                sampled = running.rows.take(message)
-                if sampled is not None:
-                    self._tell(sampled)
-            case agent.SamplingStopped() if running.rows is not None and running.cancelled:
+            case agent.SampledNames() if command is None and len(running.names) < agent.MOST_NAMES:
+                running.names[message.part] = tuple(message.names)
+            case agent.Rows() if command is None:
+                self._sampled(running, message)
+            case agent.SamplingStopped() if command is None and running.cancelled:
                 del self._running[ticket]
             case _:
                 raise agent.Garbled(f"{type(message).__name__} about {running.order.tool}")
+
+    def _sampled(self, running: _Running, message: agent.Rows) -> None:
+        names, sizes = running.names.get(message.part), {len(row) for row in message.rows}
+        if names is None or len(message.at) != len(message.rows) or not sizes <= {len(names)}:
+            raise agent.Garbled("rows of samples that do not fit their names or times")
+        if message.at:
+            self._heard(message.at[-1])  # no row is of a time still to come
+        at_s = tuple(map(self._here_s, message.at))
+        self._tell(Sampled(running.order.ticket, names, at_s, tuple(map(tuple, message.rows)), message.lost))
 
     def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
         kept = running.stderr if stderr else running.stdout

@@ -1,1 +1,1 @@
-"""Hosts over SSH (paramiko): connections, keys, certificates."""
+"""Hosts over SSH (paramiko): connections and keys."""

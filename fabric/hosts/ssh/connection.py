@@ -39,16 +39,6 @@ class NoBanner(HostUnreachable):
     """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
 
 
-class _Transport(paramiko.Transport):
-    certificates_first = False
-
-    @property
-    def preferred_keys(self) -> tuple[str, ...]:
-        """Types of host keys to ask for; paramiko puts certificates last, so that no server would show one."""
-        names = tuple(super().preferred_keys)
-        return tuple(sorted(names, key=lambda name: "-cert-" not in name)) if self.certificates_first else names
-
-
 class Connection:
     """An authenticated session that commands share; *used* and *limit* belong to HostConnections."""
 
@@ -59,7 +49,7 @@ class Connection:
         self._sock = sock
         self._given_up: str | None = None  # why we ended it
         self._loss: str | None = None  # why it ended by itself
-        self._transport = _Transport(sock)
+        self._transport = paramiko.Transport(sock)
         sock.settimeout(_LOOK_S)
 
     @property
@@ -86,14 +76,9 @@ class Connection:
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
 
-    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float, certificates: bool = False) -> HostKey:
-        """
-        Negotiate, prefer *certificates* or host keys of a *known* type; returns the key that the server proved to have.
-
-        A certificate is returned as such: a key whose blob and type are the certificate's.
-        """
+    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> HostKey:
+        """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to have."""
         transport, step = self._transport, "exchanging keys"
-        transport.certificates_first = certificates
         transport.handshake_timeout = transport.auth_timeout = timeout_s
         # start_client's own limit comes first, and can be told from hanging up.
         transport.banner_timeout = timeout_s + 5
@@ -111,8 +96,6 @@ class Connection:
             if transport.remote_version or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
-        if shown.public_blob is not None:
-            return HostKey(shown.public_blob.key_type, shown.public_blob.key_blob)
         return HostKey(shown.get_name(), shown.asbytes())
 
     def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:

@@ -226,8 +226,7 @@ class SshConnector:
     def _log_in(self, connection: Connection, target: JumpHost, keys: Keys, known: KnownHosts, *, via: str) -> None:
         """Exchange keys, check the host's, authenticate."""
         address, port, timeout_s = target.address, target.port, self._settings.connect_timeout_s
-        trusted = bool(known.authorities(address, port))
-        shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s, certificates=trusted)
+        shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s)
         file = next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
         check_host_key(known, shown, connection.host, target, via=via, file=file)
         assert target.user is not None

@@ -1,7 +1,7 @@
 """
-The keys that hosts show, plain or in a certificate: looked up in known_hosts files, which are read once for the run.
+The keys that hosts show: looked up in known_hosts files, which are read once for the run.
 
-Plain names, hashed ones, wildcards, @revoked and @cert-authority are understood.
+Plain names, hashed ones, wildcards and @revoked are understood.
 """
 
 from __future__ import annotations
@@ -10,31 +10,13 @@ import base64
 import hashlib
 import hmac
 import re
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    SSHCertificate,
-    SSHCertificateType,
-    SSHCertPublicKeyTypes,
-    load_ssh_public_identity,
-)
-
 from fabric.errors import HostUnreachable
 from fabric.model.inventory import JumpHost
-
-SUFFIX = "-cert-v01@openssh.com"
-"""How the type of a certificate ends (OpenSSH's PROTOCOL.certkeys)."""
-
-_MOST_PRINCIPALS = 256  # as OpenSSH (SSHKEY_CERT_MAX_PRINCIPALS)
-_SHA_1 = b"\0\0\0\7ssh-rsa"  # how a signature begins that no OpenSSH of today takes
 
 
 class HostRefused(HostUnreachable):
@@ -64,13 +46,8 @@ class HostKey:
         return "SHA256:" + digest.rstrip("=")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownHostsLine:
-    """A line: whether it is about a name, its key, and where it is; of a @cert-authority line the key signs."""
-
-    covers: Callable[[str], bool]
-    key: HostKey
-    place: str
+_Line = tuple[Callable[[str], bool], HostKey]
+"""Whether a line is about a name, and its key."""
 
 
 class KnownHosts:
@@ -78,8 +55,8 @@ class KnownHosts:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._plain: dict[str, list[HostKey]] = {}
-        self._marked: dict[str, list[KnownHostsLine]] = {"": [], "@revoked": [], "@cert-authority": []}
-        self._add(lines, "line")
+        self._marked: dict[str, list[_Line]] = {"": [], "@revoked": []}
+        self._add(lines)
 
     @classmethod
     def load(cls, files: Iterable[str]) -> KnownHosts:
@@ -91,7 +68,7 @@ class KnownHosts:
         known = cls(())
         for name in files:
             try:
-                known._add(Path(name).expanduser().read_text("utf-8", "replace").splitlines(), f"{name} line")
+                known._add(Path(name).expanduser().read_text("utf-8", "replace").splitlines())
             except FileNotFoundError:
                 continue
             except OSError as exc:
@@ -101,22 +78,13 @@ class KnownHosts:
     def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
         """The keys on record for an address and port, revoked ones not counted."""
         name = _name(address, port)
-        found = [entry.key for entry in self._marked[""] if entry.covers(name)]
+        found = [key for covers, key in self._marked[""] if covers(name)]
         return tuple(dict.fromkeys([*self._plain.get(name, ()), *found]))
-
-    def authorities(self, address: str, port: int) -> tuple[KnownHostsLine, ...]:
-        """Whose signature under a certificate is trusted there; as with OpenSSH a line without port is for any."""
-        names = {_name(address, port), _name(address, 22)}
-        return tuple(one for one in self._marked["@cert-authority"] if any(map(one.covers, names)))
-
-    def revoked(self, address: str, port: int, key: HostKey) -> bool:
-        """Whether a @revoked line takes all trust from *key* there, also as an authority."""
-        name = _name(address, port)
-        return any(one.key.blob == key.blob and one.covers(name) for one in self._marked["@revoked"])
 
     def standing(self, address: str, port: int, key: HostKey) -> KeyStanding:
         """What is to be thought of *key*, shown by the server at *address* and *port*."""
-        if self.revoked(address, port, key):
+        name = _name(address, port)
+        if any(one.blob == key.blob and covers(name) for covers, one in self._marked["@revoked"]):
             return KeyStanding.REVOKED
         on_record = self.keys(address, port)
         if key in on_record:
@@ -125,9 +93,9 @@ class KnownHosts:
             return KeyStanding.CHANGED
         return KeyStanding.UNKNOWN
 
-    def _add(self, lines: Iterable[str], place: str) -> None:
+    def _add(self, lines: Iterable[str]) -> None:
         """Index lines; what cannot be read is passed over, and so vouches for nobody."""
-        for number, line in enumerate(lines, start=1):
+        for line in lines:
             words = line.split()
             marker = words.pop(0) if words and words[0].startswith("@") else ""
             if len(words) < 3 or words[0].startswith("#") or marker not in self._marked:
@@ -136,7 +104,7 @@ class KnownHosts:
             try:
                 key = HostKey(key_type, base64.b64decode(encoded, validate=True))
                 if marker or re.search(r"^\|1\||[*?!]", names):
-                    self._marked[marker].append(KnownHostsLine(_covering(names), key, f"{place} {number}"))
+                    self._marked[marker].append((_covering(names), key))
                 else:
                     for name in names.lower().split(","):
                         self._plain.setdefault(name, []).append(key)
@@ -154,118 +122,28 @@ def _covering(names: str) -> Callable[[str], bool]:
         salt, digest = map(base64.b64decode, names[3:].split("|"))
         return lambda name: hmac.compare_digest(hmac.digest(salt, name.encode("utf-8"), "sha1"), digest)
     words = names.lower().split(",")
-    wanted = [pattern(word) for word in words if not word.startswith("!")]
-    unwanted = [pattern(word[1:]) for word in words if word.startswith("!")]
+    wanted = [_pattern(word) for word in words if not word.startswith("!")]
+    unwanted = [_pattern(word[1:]) for word in words if word.startswith("!")]
     return lambda name: any(one.fullmatch(name) for one in wanted) and not any(one.fullmatch(name) for one in unwanted)
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> re.Pattern[str]:
     """``*`` and ``?`` are wildcards, nothing else is; brackets stand for themselves, as in ``[host]:port``."""
     return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in text))
 
 
-@dataclass(frozen=True, slots=True)
-class HostCertificate:
-    """What a certificate says: *key* is what it certifies, *authority* the key that signed it, *blob* all of it."""
-
-    key: HostKey
-    authority: HostKey
-    blob: bytes
-    said: SSHCertificate
-
-    @property
-    def key_id(self) -> str:
-        """What the authority calls it."""
-        return self.said.key_id.decode("utf-8", "replace")
-
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """The hosts that it is for; every host where there is none."""
-        return tuple(name.decode("utf-8", "replace").lower() for name in self.said.valid_principals)
-
-
-def read_certificate(shown: HostKey) -> HostCertificate:
-    """Read a certificate's blob; raises ValueError with what is wrong with it."""
-    line = shown.key_type.encode("ascii", "replace") + b" " + base64.b64encode(shown.blob)
-    try:
-        said = load_ssh_public_identity(line)
-        if not isinstance(said, SSHCertificate):
-            raise ValueError(f"{shown.key_type!r} is not the type of a certificate")
-        certificate = HostCertificate(_plain_key(said.public_key()), _plain_key(said.signature_key()), shown.blob, said)
-    except (UnsupportedAlgorithm, NotImplementedError, AssertionError, TypeError) as exc:  # of foreign bytes
-        raise ValueError(str(exc)) from exc
-    if len(said.valid_principals) > _MOST_PRINCIPALS:
-        raise ValueError(f"it has more than {_MOST_PRINCIPALS} principals")
-    return certificate
-
-
-def problem_of(certificate: HostCertificate, address: str, now_s: float) -> str | None:
-    """Why a certificate is not valid for the host at *address* now (seconds since the epoch); None when it is."""
-    said = certificate.said
-    if said.type is not SSHCertificateType.HOST:
-        return "it is not a host's but a user's"
-    if said.critical_options:
-        return "it holds a critical option, of which OpenSSH knows none for hosts"
-    if now_s < said.valid_after:
-        return f"it is valid from {_date(said.valid_after)} on, and not yet"
-    if now_s >= said.valid_before:
-        return f"it was valid until {_date(said.valid_before)}"
-    # As with OpenSSH, principals may hold wildcards, and a certificate without any is good for every host.
-    names = certificate.principals
-    if names and not any(pattern(name).fullmatch(address.lower()) for name in names):
-        return f"it is for {', '.join(names)}, not for {address}"
-    _, authority, signature = certificate.blob.rpartition(certificate.authority.blob)
-    try:
-        said.verify_cert_signature()
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError, AssertionError):
-        return "its signature is wrong"
-    return None if authority and not signature[4:].startswith(_SHA_1) else "its signature is by SHA-1"
-
-
-def check_host_key(known: KnownHosts, shown: HostKey, host: str, target: JumpHost, *, via: str, file: str) -> None:
+def check_host_key(known: KnownHosts, key: HostKey, host: str, target: JumpHost, *, via: str, file: str) -> None:
     """
-    Raise HostRefused unless the files vouch for the key that *host* shows at *target*, or for who has certified it.
+    Raise HostRefused unless the files vouch for the key that *host* shows at *target*.
 
-    The cause says what is wrong, on which line, and what the operator can do: ssh-keyscan, *via* a jump host if that
-    is not empty, for *file*.
+    The cause says what is wrong, and what the operator can do: ssh-keyscan, *via* a jump host if that is not empty, for
+    *file*.
     """
-    address, port = target.address, target.port
-    trusted = known.authorities(address, port)
-    if shown.key_type.endswith(SUFFIX):
-        problem = _certificate_problem(known, shown, trusted, address, port)
-    elif trusted and not known.keys(address, port) and not known.revoked(address, port, shown):
-        problem = (
-            f"{address} shows the plain key {_named(shown)} and no certificate (HostCertificate of its sshd_config?); "
-            f"known_hosts trusts only authorities for it: {_places(trusted)}"
-        )
-    else:
-        problem = _key_problem(known, shown, address, port, via=via, file=file)
-    if problem:
+    if problem := _problem(known, key, target.address, target.port, via=via, file=file):
         raise HostRefused(host, "checking the host key", problem)
 
 
-def _certificate_problem(
-    known: KnownHosts, shown: HostKey, trusted: Sequence[KnownHostsLine], address: str, port: int
-) -> str | None:
-    try:
-        certificate = read_certificate(shown)
-    except ValueError as exc:
-        return f"{address} shows a host certificate that cannot be read: {exc}"
-    signers = [one for one in trusted if one.key.blob == certificate.authority.blob]
-    said = f"{address} shows a host certificate {certificate.key_id!r} of {_named(certificate.authority)}"
-    for key in (certificate.authority, certificate.key):
-        if known.revoked(address, port, key):
-            return f"{said}, and known_hosts marks {_named(key)} as revoked"
-    if signers:
-        problem = problem_of(certificate, address, time.time())
-        return problem and f"{said}, trusted by {_places(signers)}, but {problem}"
-    if known.standing(address, port, certificate.key) is KeyStanding.KNOWN:
-        return None
-    lines = f"; trusted there: {_places(trusted)}" if trusted else ""
-    return f"{said}, which no @cert-authority line of known_hosts trusts for it{lines}"
-
-
-def _key_problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
+def _problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
     place = address if port == 22 else f"[{address}]:{port}"
     match known.standing(address, port, key):
         case KeyStanding.REVOKED:
@@ -283,18 +161,3 @@ def _key_problem(known: KnownHosts, key: HostKey, address: str, port: int, *, vi
 
 def _named(key: HostKey) -> str:
     return f"{key.key_type} {key.fingerprint}"
-
-
-def _places(authorities: Sequence[KnownHostsLine]) -> str:
-    return ", ".join(authority.place for authority in authorities)
-
-
-def _plain_key(key: SSHCertPublicKeyTypes) -> HostKey:
-    key_type, blob = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii").split()
-    return HostKey(key_type, base64.b64decode(blob))
-
-
-def _date(epoch_s: int) -> str:
-    if epoch_s > 253_402_300_799:  # the end of the year 9999
-        return "for ever"
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -142,11 +142,8 @@ def _ids(asked: ToolCall) -> dict[str, str]:
     host = asked.site.host
     meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
     name = host.name if meant is None else meant.host.name
-    boot, installed = (f"{mix64(text_hash(f'{what} {name}')):016x}" * 2 for what in ("boot", "machine"))
-    return {
-        "/proc/sys/kernel/random/boot_id": "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:])),
-        "/etc/machine-id": installed,
-    }
+    boot = f"{mix64(text_hash(f'boot {name}')):016x}" * 2
+    return {"/proc/sys/kernel/random/boot_id": "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:]))}
 
 
 def network(asked: ToolCall) -> Said:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
-from fabric.errors import HostUnreachable
 from fabric.hosts.agent import session
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
@@ -99,16 +98,6 @@ def test_samples_need_python_and_say_so(make: Make, folder: Path) -> None:
     assert "python3" in str(last.error)
 
 
-def test_a_login_shell_that_prints_is_no_harm(make: Make) -> None:
-    """Banners before the agent's first word, also long ones, are passed over; no fallback is needed."""
-    noisy = 'i=0; while [ $i -lt 2000 ]; do echo "Welcome to host $i {}"; i=$((i+1)); done; printf \'$ \'; exec "$@"'
-    executor = make("sh", "-c", noisy, "x")
-    ticket = executor.start_sampling("h", [Source("/proc/loadavg")], 0.1)
-    assert run_once(executor, Command("h", ("echo", "hello"), 20)).stdout == "hello\n"
-    assert until(lambda: bool(list(executor.wait(executor.now() + 0.1)) or executor.samples()))
-    executor.stop_sampling(ticket)
-
-
 def test_a_frozen_agent_costs_deadline_and_grace(make: Make) -> None:
     """SIGSTOP of the agent: its commands are lost soon after the deadline, and end when it wakes; then all is well."""
     executor, token = make(), f"frozen-agent-{os.getpid()}"
@@ -181,18 +170,6 @@ def test_a_connection_lost_between_commands_costs_nothing(make: Make) -> None:
         os.kill(agent, signal.SIGKILL)
         # A command that is sent before its death is noticed is lost with it: it may have begun. Who notices reaps it.
         assert until(lambda agent=agent: not Path(f"/proc/{agent}").exists())
-
-
-def test_an_unreachable_host_is_tried_again_later(make: Make, tmp_path: Path) -> None:
-    """A carrier that failed once is not remembered as a host without Python."""
-    flag = tmp_path / "up"
-    executor = make("sh", "-c", f'[ -e {flag} ] || {{ echo down >&2; exit 255; }}; exec "$@"', "x")
-    with pytest.raises(HostUnreachable, match="down"):
-        run_once(executor, Command("h", ("true",), 5))
-    flag.touch()
-    ticket = executor.start_sampling("h", [Source("/proc/loadavg")], 0.1)
-    assert run_once(executor, Command("h", ("echo", "up"), 5)).stdout == "up\n"
-    executor.stop_sampling(ticket)
 
 
 def parent_of(token: str) -> int:

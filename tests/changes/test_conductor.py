@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.changes.conductor import Conductor, carry_out
 from fabric.changes.procedure import Procedure, ask, pause
-from fabric.engine.conductor import Conductor, carry_out
 from fabric.errors import CommandTimeout, HostUnreachable
 from tests.engine.scripted import Script, ScriptedExecutor
 
@@ -32,17 +32,6 @@ def test_each_procedure_gets_the_answers_of_its_own_commands() -> None:
 
     carry_out([two("gpu001"), two("gpu002")], ScriptedExecutor(said("this is")))
     assert sorted(heard) == ["this is gpu001"] * 2 + ["this is gpu002"] * 2
-
-
-def test_a_pause_lasts_as_long_as_was_asked() -> None:
-    executor = ScriptedExecutor(said(""))
-    times: list[float] = []
-
-    def wait() -> Procedure[None]:
-        times.append((yield from pause(7.5)))
-
-    carry_out([wait()], executor)
-    assert times == [7.5]
 
 
 def test_a_wake_ends_every_pause_at_once() -> None:
@@ -143,35 +132,3 @@ def test_silence_begins_with_the_first_question_that_got_no_answer() -> None:
     (silence,) = conductor.silences
     assert (silence.since_s, silence.command.argv) == (0.0, ("renew",))
     assert executor.now() > 1.0
-
-
-def test_an_answer_ends_the_silence() -> None:
-    executor = ScriptedExecutor(said(""))
-    conductor = Conductor(executor)
-
-    def once() -> Procedure[None]:
-        yield from ask("gpu001", ("say",))
-        yield from pause(1e9)
-
-    conductor.begin(once())
-    assert conductor.silences
-    for happening in executor.wait(10.0):
-        conductor.take(happening)
-    assert not conductor.silences
-
-
-def test_dropped_procedures_run_their_own_ends_and_are_not_busy() -> None:
-    executor = ScriptedExecutor(lambda command: (0.0, None))
-    conductor = Conductor(executor)
-    ended: list[str] = []
-
-    def waiting() -> Procedure[None]:
-        try:
-            yield from ask("gpu001", ("hang",))
-        finally:
-            ended.append("ended")
-
-    conductor.begin(waiting())
-    conductor.drop()
-    assert ended == ["ended"]
-    assert not conductor.busy

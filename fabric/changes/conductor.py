@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from typing import Any
 
@@ -43,9 +44,14 @@ class Conductor:
         self._pausing: list[_Task] = []
 
     @property
+    def at_work(self) -> int:
+        """How many procedures have not ended."""
+        return len(self._asked) + len(self._pausing)
+
+    @property
     def busy(self) -> bool:
         """Some procedure has not ended."""
-        return bool(self._asked or self._pausing)
+        return self.at_work > 0
 
     @property
     def next_s(self) -> float:
@@ -131,7 +137,7 @@ class Conductor:
             task.pause_until_s = step.until_s
             self._pausing.append(task)
         else:
-            task.asked = command = Command(step.host, step.argv, step.timeout_s)
+            task.asked = command = Command(step.host, step.argv, step.timeout_s, output_cap_bytes=step.output_cap_bytes)
             if task.silence is None:
                 task.silence = Silence(task.procedure, command, self._executor.now())
             self._asked[self._executor.start(command)] = task
@@ -140,12 +146,15 @@ class Conductor:
 _LOOK_UP_S = 60.0
 
 
-def carry_out(procedures: Iterable[Procedure[None]], executor: Executor) -> None:
-    """Run all of them at once; each ends by itself, because each of its steps has a limit."""
-    conductor = Conductor(executor)
-    for procedure in procedures:
-        conductor.begin(procedure)
-    while conductor.busy:
-        for happening in executor.wait(min(conductor.next_s, executor.now() + _LOOK_UP_S)):
+def carry_out(procedures: Iterable[Procedure[None]], executor: Executor, *, most: int | None = None) -> None:
+    """Run all of them, at *most* so many at once; each ends by itself, because each of its steps has a limit."""
+    conductor, left = Conductor(executor), iter(procedures)
+    while True:
+        begun = list(islice(left, None if most is None else most - conductor.at_work))
+        for procedure in begun:
+            conductor.begin(procedure)
+        if not conductor.busy and not begun:
+            return
+        for happening in executor.wait(min(conductor.next_s, executor.now() + _LOOK_UP_S)) if conductor.busy else ():
             conductor.take(happening)
         conductor.fire()
