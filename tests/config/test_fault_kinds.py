@@ -45,11 +45,11 @@ def test_above_the_leaves(text: str) -> None:
     [
         (
             "spine02:hanging",
-            "a spine switch can be slow, .* or flapping, not hanging",
+            "a spine switch can be slow, .* or swapped, not hanging",
         ),
         (
             "su0-leaf3--spine02:absent",
-            "a cable between switches can be slow, .* or flapping, not absent",
+            "a cable between switches can be slow, .* or swapped, not absent",
         ),
         ("su0-leaf3->spine02:broken", "a cable breaks in both directions: write su0-leaf3--spine02"),
         ("su0-leaf3--spin02:broken", "no switch 'spin02'; did you mean 'spine02'"),
