@@ -101,7 +101,7 @@ def _not_the_same(runs: Sequence[ShownRun]) -> Iterator[str]:
 
 def write_comparison(found: SideBySide) -> Path:
     """compare.html in the directory of the first run; raises StoreError when it cannot be written."""
-    from fabric.report.html.page import compared_page
+    from fabric.report.page import compared_page
 
     path = Path(found.runs[0].judged.path) / COMPARISON
     with storing(path):

@@ -9,7 +9,7 @@ from typing import Any
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.text import fold
 from fabric.model.verdict import Suspect
-from fabric.report.output import visible
+from fabric.report.output import jsonable, visible
 from fabric.report.verdict_json import EXIT_CODES
 
 _LISTED = 12
@@ -98,6 +98,7 @@ def _next(tests: Sequence[PairTest]) -> Iterator[str]:
 
 
 DIAGNOSIS_FORMAT = 1
+_SUSPECT = ("component", "kind", "outcome", "confidence", "evidence", "ambiguous_with", "next_step", "hosts")
 
 _MARGIN = re.compile(r"\(margin (-?\d+\.\d) nats\)")  # as pairs/findings.py ends the line that says the odds
 
@@ -113,32 +114,18 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
         "host_names": list(diagnosis.hosts),
         "samples": diagnosis.samples,
         "suspects": [
-            {
-                "component": suspect.component,
-                "kind": suspect.kind,
-                "outcome": suspect.outcome.value,
-                "confidence": suspect.confidence,
-                "margin_nats": _margin_nats(suspect.evidence),
-                "evidence": list(suspect.evidence),
-                "ambiguous_with": list(suspect.ambiguous_with),
-                "next_step": suspect.next_step,
-                "hosts": list(suspect.hosts),
-            }
+            {**jsonable(suspect, _SUSPECT), "margin_nats": _margin_nats(suspect.evidence)}
             for suspect in diagnosis.suspects
         ],
         "classes": [
             {
-                "name": found.name,
-                "test": found.test,
-                "rail": found.rail,
+                **jsonable(found, ("name", "test", "rail", "samples", "groups")),
                 "reference_gbps": round(found.gbps, 3),
                 "noise_cv": round(found.noise, 5),
-                "samples": found.samples,
-                "groups": [list(group) for group in found.groups],
             }
             for found in diagnosis.classes
         ],
-        "next_tests": [{"a": test.a, "b": test.b, "via": test.via, "why": test.why} for test in diagnosis.next_tests],
+        "next_tests": jsonable(diagnosis.next_tests),
         "notes": [*notes, *diagnosis.notes],
     }
 

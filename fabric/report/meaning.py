@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
+from fabric.report.output import counted, some
 
 _NAMED = 2
 
@@ -34,7 +32,7 @@ def meaning(judged: JudgedRun) -> str:
     open_ = sum(result.state == "open" for result in verdict.changes)
     if open_:
         live = "may be live while it goes on" if judged.goes_on else "may still be live on the fabric"
-        said.append(f"{open_} change{'s' if open_ > 1 else ''} {live}")
+        said.append(f"{counted(open_, 'change')} {live}")
     if judged.goes_on:
         said.append("the run goes on, and this is what was measured until now")
     elif not judged.complete:
@@ -53,9 +51,9 @@ def headline(verdict: Verdict) -> str:
 
     Where something failed, also who could not be measured: an ERROR is easily missed behind a FAIL.
     """
-    said = [_some([one.component for one in verdict.suspects if one.outcome is verdict.outcome])]
+    said = [some([one.component for one in verdict.suspects if one.outcome is verdict.outcome], _NAMED)]
     if verdict.outcome is Outcome.FAIL:
-        unknown = _some([one.component for one in verdict.suspects if one.outcome is Outcome.ERROR])
+        unknown = some([one.component for one in verdict.suspects if one.outcome is Outcome.ERROR], _NAMED)
         said.append(f"not measured: {unknown}" if unknown else "")
     return "; ".join(filter(None, said))
 
@@ -64,11 +62,6 @@ def how_sure(suspect: Suspect) -> str:
     """``49%, one of 2 alike``: a low number may only say that several parts share the blame."""
     alike = f", one of {len(suspect.ambiguous_with) + 1} alike" if suspect.ambiguous_with else ""
     return f"{suspect.confidence:.0%}{alike}"
-
-
-def _some(names: list[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
@@ -99,11 +92,6 @@ def impact_line(impact: TrainingImpact) -> str:
 def is_known(impact: TrainingImpact | None) -> bool:
     """Whether there is a number to tell, or a bandwidth to speak of."""
     return impact is not None and (impact.mttf_s is not None or impact.step_stretch is not None)
-
-
-def training_document(impact: TrainingImpact | None) -> dict[str, Any] | None:
-    """For verdict.json; None where the run's hosts have no GPUs."""
-    return None if impact is None else {**asdict(impact), "notes": list(impact.notes)}
 
 
 def _numbers(impact: TrainingImpact) -> str:

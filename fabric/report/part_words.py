@@ -8,7 +8,7 @@ from statistics import median
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect, Verdict
-from fabric.report.output import counted
+from fabric.report.output import counted, some
 
 _MOST = 3
 _GROUPS = {"-gpus": "the GPUs of NUMA {}", "-side": "NUMA {} and its GPUs"}
@@ -66,9 +66,7 @@ def faults_line(verdict: Verdict) -> str:
 
 
 def _some(suspects: Sequence[Suspect]) -> str:
-    rest = len(suspects) - _MOST
-    named = [part_words(one.component, one.kind) for one in suspects[:_MOST]]
-    return "; ".join(named) + (f"; and {rest} more" if rest > 0 else "")
+    return some([part_words(one.component, one.kind) for one in suspects], _MOST, "; ")
 
 
 def stands(place: Mapping[str, object]) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fabric.report.derived import write_reports
+from fabric.report.markdown import tickets
 from fabric.report.shown_run import ShownRun
-from fabric.report.ticket import tickets
 from fabric.runs.manifest import differences, manifest
 from tests.report.shown import hostile
 
