@@ -7,18 +7,28 @@ from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, answer, backend_option, json_option, print_json
+from fabric.cli.options import PATH, answer, json_option, overrides, print_json
 
 
 @click.command("check")
 @click.argument("scenario", required=False, type=PATH)
-@click.option("--inventory", type=PATH, help="Use this inventory file instead.")
-@click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all.")
-@backend_option
-@click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
+@overrides
 @json_option
-def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
-    """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
+def check_command(
+    scenario: Path | None,
+    inventory: Path | None,
+    lasts_s: float | None,
+    budget_s: float | None,
+    *,
+    as_json: bool,
+    **asked: Any,
+) -> int:
+    """
+    Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes.
+
+    What a host needs is the same however long the run lasts: --for and --budget are taken as plan and run take them.
+    """
+    del lasts_s, budget_s
     from fabric.app.check import check
     from fabric.report.check import check_document, print_check
     from fabric.wiring import make_executor

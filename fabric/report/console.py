@@ -102,8 +102,7 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
 
 
 def _hosts(scenario: Scenario) -> str:
-    number = len(scenario.hosts)
-    return f"{number} host{'' if number == 1 else 's'} ({fold(scenario.hosts)})"
+    return f"{counted(len(scenario.hosts), 'host')} ({fold(scenario.hosts)})"
 
 
 def _print_expectations(out: Console, judged: JudgedRun) -> None:
@@ -147,7 +146,7 @@ def _print_wrapped(out: Console, text: str) -> None:
 def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
     if not suspects:
         return
-    out.print(Text(f"\n{len(suspects)} suspect{'s' if len(suspects) > 1 else ''}"))
+    out.print(Text(f"\n{counted(len(suspects), 'suspect')}"))
     for number, suspect in enumerate(suspects[:_MOST_SUSPECTS], start=1):
         out.print(
             Text.assemble(

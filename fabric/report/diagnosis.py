@@ -39,10 +39,10 @@ def _suspects(suspects: Sequence[Suspect]) -> Iterator[str]:
     if not suspects:
         return
     yield ""
-    width = max(len(suspect.component) for suspect in suspects[:_LISTED])
-    yield f"  {'suspect':<{min(width, 40)}}  kind     confidence"
+    width = min(max(len(suspect.component) for suspect in suspects[:_LISTED]), 40)
+    yield f"  {'suspect':<{width}}  kind     confidence"
     for suspect in suspects[:_LISTED]:
-        name = f"{suspect.component:<{min(width, 40)}}"
+        name = f"{suspect.component:<{width}}"
         yield f"  {name}  {suspect.kind:<7}  {suspect.confidence:.2f}  {suspect.outcome.value}"
         if suspect.ambiguous_with:
             yield f"      cannot be told apart from {', '.join(suspect.ambiguous_with)}"
