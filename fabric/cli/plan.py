@@ -22,7 +22,7 @@ from fabric.cli.options import (
 )
 from fabric.errors import ConfigError
 from fabric.model.text import duration_text
-from fabric.report.output import counted
+from fabric.report.output import counted, jsonable, some
 from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def budget_lines(asked: Asked) -> Iterator[str]:
     for kind, name in chosen.uncovered:
         by_kind.setdefault(kind, []).append(name)
     for kind, names in by_kind.items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        yield f"  not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
+        yield f"  not covered: {len(names):,} {kind}: {some(names, _NAMED)}"
 
 
 def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str, Any] | None:
@@ -129,8 +128,7 @@ def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str,
         return None
     return {
         "budget_s": budget_s,
-        "covered": chosen.covered,
-        "coverable": chosen.coverable,
+        **jsonable(chosen, ("covered", "coverable")),
         "uncovered": [{"kind": kind, "component": name} for kind, name in chosen.uncovered],
         "dropped": dict(chosen.dropped),
     }

@@ -96,7 +96,7 @@ def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
 
 def _unquoted(text: str, line: int) -> str:
     """Within braces a set of names ends at its bracket: ``{to: spine[1-4]}``."""
-    found = _NAMES_IN_BRACES.search(text.splitlines()[line - 1]) if line else None
+    found = _NAMES_IN_BRACES.search("".join(text.splitlines()[line - 1 : line])) if line else None
     return "" if found is None else f"; within {{ }} put a set of names in quotes: {quoted(found[1])}"
 
 

@@ -18,7 +18,7 @@ from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
 from fabric.report.hall import hall_lines
-from fabric.report.meaning import commands, how_sure, impact_line, is_known, meaning
+from fabric.report.meaning import commands, evidence, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
 from fabric.report.verdict_json import counts
@@ -157,7 +157,7 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
                 f"  confidence {how_sure(suspect)}",
             )
         )
-        for line in suspect.evidence:
+        for line in evidence(suspect):
             _print_wrapped(out, f"       {line}")
         if suspect.ambiguous_with:
             _print_wrapped(out, f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}")

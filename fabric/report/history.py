@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fabric.model.part import Part
-from fabric.report.output import counted, some
+from fabric.report.output import columns, counted, some
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
 """
@@ -142,11 +142,8 @@ def _offenders(found: PartHistory) -> Iterator[str]:
         return
     yield f"\nRepeat offenders: {len(lemons)} of {len(about):,} hosts"
     rows = lemons or troubled
-    yield f"  {'host':<20} {'runs':>5} " + " ".join(f"{name:>12}" for name in _HEADS)
-    for one in rows[:_MOST_HOSTS]:
-        cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
-        marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
-        yield f"  {one.host:<20} {one.runs:>5} " + " ".join(f"{cell:>12}" for cell in marked)
+    shown = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    yield from (f"  {line}" for line in columns(shown, range(1, len(_HEADS) + 2)))
     if not lemons:
         yield "  none of them again and again (yet)"
     if len(rows) > _MOST_HOSTS:
@@ -154,6 +151,12 @@ def _offenders(found: PartHistory) -> Iterator[str]:
     rule = f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender"
     yield f"  *: at or above the {QUANTILE:.0%} quantile of all hosts; {rule}"
     yield from _LEGEND
+
+
+def _signal_row(one: HostSignals) -> tuple[str, ...]:
+    cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
+    marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
+    return one.host, str(one.runs), *marked
 
 
 _LEGEND = (

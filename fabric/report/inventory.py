@@ -11,8 +11,10 @@ from fabric.model.topology import Platform, Topology
 from fabric.report.output import counted, jsonable
 
 GROUPS_MOST = 10
-_SHOWN = ("name", "numa_nodes", "link_layer", "baseline", "gid_index", "wrapper", "use_cuda", "traffic_class")
-_SHOWN += ("cross_rail", "gpu_maker")
+_SHOWN = (
+    *("name", "numa_nodes", "link_layer", "baseline", "gid_index", "wrapper", "use_cuda", "traffic_class"),
+    *("cross_rail", "gpu_maker"),
+)
 OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 

@@ -16,7 +16,7 @@ from fabric.model.text import duration_text
 from fabric.model.verdict import Suspect
 from fabric.report.changes import change_lines, number
 from fabric.report.decision import decision_of
-from fabric.report.meaning import commands, headline, how_sure, impact_line, meaning
+from fabric.report.meaning import commands, evidence, headline, how_sure, impact_line, meaning
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import markdown
@@ -47,7 +47,7 @@ def summary(run: ShownRun) -> str:
         meaning=": ".join(filter(None, (meaning(judged), headline(verdict)))),
         tally=", ".join(f"{many} {name}" for name, many in counts(verdict).items()),
         commands=commands(judged),
-        suspects=[(one, how_sure(one)) for one in verdict.suspects[:MOST_SUSPECTS]],
+        suspects=[(one, how_sure(one), evidence(one)) for one in verdict.suspects[:MOST_SUSPECTS]],
         more=len(verdict.suspects) - MOST_SUSPECTS,
         expected=[(one, *number(one)) for one in verdict.expectations],
         changed=list(change_lines(verdict.changes, verdict.effects, run=judged.path, **state)),
@@ -73,6 +73,7 @@ def _ticket(run: ShownRun, suspect: Suspect) -> str:
         run=run,
         judged=run.judged,
         one=suspect,
+        evidence=evidence(suspect),
         facts=facts(suspect),
         for_the_vendor=_for_the_vendor(run, suspect) if suspect.outcome is Outcome.FAIL else "",
         printed=[(probe, _output(path, probe)) for probe in suspect.probes[:MOST_PROBES]],
@@ -110,7 +111,7 @@ def _for_the_vendor(run: ShownRun, suspect: Suspect) -> str:
     worst, normal = suspect.worst_gbps, suspect.normal_gbps
     if worst is not None and normal is not None:
         said.append(f"It reaches {worst:.1f} Gb/s; the same measurement gives {normal:.1f} Gb/s on others of its kind.")
-    return " ".join([*said, f"{suspect.evidence[-1]}.", f"Versions: {_versions(run)}."])
+    return " ".join([*said, f"{evidence(suspect)[-1]}.", f"Versions: {_versions(run)}."])
 
 
 def _versions(run: ShownRun) -> str:

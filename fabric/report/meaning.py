@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
@@ -56,6 +58,14 @@ def headline(verdict: Verdict) -> str:
         unknown = some([one.component for one in verdict.suspects if one.outcome is Outcome.ERROR], _NAMED)
         said.append(f"not measured: {unknown}" if unknown else "")
     return "; ".join(filter(None, said))
+
+
+def evidence(suspect: Suspect) -> tuple[str, ...]:
+    """Its lines for people: the odds are said in words, and their logarithm only in JSON."""
+    return tuple(_MARGIN.sub("", line) for line in suspect.evidence)
+
+
+_MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
 
 
 def how_sure(suspect: Suspect) -> str:

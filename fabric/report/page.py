@@ -17,7 +17,7 @@ from fabric.report.changes import after_expectation, change_rows, number
 from fabric.report.decision import ShownDecision, run_exit_code
 from fabric.report.figures import inline
 from fabric.report.hall import HEAD, hall_notes, hall_rows
-from fabric.report.meaning import impact_line, is_known, meaning
+from fabric.report.meaning import evidence, impact_line, is_known, meaning
 from fabric.report.output import counted
 from fabric.report.part_words import faults_line, kept_line, part_words, stands
 from fabric.report.run_figures import pictures
@@ -119,9 +119,10 @@ def _on_purpose(verdict: Verdict) -> str:
 
 
 class ShownSuspect(NamedTuple):
-    """A suspect with its *words*, *where* it stands, what was *seen* of it, and the *rows* that the table has of it."""
+    """A suspect in *words*, *where* it stands, what was *seen* of it, and the *rows* that the table has of it."""
 
     suspect: Suspect
+    evidence: Sequence[str]
     words: str
     where: str
     seen: str
@@ -134,6 +135,7 @@ def _suspects(run: ShownRun) -> Sequence[ShownSuspect]:
     return [
         ShownSuspect(
             one,
+            evidence(one),
             part_words(one.component, one.kind),
             stands(known.get(one.component, {})),
             _seen(known.get(one.component, {})),
@@ -161,5 +163,5 @@ def _seen(row: Mapping[str, Any]) -> str:
     if worst == worst and normal == normal and normal:
         said.append(f"worst {worst:,.0f} of {normal:,.0f} Gb/s ({100 * (worst / normal - 1):+.0f} %)")
     if rate == rate:
-        said.append(f"bad in {rate:.0%} of the probes that could show it")
+        said.append(f"bad in {rate:.0%} of the probes through it")
     return ", ".join(said)

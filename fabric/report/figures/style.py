@@ -132,17 +132,11 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
 
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
     """Boxes at (x, y, colour class; None: no number), of each class one outline: thousands are a few kilobytes."""
-    by_class: dict[str, list[tuple[float, float]]] = {}
+    by_class: dict[str, list[tuple[float, float, float, float]]] = {}
     for x, y, colour in found:
-        by_class.setdefault("none" if colour is None else f"v{colour}", []).append((x, y))
-    for name, places in by_class.items():
-        points = [
-            corner
-            for x, y in places
-            for corner in ((x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y))
-        ]
-        codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(places)
-        ax.add_artist(PathPatch(Outline(points, codes), facecolor=COLOURS[name], edgecolor="none"))
+        by_class.setdefault("none" if colour is None else f"v{colour}", []).append((x, y, x + width, y + height))
+    for name, boxes in by_class.items():
+        spans(ax, boxes, COLOURS[name])
 
 
 def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, alpha: float = 1.0) -> None:
