@@ -17,9 +17,8 @@ from fabric.report.changes import after_expectation, change_rows, number
 from fabric.report.decision import ShownDecision, run_exit_code
 from fabric.report.figures import inline
 from fabric.report.hall import HEAD, hall_notes, hall_rows
-from fabric.report.meaning import evidence, impact_line, is_known, meaning
+from fabric.report.meaning import evidence, faults_line, impact_line, is_known, kept_line, meaning, part_words, stands
 from fabric.report.output import counted
-from fabric.report.part_words import faults_line, kept_line, part_words, stands
 from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.report.certificate.test_signature import new_key
 
 from benchmarks.certificate_mutations import (
     BYTES,
@@ -27,11 +28,10 @@ from benchmarks.certificate_mutations import (
 from fabric.app.analyze import analyze
 from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
-from fabric.report.certificate.document import encoded
+from fabric.report.certificate import encoded
 from fabric.runs.manifest import DERIVED
 from fabric.runs.run_document import own_version
 from fabric.runs.run_lock import holding
-from tests.report.certificate.test_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked, validated
 
 
