@@ -15,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import Suspect
-from fabric.report.figures.style import COLOURS, figure, halo, key, said, signs, styled
+from fabric.report.figures.style import COLOURS, figure, halo, key, said, sign_key, signs, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +186,9 @@ def network(
         return None
     tiers = _tiers(topology, hosts)
     places = {name: place for tier in tiers.values() for name, place in tier.items()}
-    made, ax = _canvas("topology with suspects and changes marked", WIDTH, 150.0 + 80.0 * (len(tiers) - 1))
+    made, ax = _canvas(
+        "topology with suspects and changes marked", WIDTH, (125.0 if suspects else 95.0) + 80.0 * (len(tiers) - 1)
+    )
     _cables(ax, _joined(topology, hosts), places)
     for tier in tiers.values():
         size = min(max((WIDTH - 2 * MARGIN) / len(tier) - 1.5, 1.0), 16.0) * 72 / _DPI
@@ -199,16 +201,15 @@ def network(
     for name, tier in tiers.items():  # after the cables, which may run through them
         y = next(iter(tier.values()))[1]
         ax.text(6, y - 16, f"{name}: {len(tier):,}", path_effects=[halo()], zorder=8)
-    shown = {"fail": "suspect", "error": "could not be measured"}
-    handles = [
-        Line2D([], [], linestyle="none", marker="x", mec=COLOURS[name], mew=2, label=words)
-        for name, words in shown.items()
-    ]
-    handles[1].set_marker("$!$")
+    seen = {one.outcome.value for one in suspects}
+    known = {"fail": "suspect", "error": "could not be measured"}
+    handles = [sign_key(outcome, words) for outcome, words in known.items() if outcome in seen]
     if any(one.change.is_fault for one in changes):
-        diamond = {"marker": "D", "mfc": "none", "mec": COLOURS["marginal"], "mew": 1.8}
-        handles.append(Line2D([], [], linestyle="none", label="changed on purpose", **diamond))  # type: ignore[arg-type]
-    key(ax, *handles)
+        diamond = Line2D([], [], linestyle="none", marker="D", label="changed on purpose")
+        diamond.set(markerfacecolor="none", markeredgecolor=COLOURS["marginal"], markeredgewidth=1.8)
+        handles.append(diamond)
+    if handles:
+        key(ax, *handles)
     return made
 
 

@@ -15,6 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
@@ -106,7 +107,7 @@ def colour_class(share: float) -> int:
 
 
 _BANG = Outline([(0, 1.2), (0, -0.2), (0, -1.0), (0, -1.2)], [Outline.MOVETO, Outline.LINETO] * 2)
-_SIGNS = {"fail": "x", "error": _BANG, "skipped": "o", "inconclusive": "o", "marginal": "."}
+_SIGNS: dict[str, str | Outline] = {"fail": "x", "error": _BANG, "skipped": "o", "inconclusive": "o", "marginal": "."}
 SIGNS = "Signs: ✕ FAIL, ! ERROR, ○ SKIPPED or INCONCLUSIVE, • MARGINAL"
 
 
@@ -128,6 +129,13 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
             drawn[0].set(
                 markerfacecolor=colour if outcome == "marginal" else "none", clip_on=False, path_effects=[halo()]
             )
+
+
+def sign_key(outcome: str, words: str) -> Line2D:
+    """What a sign means, for a line of keys."""
+    made = Line2D([], [], linestyle="none", marker=_SIGNS[outcome], label=words)
+    made.set(markeredgecolor=COLOURS[outcome], markeredgewidth=2, markerfacecolor="none")
+    return made
 
 
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
