@@ -58,12 +58,17 @@ def write_reports(run: ShownRun, directory: Path) -> None:
 
     A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
     """
-    from fabric.report.markdown import tickets
-
     for name, make in MAKERS.items():
         text = _made(name, make, run)
         if text is not None:
             write_text(directory / name, text)
+    write_tickets(run, directory)
+
+
+def write_tickets(run: ShownRun, directory: Path) -> None:
+    """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
+    from fabric.report.markdown import tickets
+
     found = _made(TICKETS, tickets, run) or {}
     old = tickets_of(directory)
     if found:

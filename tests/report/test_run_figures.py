@@ -45,7 +45,7 @@ def test_good_numbers_of_a_suspect_are_said_to_be_no_evidence(bad_run: ShownRun)
 def test_within_a_run_figures_lie_in_their_own_folder_alone(bad_run: ShownRun) -> None:
     """A certificate knows that one as derived; files anywhere else it would miss."""
     for folder in ("", "pictures", "figures/old"):
-        with pytest.raises(ConfigError, match="only .*/figures is for figures"):
+        with pytest.raises(ConfigError, match=r"only .* is for figures"):
             draw_figures(bad_run, Path(bad_run.judged.path) / folder)
 
 
