@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.lines import Line2D
-from matplotlib.patches import FancyBboxPatch, Patch, PathPatch
+from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
 from fabric.model.change import ChangeResult
@@ -15,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import Suspect
-from fabric.report.figures.style import COLOURS, figure, halo, key, said, sign_key, signs, styled
+from fabric.report.figures.style import COLOURS, figure, key, said, sign_key, signs, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,9 @@ _MOST_CABLES = 700
 """More cables than this are not drawn one by one; only those that something happened to."""
 _MOST_NAMED = 8
 _APART = 17.0  # so far are signs apart that do not hide each other
+
+_BEHIND = {"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1.0}
+"""Of a name, so that no line runs through it; a rim would make outlines of its letters."""
 
 INSIDE = frozenset({"rnic", "gpu", "gpu_pcie", "nvlink", "numa", "pcie_switch", "cpu_interconnect", "path", "link"})
 """Kinds of suspects that are parts of one host."""
@@ -56,12 +59,7 @@ def inside(host: str, platform: Platform, tallies: Mapping[str, Tally], suspects
     places = tree_places(platform)
     width = max(max(x for x, _ in places.values()) + _BOX_W + 8, 660.0)
     made, ax = _canvas(f"the inside of {host}, suspects marked", width, _ROWS[2] + _BOX_H + _DEEP + 6)
-    for upper, lower in _wires(platform):
-        (x1, y1), (x2, y2) = places[lower], places[upper]
-        ax.plot([x1 + _BOX_W / 2, x2 + _BOX_W / 2], [y1, y2 + _BOX_H], color=COLOURS["muted"], linewidth=0.8)
-    nodes = [places[f"numa{node}"] for node in range(platform.numa_nodes)]
-    for (left, y), (right, _) in pairwise(nodes):
-        ax.plot([left + _BOX_W, right], [y + _BOX_H / 2] * 2, color=COLOURS["muted"], linewidth=0.8)
+    _lines(ax, _wires(platform, places), COLOURS["muted"], 0.8)
     blamed = _blamed(host, suspects, platform)
     marks = [
         (places[name][0] + _BOX_W - 3, places[name][1] + 3, blamed[name].value) for name in blamed if name in places
@@ -118,13 +116,16 @@ def path_between(start: Place, end: Place) -> list[Place]:
     return [(x1, start[1]), (x1, y2 + 20), (x1, y2 + 10), (x2, y2)]
 
 
-def _wires(platform: Platform) -> Iterator[tuple[str, str]]:
-    for rnic in platform.rnics:
-        yield rnic.pcie_switch or f"numa{rnic.numa}", rnic.device
-    for gpu in platform.gpus:
-        yield gpu.pcie_switch or f"numa{gpu.numa}", gpu.name
-    for switch in platform.pcie_switches:
-        yield f"numa{switch.numa}", switch.name
+def _wires(platform: Platform, places: Mapping[str, Place]) -> Iterator[tuple[Place, Place]]:
+    """From each part up to what it hangs on, and from socket to socket."""
+    joined = [(rnic.device, rnic.pcie_switch, rnic.numa) for rnic in platform.rnics]
+    joined += [(gpu.name, gpu.pcie_switch, gpu.numa) for gpu in platform.gpus]
+    joined += [(switch.name, None, switch.numa) for switch in platform.pcie_switches]
+    for name, switch_name, numa in joined:
+        (x1, y1), (x2, y2) = places[name], places[switch_name or f"numa{numa}"]
+        yield (x1 + _BOX_W / 2, y1), (x2 + _BOX_W / 2, y2 + _BOX_H)
+    for (left, y), (right, _) in pairwise(places[f"numa{node}"] for node in range(platform.numa_nodes)):
+        yield (left + _BOX_W, y + _BOX_H / 2), (right, y + _BOX_H / 2)
 
 
 def _box(ax: Axes, name: str, place: Place, tally: Tally | None, blamed: Outcome | None) -> None:
@@ -133,10 +134,7 @@ def _box(ax: Axes, name: str, place: Place, tally: Tally | None, blamed: Outcome
         edge, width, line = COLOURS.get(blamed.value, COLOURS["fail"]), 2.2, "-"
     elif tally is not None and tally.passed:
         edge, width = COLOURS["pass"], 1.5
-    style = "round,pad=0,rounding_size=4"
-    box = FancyBboxPatch(
-        place, _BOX_W, _BOX_H, style, facecolor=COLOURS["field"], edgecolor=edge, linewidth=width, linestyle=line
-    )
+    box = Rectangle(place, _BOX_W, _BOX_H, facecolor=COLOURS["field"], edgecolor=edge, linewidth=width, linestyle=line)
     ax.add_patch(box)
     middle = place[0] + _BOX_W / 2
     ax.text(middle, place[1] + (13 if tally else _BOX_H / 2), said(name, 9), ha="center", va="center")
@@ -200,7 +198,7 @@ def network(
     _suspected(ax, suspects, places, topology)
     for name, tier in tiers.items():  # after the cables, which may run through them
         y = next(iter(tier.values()))[1]
-        ax.text(6, y - 16, f"{name}: {len(tier):,}", path_effects=[halo()], zorder=8)
+        ax.text(6, y - 16, f"{name}: {len(tier):,}", bbox=_BEHIND, zorder=8)
     seen = {one.outcome.value for one in suspects}
     known = {"fail": "suspect", "error": "could not be measured"}
     handles = [sign_key(outcome, words) for outcome, words in known.items() if outcome in seen]
@@ -246,10 +244,15 @@ def _cables(ax: Axes, ends: Iterable[tuple[str, str]], places: Mapping[str, Plac
         words = "only cables that something happened to are drawn"
         ax.text(WIDTH - 6, 42, words, ha="right", color=COLOURS["muted"])
         return
-    points = [point for pair in found for point in pair]
-    codes = [Outline.MOVETO, Outline.LINETO] * len(found)
+    _lines(ax, found, COLOURS["line"], 0.6)
+
+
+def _lines(ax: Axes, pairs: Iterable[tuple[Place, Place]], colour: str, width: float) -> None:
+    """All of them as one outline."""
+    points = [point for pair in pairs for point in pair]
     if points:
-        ax.add_patch(PathPatch(Outline(points, codes), fill=False, edgecolor=COLOURS["line"], linewidth=0.6))
+        outline = Outline(points, [Outline.MOVETO, Outline.LINETO] * (len(points) // 2))
+        ax.add_patch(PathPatch(outline, fill=False, edgecolor=colour, linewidth=width))
 
 
 def _suspected(ax: Axes, suspects: Sequence[Suspect], places: Mapping[str, Place], topology: Topology) -> None:
@@ -280,7 +283,7 @@ def _suspected(ax: Axes, suspects: Sequence[Suspect], places: Mapping[str, Place
 def _name(ax: Axes, name: str, place: Place, below: float) -> None:
     left = place[0] > WIDTH - 200
     x, y = place[0] + (-10 if left else 10), place[1] + below
-    ax.text(x, y, said(name, 36), ha="right" if left else "left", va="center", path_effects=[halo()], zorder=8)
+    ax.text(x, y, said(name, 36), ha="right" if left else "left", va="center", bbox=_BEHIND, zorder=8)
 
 
 def free_place(place: Place, taken: list[Place]) -> Place:
