@@ -10,7 +10,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.report.certificate.test_signature import new_key
 
 from benchmarks.certificate_mutations import (
     BYTES,
@@ -32,6 +31,7 @@ from fabric.report.certificate import encoded
 from fabric.runs.manifest import DERIVED
 from fabric.runs.run_document import own_version
 from fabric.runs.run_lock import holding
+from tests.report.test_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked, validated
 
 
