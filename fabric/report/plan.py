@@ -75,9 +75,10 @@ def phase_lines(changes: Sequence[Change]) -> Iterator[str]:
 def change_document(change: Change) -> dict[str, Any]:
     """JSON-able; seconds."""
     return {
-        **jsonable(change, ("change_id", "kind", "component", "scope", "switches", "hosts", "is_fault")),
+        **jsonable(change, ("change_id", "kind", "component", "scope")),
         **jsonable(change.when, ("at_s", "for_s")),
         "params": dict(change.spec.params(change.component)),
+        **jsonable(change, ("switches", "hosts", "is_fault")),
     }
 
 

@@ -38,7 +38,7 @@ MAY_BE_LIVE = 4
 """A change may still be live on the fabric: beats every outcome."""
 
 _NOT_PASSED = ("probe_id", "outcome", "reason", "value_gbps", "limit_gbps")
-_EFFECT = ("retained", "reference", "samples", "given_up", "spacing_s", "detect_s", "recover_s", "note")
+_EFFECT = ("retained", "reference", "samples", "given_up", "spacing_s", "detect_s", "recover_s")
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -91,7 +91,7 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
         told = None
         if effect is not None:
             windows = [[window.detect_s, window.recover_s] for window in effect.windows]
-            told = {**jsonable(effect, _EFFECT), "windows": windows}
+            told = {**jsonable(effect, _EFFECT), "windows": windows, "note": effect.note}
         yield {
             **change_document(result.change),
             "phase": result.change.phase,
