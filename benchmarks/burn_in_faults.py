@@ -60,7 +60,7 @@ def planted(inventory: Inventory, hours: float, random: Random) -> list[Planted]
     errors = ("symbol errors in",)
     worn, clean = from_(parts[4], "symbol_errors", 1e-13), from_(parts[5], "symbol_errors", 1e-17)
     return [
-        Planted("fades 30 % a day", (parts[0],), ("by and by",), (from_(parts[0], "fading", 0.7),)),
+        Planted("fades 30 % a day", (parts[0],), ("gradually",), (from_(parts[0], "fading", 0.7),)),
         Planted("dips to half, 1 in 50", (parts[1],), DIPS, (from_(f"{parts[1]}:port", "dipping", 0.5),)),
         Planted("loses 20 % when warm", (parts[2],), ("warms",), (from_(parts[2], "heat_sick", 0.8),)),
         Planted("flapping cable", (parts[3],), down, flaps),

@@ -35,8 +35,7 @@ from fabric.app.prepare import Given, prepare
 from fabric.app.repair import prepare_repair
 from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError, FabricError
-from fabric.report.certificate.document import encoded
-from fabric.report.certificate.page import certificate_html
+from fabric.report.certificate import certificate_html, encoded
 from fabric.runs.manifest import DERIVED
 
 Document = dict[str, Any]

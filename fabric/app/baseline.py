@@ -74,7 +74,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
         for key, sampled in _samples(run, wanted):
             samples.setdefault(key, []).append(sampled)
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
-    file = out or Path(f"{candidate.name}{CANDIDATE}")
+    file = out or paths[0].resolve().parent / f"{candidate.name}{CANDIDATE}"
     if file.exists():
         raise ConfigError.at(file, "is there already: remove it, or name another with --out")
     with storing(file):

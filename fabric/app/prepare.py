@@ -16,6 +16,7 @@ from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.dips.follow_up import dips_lines
 from fabric.judge.locate.candidates import components_of
+from fabric.judge.verdict.rounds import too_few_rounds
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
@@ -110,7 +111,7 @@ def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Aske
     if too_much := _too_much(given.scenario, scenario, plan, inventory):
         raise ConfigError(too_much)
     warnings = (*longer, *_late(given.scenario, scenario, plan))
-    notes = (*notes, *lines, *dips_lines(plan), *warnings)
+    notes = (*notes, *lines, *too_few_rounds(scenario.phases), *dips_lines(plan), *warnings)
     return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
 
 

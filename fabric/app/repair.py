@@ -58,7 +58,7 @@ MOST_S = 2 * 3600.0
 """The longest that the evidence is repeated otherwise (a choice: who was bad once in 24 tests needs half of it)."""
 
 MOST_LATER_S = 8 * 3600.0
-"""What came by and by or with warmth is waited for so long and no longer (a choice: a night)."""
+"""What came gradually or with warmth is waited for so long and no longer (a choice: a night)."""
 
 QUICK_DURATION_S = 2
 """Of each bandwidth test in a quick validation (a choice)."""

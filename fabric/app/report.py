@@ -19,6 +19,7 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.runs.durable import write_durably
 from fabric.runs.events import history_of, read_events
+from fabric.runs.manifest import FIGURES
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import read_identity
@@ -38,9 +39,18 @@ def make_reports(run: ShownRun) -> Path:
 
 
 def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
-    """Every figure of a run as PNG and SVG; raises StoreError when the folder cannot be written."""
+    """
+    Every figure of a run as PNG and SVG; raises StoreError when the folder cannot be written.
+
+    ConfigError for one within the run's own where they would be no derived files: a certificate would miss them.
+    """
     from fabric.report.run_figures import save_figures
 
+    path = Path(run.judged.path).resolve()
+    if folder.resolve() == path or (path in folder.resolve().parents and folder.resolve() != path / FIGURES):
+        raise ConfigError.at(
+            "--figures", f"within the run's own folder only {Path(run.judged.path) / FIGURES} is for figures"
+        )
     with storing(folder):
         return save_figures(run, folder)
 
@@ -101,7 +111,7 @@ def _not_the_same(runs: Sequence[ShownRun]) -> Iterator[str]:
 
 def write_comparison(found: SideBySide) -> Path:
     """compare.html in the directory of the first run; raises StoreError when it cannot be written."""
-    from fabric.report.html.page import compared_page
+    from fabric.report.page import compared_page
 
     path = Path(found.runs[0].judged.path) / COMPARISON
     with storing(path):

@@ -19,12 +19,19 @@ from fabric.app.repair import decided, is_post_repair
 from fabric.app.report import keep_decision
 from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.repair import Acceptance
-from fabric.report.certificate.document import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
-from fabric.report.certificate.page import certificate_html
-from fabric.report.certificate.signature import fingerprint, sign, signer
+from fabric.report.certificate import (
+    FORMAT,
+    JUDGED_WITH,
+    KIND,
+    certificate_document,
+    certificate_html,
+    differing,
+    encoded,
+)
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
+from fabric.report.signature import fingerprint, sign, signer
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.durable import remove_durably, write_durably

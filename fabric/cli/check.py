@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, answer, backend_option, json_option, print_json
+from fabric.cli.options import PATH, answer, json_option, overrides, print_json
 
 links_option = click.option(
     "--links",
@@ -18,15 +18,25 @@ links_option = click.option(
 
 @click.command("check")
 @click.argument("scenario", required=False, type=PATH)
-@click.option("--inventory", type=PATH, help="Use this inventory file instead.")
-@click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all.")
-@backend_option
-@click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
+@overrides
 @click.option("--wiring", is_flag=True, help="Also compare every cable with the inventory: swapped, missing, too slow.")
 @links_option
 @json_option
-def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
-    """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
+def check_command(
+    scenario: Path | None,
+    inventory: Path | None,
+    lasts_s: float | None,
+    budget_s: float | None,
+    *,
+    as_json: bool,
+    **asked: Any,
+) -> int:
+    """
+    Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes.
+
+    What a host needs is the same however long the run lasts: --for and --budget are taken as plan and run take them.
+    """
+    del lasts_s, budget_s
     from fabric.app.check import check
     from fabric.report.check import check_document, print_check
     from fabric.wiring import make_executor
@@ -71,7 +81,7 @@ def show(file: Path, *, as_json: bool) -> int:
 @inventory_command.command("discover", short_help="Make an inventory of what hosts and switches say is there.")
 @click.argument("hosts", required=False)
 @click.option("--inventory", type=PATH, help="Reach the hosts as this file says, instead of by name over SSH.")
-@backend_option
+@click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says, else ssh.")
 @click.option("--address", default="{name}", show_default=True, help="Where each host is reached: {name}.mgmt.")
 @click.option("--user", metavar="NAME", help="The account on the hosts; else your own.")
 @click.option("--key-file", metavar="FILE", help="A private key; else the SSH agent.")

@@ -18,29 +18,41 @@ import click
 from fabric.errors import ConfigError, FabricError, MayBeLive, OutOfMemory, StoreError, out_of_memory
 from fabric.report.output import visible, warn
 
-COMMANDS = {
-    "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
-    "run": ("run", "Run a scenario and judge it."),
-    "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),
-    "status": ("status", "How far a run is, or all runs at a glance."),
-    "watch": ("watch", "Watch a run that goes on: phases, hosts, bad parts, changes, time left."),
-    "stop": ("status", "End a run that is going on, from anywhere; its changes are taken back."),
-    "readmit": ("status", "Let a host that was repaired into a run again that goes on."),
-    "plan": ("plan", "Show what a scenario would run, and for how long."),
-    "analyze": ("report", "Judge an old run again, with today's code or another baseline."),
-    "report": ("report", "Show the verdict of a run, make its report.html, put runs side by side."),
-    "verify": ("report", "Is this certificate of a run true? Whose is it, and which file was changed?"),
-    "history": ("report", "All runs as one history, and the hosts in trouble again and again."),
-    "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
-    "compare": ("report", "Compare two runs: before and after a repair, a firmware, a setting."),
-    "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
-    "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
-    "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
-    "lab": ("lab", "A real fabric in a box: network namespaces, BGP, real bytes on shaped links."),
-    "restore": ("status", "Take back every change that a run left behind."),
-    "inventory": ("check", "Show an inventory, or the schema of its file."),
+GROUPS = {
+    "Measure": {
+        "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
+        "plan": ("plan", "Show what a scenario would run, and for how long."),
+        "run": ("run", "Run a scenario and judge it."),
+        "watch": ("watch", "Watch a run: phases, hosts, bad parts, changes, time left."),
+        "status": ("status", "How far a run is, or all runs at a glance."),
+        "stop": ("status", "End a run from anywhere; its changes are taken back."),
+        "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),
+    },
+    "Break on purpose, and take it back": {
+        "restore": ("status", "Take back every change that a run left behind."),
+        "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
+        "lab": ("lab", "A real fabric in a box: network namespaces, BGP, real bytes on shaped links."),
+    },
+    "Judge": {
+        "report": ("report", "Show the verdict of a run, make its report.html, put runs side by side."),
+        "analyze": ("report", "Judge an old run again, with today's code or another baseline."),
+        "verify": ("report", "Check a certificate: is it true, who signed it, which file was changed?"),
+        "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
+        "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
+        "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
+    },
+    "Repair": {
+        "compare": ("report", "Compare two runs: before and after a repair, a firmware, a setting."),
+        "readmit": ("status", "Let a repaired host take part again in a run that is going on."),
+    },
+    "Fleet": {
+        "history": ("report", "All runs as one history, and the hosts in trouble again and again."),
+        "inventory": ("check", "Make an inventory of what is there, show one, or its schema."),
+    },
 }
-"""Every command: the file of this room that it is in, and what it does."""
+"""Every command by what it is for: the file of this room that it is in, and what it does."""
+
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 _INSTALL = "install what fabric needs: python -m pip install fabric-testbench (from its source: pip install -e .)"
 
@@ -74,8 +86,9 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()], col_max=12)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Say the nearest word when a command is misspelt."""
@@ -88,10 +101,20 @@ class _Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=lambda *args: _version(*args))
 def main() -> None:
-    """Burn-in, post-repair validation and resilience drills for GPU cluster networks."""
+    """
+    Burn-in, post-repair validation and resilience drills for GPU cluster networks.
+
+    \b
+    Begin here:       fabric run scenarios/self-check.yaml        (simulated; no hardware is touched)
+    A new rack:       fabric run scenarios/burn-in.yaml --inventory my-rack.yaml --for 24h
+    After a repair:   fabric run scenarios/post-repair.yaml --because results/burn-in/RUN
+    Break something:  fabric run scenarios/ar-under-ber.yaml
+
+    Exit 0: good, 1: the fabric is bad, 2: your file or command line is wrong, 3: not measured, 4: a change may be live.
+    """
 
 
 def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:

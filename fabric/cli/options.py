@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -78,10 +78,10 @@ def collect_seldom() -> None:
 
 
 _TIME = Time(1, 30 * 86_400)
-_SCENARIO = (
-    click.argument("scenario", type=PATH),
+_OVERRIDES = (
     click.option("--inventory", type=PATH, help="Use this inventory file instead."),
     click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
+    click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."),
     click.option(
         "--fault",
         "faults",
@@ -104,27 +104,45 @@ _SCENARIO = (
         help="Only what fits into this time, the most telling first: 4h, 90m.",
     ),
 )
+_REPAIR = (
+    click.option("--because", type=PATH, metavar="RUN", help="After a repair: the run that failed."),
+    click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors."),
+    click.option(
+        "--links", metavar="LIST", help="With --because: leaves, spines or cables (leaf1--spine2), not hosts."
+    ),
+)
+
+
+def overrides(function: Callable[..., int]) -> Callable[..., int]:
+    """What ``check``, ``plan`` and ``run`` let a command line say of a scenario, the same for all."""
+    for decorate in reversed(_OVERRIDES):
+        function = decorate(function)
+    return function
+
+
+class AfterRepair(NamedTuple):
+    """What a command line says of a repair; *because* is None where there was none."""
+
+    because: Path | None
+    quick: bool
+    links: str | None
 
 
 def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
-    """The scenario file and what overrides it, given to the command as one ``Given``."""
+    """The scenario file and what overrides it as one ``Given``, *backend*, and *repair* as one ``AfterRepair``."""
 
     @wraps(function)
     def command(**named: Any) -> int:
         from fabric.app.prepare import Given
 
         words = {name: named.pop(name) for name in ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")}
-        return function(Given(**words), **named)
+        repair = AfterRepair(*(named.pop(name) for name in AfterRepair._fields))
+        return function(Given(**words), repair=repair, **named)
 
-    for decorate in reversed(_SCENARIO):
+    for decorate in reversed(_REPAIR):
         command = decorate(command)
-    return command
+    return click.argument("scenario", type=PATH)(overrides(command))
 
-
-backend_option = click.option(
-    "--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."
-)
-"""How the hosts are reached."""
 
 results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)
 """Where the runs lie."""

@@ -11,6 +11,7 @@ import click
 
 from fabric.cli.options import (
     PATH,
+    AfterRepair,
     WholeNumber,
     answer,
     collect_seldom,
@@ -19,13 +20,16 @@ from fabric.cli.options import (
     print_lines,
     scenario_options,
 )
+from fabric.errors import ConfigError
 from fabric.model.text import duration_text
-from fabric.report.output import counted
+from fabric.report.output import counted, jsonable, some
+from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.plan.budget import Chosen
     from fabric.plan.cost import Cost
+    from fabric.plan.plan import Told
 
 
 _NAMED = 4  # components named in a line; the rest are counted
@@ -35,9 +39,8 @@ _NAMED = 4  # components named in a line; the rest are counted
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=lambda ctx, _, on: _schema(ctx, on))
 @scenario_options
 @json_option
-def plan_command(given: Given, *, as_json: bool) -> int:
+def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric.app.prepare import prepare
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
     from fabric.report.plan import plan_document
@@ -45,7 +48,8 @@ def plan_command(given: Given, *, as_json: bool) -> int:
 
     collect_seldom()
     with planning() as told:
-        asked = prepare(given, outline=True, told=told)
+        asked = asked_for(given, repair, outline=True, told=told)
+    backend_of(asked, backend)
     settings, plan = asked.inventory.changes, asked.plan
     takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:
@@ -57,6 +61,36 @@ def plan_command(given: Given, *, as_json: bool) -> int:
         if asked.chosen is not None:
             print_lines(["", *(f"  {line}" for line in budget_lines(asked))])
     return 0
+
+
+def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False, told: Told) -> Asked:
+    """What is to be run, planned; after a repair filled with what failed. *outline*: only to be shown."""
+    from fabric.app.prepare import prepare, require_run
+
+    because, quick, links = repair
+    if because is None:
+        for option in (["--quick"] if quick else []) + ([] if links is None else ["--links"]):
+            raise ConfigError.at(option, "it goes with --because RUN, after a repair")
+        found = prepare(given, outline=outline, told=told)
+        return found if outline else require_run(found)
+    if given.lasts_s is not None:
+        raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
+    if given.budget_s is not None:
+        text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
+        raise ConfigError.at("--budget", text)
+    if links is not None and given.hosts is not None:
+        raise ConfigError.at("--links", "not with --hosts: which hosts are needed follows from what failed")
+    from fabric.app.repair import prepare_repair
+
+    return prepare_repair(given, run_path(because), quick=quick, links=links)
+
+
+def backend_of(asked: Asked, backend: str | None) -> str:
+    """How the hosts are reached: as the command line says, else the inventory; ConfigError for faults of real ones."""
+    name = asked.inventory.backend if backend is None else backend
+    if asked.given.faults and name != "mock":
+        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
+    return name
 
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
@@ -86,8 +120,7 @@ def budget_lines(asked: Asked) -> Iterator[str]:
     for kind, name in chosen.uncovered:
         by_kind.setdefault(kind, []).append(name)
     for kind, names in by_kind.items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        yield f"  not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
+        yield f"  not covered: {len(names):,} {kind}: {some(names, _NAMED)}"
 
 
 def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str, Any] | None:
@@ -95,8 +128,7 @@ def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str,
         return None
     return {
         "budget_s": budget_s,
-        "covered": chosen.covered,
-        "coverable": chosen.coverable,
+        **jsonable(chosen, ("covered", "coverable")),
         "uncovered": [{"kind": kind, "component": name} for kind, name in chosen.uncovered],
         "dropped": dict(chosen.dropped),
     }

@@ -88,7 +88,7 @@ def _tell_who_is_at_work(run: Path) -> None:
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
     from fabric.app.verify import make_certificate
-    from fabric.report.certificate.document import EXIT_CODES
+    from fabric.report.certificate import EXIT_CODES
 
     if len(runs) > 1:
         raise click.UsageError("--certificate is for one run")

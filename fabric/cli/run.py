@@ -12,26 +12,25 @@ import click
 
 from fabric.cli.options import (
     PATH,
+    AfterRepair,
     WholeNumber,
-    backend_option,
     collect_seldom,
     json_option,
     results_option,
     scenario_options,
 )
-from fabric.cli.plan import budget_lines
+from fabric.cli.plan import asked_for, backend_of, budget_lines
 from fabric.cli.report import show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
-from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
     from fabric.app.on_fail import OnFail
-    from fabric.app.prepare import Asked, Given
+    from fabric.app.prepare import Given
     from fabric.model.inventory import Inventory
     from fabric.model.verdict import JudgedRun
-    from fabric.plan.plan import Plan, Told
+    from fabric.plan.plan import Plan
 
 
 _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
@@ -58,22 +57,16 @@ def _how_it_is_run(function: _F) -> _F:
 
 @click.command("run")
 @scenario_options
-@backend_option
 @results_option
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
-@click.option("--because", type=PATH, metavar="RUN", help="After a repair: the run that failed.")
-@click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
-@click.option("--links", metavar="LIST", help="With --because: leaves, spines or cables (leaf1--spine2), not hosts.")
 @_how_it_is_run
 def run_command(
     given: Given,
     backend: str | None,
     results: Path,
     seed: int,
-    because: Path | None,
-    links: str | None,
     *,
-    quick: bool,
+    repair: AfterRepair,
     yes: bool,
     no_html: bool,
     as_json: bool,
@@ -88,11 +81,9 @@ def run_command(
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning() as told:
-        asked = _asked(given, because, links, quick=quick, told=told)
-    name = asked.inventory.backend if backend is None else backend
+        asked = asked_for(given, repair, told=told)
+    name = backend_of(asked, backend)
     make_executor = backend_named(name)
-    if given.faults and name != "mock":
-        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
         _tell(line)
@@ -176,25 +167,6 @@ def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int) -> int:
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code
-
-
-def _asked(given: Given, because: Path | None, links: str | None, *, quick: bool, told: Told) -> Asked:
-    from fabric.app.prepare import prepare, require_run
-
-    if because is None:
-        for option in (["--quick"] if quick else []) + ([] if links is None else ["--links"]):
-            raise ConfigError.at(option, "it goes with --because RUN, after a repair")
-        return require_run(prepare(given, told=told))
-    if given.lasts_s is not None:
-        raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
-    if given.budget_s is not None:
-        text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
-        raise ConfigError.at("--budget", text)
-    if links is not None and given.hosts is not None:
-        raise ConfigError.at("--links", "not with --hosts: which hosts are needed follows from what failed")
-    from fabric.app.repair import prepare_repair
-
-    return prepare_repair(given, run_path(because), quick=quick, links=links)
 
 
 def _tell(note: str | None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
 from fabric.model.text import duration_text
-from fabric.report.output import counted, warn
+from fabric.report.output import columns, counted, jsonable, warn
 
 if TYPE_CHECKING:
     from fabric.app.status import RunStatus, StoppedRun
@@ -33,10 +33,10 @@ def status_command(run: Path | None, results: Path, last: int, *, as_json: bool)
 
     if run is not None:
         found = status(run)
-        return answer(_document(found), _lines(found), as_json=as_json)
+        return answer(jsonable(found), _lines(found), as_json=as_json)
     runs = all_runs(results, most=last)
     code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
-    return answer({"runs": [_document(one) for one in runs]}, _table(runs), as_json=as_json, code=code)
+    return answer({"runs": jsonable(runs)}, _table(runs), as_json=as_json, code=code)
 
 
 @click.command("stop")
@@ -93,14 +93,6 @@ def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     return answer({**asdict(found), "exit_code": 0}, [line], as_json=as_json)
 
 
-def _document(found: RunStatus) -> dict[str, Any]:
-
-    document = asdict(found)
-    for suspect in document["suspects"] or ():
-        suspect["outcome"] = suspect["outcome"].value
-    return document
-
-
 def _lines(found: RunStatus) -> Iterator[str]:
 
     by = f" ({found.holder})" if found.holder else ""
@@ -154,10 +146,7 @@ def _next(found: RunStatus) -> Iterator[str]:
 
 
 def _table(runs: Sequence[RunStatus]) -> Iterator[str]:
-    rows = [_HEADS, *(_row(one) for one in runs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    yield from columns([_HEADS, *(_row(one) for one in runs)])
     if not runs:
         yield "no runs"
 

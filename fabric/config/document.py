@@ -65,6 +65,7 @@ NODES_MOST = 200_000  # 2,048 hosts written one by one are 30,000
 
 # What YAML 1.1 may hold, without NEL, LS and PS: YAML counts lines by them and editors do not.
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAMES_IN_BRACES = re.compile(r"[{,].*?:\s*([A-Za-z][\w.-]*\[[\d,-]+\][\w.-]*)")
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -89,6 +90,12 @@ def read_document(path: Path, problems: Problems) -> dict[str, Tree]:
         return tree
     problems.add((), "the file is empty" if tree is None else "expected 'key: value' lines at the top of the file")
     return {}
+
+
+def _unquoted(text: str, line: int) -> str:
+    """Within braces a set of names ends at its bracket: ``{to: spine[1-4]}``."""
+    found = _NAMES_IN_BRACES.search("".join(text.splitlines()[line - 1 : line])) if line else None
+    return "" if found is None else f"; within {{ }} put a set of names in quotes: {quoted(found[1])}"
 
 
 def _text(path: Path, problems: Problems) -> str | None:
@@ -131,7 +138,7 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
             problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
         else:
             said = ", ".join(part for part in (exc.context, exc.problem) if part)
-            problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}")
+            problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
         raise _Stop from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
         problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")

@@ -154,12 +154,16 @@ def _missing(model: type[Entry], path: KeyPath) -> str:
     return f"{quoted(key)} is required here" + (f": {why}" if why else "")
 
 
+_SECRETS = frozenset({"password", "passwd", "pass", "passphrase"})
+
+
 def _unknown_key(model: type[Entry], path: KeyPath) -> str:
     """What to say about a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)
     known = [key for one in around for key in written_keys(one)]
-    return f"unknown key {quoted(key)}{nearest(key, known)}"
+    secret = "; there are no passwords here: name a key_file, or use the SSH agent" if key in _SECRETS else ""
+    return f"unknown key {quoted(key)}{secret or nearest(key, known)}"
 
 
 def _models_at(model: type, path: KeyPath) -> list[Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
 from fabric.model.verdict import Baseline, Limit, LimitChange
+from fabric.report.output import columns, counted, jsonable
 
 _NOT_KEY = ("at_least_gbps", "source")
 
@@ -19,36 +20,20 @@ def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
             key_words(entry.key),
             f"median {entry.median_gbps:.1f} Gb/s",
             f"CV {entry.cv:.4f}",
-            f"{entry.n} samples of {len(entry.runs)} run{'' if len(entry.runs) == 1 else 's'}"
+            f"{entry.n} samples of {counted(len(entry.runs), 'run')}"
             + (f", {entry.trimmed} trimmed" if entry.trimmed else ""),
         )
         for entry in entries
     ]
-    return _aligned(sorted(rows))
+    return columns(sorted(rows))
 
 
 def baseline_lines(baseline: Baseline) -> list[str]:
     """Limits, then records."""
-    limits = _aligned(
-        [
-            (
-                limit_words(limit),
-                f"at least {limit.at_least_gbps:g} Gb/s" + (" for each RNIC" if limit.per_rnic else ""),
-                limit.source,
-            )
-            for limit in baseline.limits
-        ]
-    )
+    limits = columns((limit_words(limit), _least(limit, ""), limit.source) for limit in baseline.limits)
     recorded = recorded_lines(baseline.recorded) or ["nothing: fabric baseline record RUN..."]
-    return [
-        f"{baseline.name} ({baseline.source})",
-        "",
-        "Limits",
-        *(f"  {line}" for line in limits),
-        "",
-        "Recorded",
-        *(f"  {line}" for line in recorded),
-    ]
+    told = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
+    return [f"{baseline.name} ({baseline.source})", "", *told]
 
 
 def limit_words(limit: Limit) -> str:
@@ -67,7 +52,7 @@ def diff_lines(limits: Iterable[LimitChange] | None, recorded: Iterable[KeyChang
     rows = [
         (limit_words(change.limit), _least(change.old, "new"), "->", _least(change.new, "gone")) for change in found
     ]
-    lines = ["Limits", *(f"  {line}" for line in _aligned(rows))] if rows else []
+    lines = ["Limits", *(f"  {line}" for line in columns(rows))] if rows else []
     records = change_lines(recorded)
     if records == [NO_DIFFERENCE]:
         lines += [] if rows else records
@@ -94,7 +79,7 @@ def change_lines(changes: Iterable[KeyChange]) -> list[str]:
         if change.old != change.new:
             share = f"{change.ratio - 1:+.1%}" if change.old and change.new else ""
             rows.append((key_words(change.key), old, "->", new, share))
-    return _aligned(rows) or [NO_DIFFERENCE]
+    return columns(rows) or [NO_DIFFERENCE]
 
 
 def too_few_lines(keys: Iterable[Key]) -> list[str]:
@@ -104,44 +89,22 @@ def too_few_lines(keys: Iterable[Key]) -> list[str]:
 
 def baseline_document(baseline: Baseline) -> dict[str, Any]:
     """A baseline for pipelines."""
-    from dataclasses import asdict
-
-    return {
-        "name": baseline.name,
-        "file": baseline.source,
-        **{
-            "limits": [asdict(limit) for limit in baseline.limits],
-            "recorded": [asdict(entry) for entry in baseline.recorded],
-        },
-    }
+    return {"name": baseline.name, "file": baseline.source, **jsonable(baseline, ("limits", "recorded"))}
 
 
 def changes_document(limits: Iterable[LimitChange] | None, changes: Iterable[KeyChange]) -> list[dict[str, Any]]:
     """Differences for pipelines: of limits, then of records; *what* says which."""
-    from dataclasses import asdict
-
-    found = [
-        {
-            "what": "limit",
-            "key": {name: value for name, value in asdict(change.limit).items() if name not in _NOT_KEY},
-            "old_gbps": change.old.at_least_gbps if change.old else None,
-            "new_gbps": change.new.at_least_gbps if change.new else None,
-            "ratio": change.new.at_least_gbps / change.old.at_least_gbps if change.old and change.new else None,
-        }
-        for change in limits or ()
-    ]
-    return found + [
-        {
-            "what": "recorded",
-            "key": asdict(change.key),
-            "old_gbps": change.old.median_gbps if change.old else None,
-            "new_gbps": change.new.median_gbps if change.new else None,
-            "ratio": change.ratio if change.old and change.new else None,
-        }
-        for change in changes
-    ]
+    found = []
+    for limit in limits or ():
+        key = {name: value for name, value in jsonable(limit.limit).items() if name not in _NOT_KEY}
+        pair = (None if side is None else side.at_least_gbps for side in (limit.old, limit.new))
+        found.append(_difference("limit", key, *pair))
+    for change in changes:
+        medians = (None if side is None else side.median_gbps for side in (change.old, change.new))
+        found.append(_difference("recorded", jsonable(change.key), *medians))
+    return found
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _difference(what: str, key: dict[str, Any], old: float | None, new: float | None) -> dict[str, Any]:
+    ratio = new / old if old and new is not None else None
+    return {"what": what, "key": key, "old_gbps": old, "new_gbps": new, "ratio": ratio}

@@ -11,7 +11,7 @@ from fabric.model.change import ChangeResult, When
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, three_digits
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
-from fabric.report.output import visible
+from fabric.report.output import columns, jsonable, visible
 
 RUN = "RUN"
 """Stands for the run's directory in a command where that is not known."""
@@ -99,11 +99,11 @@ def number(found: ExpectationVerdict) -> tuple[str, str]:
 
 def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tuple[ExpectationVerdict, str, str]]:
     """Of each expectation the line after its outcome (value, interval, n, words), and its reason below."""
-    cells = [(*number(found), f"n {found.n}" if found.n else "") for found in expectations]
-    widths = [max(len(row[column]) for row in cells) for column in range(3)] if cells else []
-    for found, row in zip(expectations, cells, strict=True):
-        columns = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
-        yield found, f"{columns}  {found.text}", found.reason
+    cells = [(*number(found), f"n {found.n}" if found.n else "", found.text) for found in expectations]
+    known = [place for place in range(4) if any(row[place] for row in cells)]
+    lines = columns([row[place] for place in known] for row in cells)
+    for found, line in zip(expectations, lines, strict=True):
+        yield found, line, found.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,10 @@ def change_lines(
     """The first rows as lines of columns, what explains a row indented below it."""
     rows = change_rows(changes, effects, run=run, complete=complete, goes_on=goes_on)
     shown = rows[:MOST_LINES]
-    heads = [(row.phase, row.what, row.where) for row in shown]
-    widths = [max((len(head[column]) for head in heads), default=0) for column in range(3)]
-    for row, head in zip(shown, heads, strict=True):
-        columns = "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
-        yield f"{columns}  {'; '.join(filter(None, (row.held, row.effect)))}"
-        yield from (f"    {line}" for line in row.below)
+    lines = columns((row.phase, row.what, row.where, "; ".join(filter(None, (row.held, row.effect)))) for row in shown)
+    for row, line in zip(shown, lines, strict=True):
+        yield line
+        yield from (f"    {below}" for below in row.below)
     if len(rows) > MOST_LINES:
         yield f"and {len(rows) - MOST_LINES} more: see verdict.json"
 
@@ -303,7 +301,4 @@ def restored_lines(found: Iterable[Restored]) -> Iterator[str]:
 
 def restored_json(found: Iterable[Restored]) -> list[dict[str, Any]]:
     """JSON-able: one entry for each answer."""
-    return [
-        {"run": one.run, "change": one.change, "host": one.host, "text": one.text, "certain": one.certain}
-        for one in found
-    ]
+    return [jsonable(one, ("run", "change", "host", "text", "certain")) for one in found]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fabric.model.finding import Checked, Finding, Severity
 from fabric.model.text import fold
-from fabric.report.output import say, visible
+from fabric.report.output import counted, jsonable, say, visible
 
 CHECK_FORMAT = 1
 
@@ -37,7 +37,7 @@ def print_check(checked: Checked) -> None:
 def show_check(checked: Checked, out: Console) -> None:
     """Write it to a console; text of hosts is escaped and never read as markup."""
     word, style, meaning = _verdict(checked)
-    many = f"{len(checked.hosts):,} host{'' if len(checked.hosts) == 1 else 's'} ({fold(checked.hosts)})"
+    many = f"{counted(len(checked.hosts), 'host')} ({fold(checked.hosts)})"
     what = visible(checked.scenario or checked.inventory)
     out.print(Text.assemble((word, style), f"  {what} on {many}: {meaning}"))
     tally = ", ".join(
@@ -57,23 +57,16 @@ def check_document(checked: Checked) -> dict[str, Any]:
     """JSON-able; names of hosts are folded, texts of hosts are escaped."""
     return {
         "format": CHECK_FORMAT,
-        "scenario": checked.scenario,
-        "inventory": checked.inventory,
-        "backend": checked.backend,
+        **jsonable(checked, ("scenario", "inventory", "backend", "elapsed_s", "exit_code")),
         "hosts": fold(checked.hosts),
         "host_count": len(checked.hosts),
-        "elapsed_s": checked.elapsed_s,
-        "exit_code": checked.exit_code,
         "counts": _counts(checked),
         "findings": [
             {
-                "check": one.check,
-                "severity": one.severity.value,
+                **jsonable(one, ("check", "severity")),
                 "hosts": fold(one.hosts) if one.hosts else None,
                 "host_count": len(one.hosts),
-                "what": visible(one.what),
-                "why": visible(one.why),
-                "advice": visible(one.advice),
+                **{name: visible(getattr(one, name)) for name in ("what", "why", "advice")},
             }
             for one in checked.findings
         ],

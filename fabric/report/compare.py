@@ -10,7 +10,7 @@ from typing import Any
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.part import Part
 from fabric.model.text import size_text
-from fabric.report.output import counted
+from fabric.report.output import columns, counted, jsonable
 
 LEAST_FOLDED = 3
 """So few rows of one host stand one by one (a choice: they are no longer than what would be said of them)."""
@@ -108,7 +108,7 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
         rows = [row for row in lines_of if row.change is kind]
         if rows:
             lines += ["", f"{kind.value.capitalize()} (second over first, 99 % interval)"]
-            lines += [f"  {line}" for line in _aligned([_cells(row) for row in rows[:_MOST_ROWS]])]
+            lines += [f"  {line}" for line in columns(_cells(row) for row in rows[:_MOST_ROWS])]
         if len(rows) > _MOST_ROWS:
             lines.append(f"  and {len(rows) - _MOST_ROWS} more: see --json")
     if comparison.unmeasured:
@@ -122,7 +122,7 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
 
 def _in_both(comparison: Comparison) -> str:
     """``640 probes in both, 48% of what the first run measured and 11% of the second``."""
-    text = f"{comparison.common:,} probe{'' if comparison.common == 1 else 's'} in both"
+    text = f"{counted(comparison.common, 'probe')} in both"
     totals = (comparison.measured_first, comparison.measured_second)
     if not all(totals) or set(totals) == {comparison.common}:
         return text
@@ -138,26 +138,8 @@ def compare_document(first: str, second: str, comparison: Comparison, notes: Seq
         "second": second,
         "change": comparison.change.value,
         "exit_code": EXIT_CODES[comparison.change],
-        "common": comparison.common,
-        "measured_first": comparison.measured_first,
-        "measured_second": comparison.measured_second,
-        "unmeasured": comparison.unmeasured,
-        "rows": [
-            {
-                "component": row.component,
-                "kind": row.kind,
-                "size_bytes": row.size_bytes,
-                "change": row.change.value,
-                "ratio": row.ratio,
-                "low": row.low,
-                "high": row.high,
-                "n": row.n,
-                "note": row.note,
-            }
-            for row in comparison.rows
-        ],
-        "only_first": list(comparison.only_first),
-        "only_second": list(comparison.only_second),
+        **jsonable(comparison, ("common", "measured_first", "measured_second", "unmeasured")),
+        **jsonable(comparison, ("rows", "only_first", "only_second")),
         "notes": list(notes),
     }
 
@@ -171,8 +153,3 @@ def _cells(row: Compared) -> tuple[str, ...]:
 
 def _only(which: str, texts: Sequence[str]) -> list[str]:
     return ["", f"Only in the {which} run", *(f"  {text}" for text in texts)] if texts else []
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -18,7 +18,7 @@ from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
 from fabric.report.hall import hall_lines
-from fabric.report.meaning import commands, how_sure, impact_line, is_known, meaning
+from fabric.report.meaning import commands, evidence, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
 from fabric.report.verdict_json import counts
@@ -102,8 +102,7 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
 
 
 def _hosts(scenario: Scenario) -> str:
-    number = len(scenario.hosts)
-    return f"{number} host{'' if number == 1 else 's'} ({fold(scenario.hosts)})"
+    return f"{counted(len(scenario.hosts), 'host')} ({fold(scenario.hosts)})"
 
 
 def _print_expectations(out: Console, judged: JudgedRun) -> None:
@@ -147,7 +146,7 @@ def _print_wrapped(out: Console, text: str) -> None:
 def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
     if not suspects:
         return
-    out.print(Text(f"\n{len(suspects)} suspect{'s' if len(suspects) > 1 else ''}"))
+    out.print(Text(f"\n{counted(len(suspects), 'suspect')}"))
     for number, suspect in enumerate(suspects[:_MOST_SUSPECTS], start=1):
         out.print(
             Text.assemble(
@@ -158,7 +157,7 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
                 f"  confidence {how_sure(suspect)}",
             )
         )
-        for line in suspect.evidence:
+        for line in evidence(suspect):
             _print_wrapped(out, f"       {line}")
         if suspect.ambiguous_with:
             _print_wrapped(out, f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}")

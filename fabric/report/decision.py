@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.text import duration_text, fold
 from fabric.model.verdict import Suspect
 from fabric.probes.again import AgainSpec
-from fabric.report.output import visible
+from fabric.report.output import columns, jsonable, visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
 from fabric.runs.plain_file import MIB, read_plain
@@ -31,16 +31,7 @@ _HEAD = ("probe", "before", "now", "limit", "own past", "peers", "")
 
 def acceptance_document(found: Acceptance) -> dict[str, Any]:
     """JSON-able."""
-    weighed = [{**asdict(one), "outcome": one.outcome.value} for one in found.weighed]
-    each = [{**asdict(one), "decision": one.decision.value} for one in found.each]
-    return {
-        "format": FORMAT,
-        **asdict(found),
-        "decision": found.decision.value,
-        "exit_code": EXIT_CODES[found.decision],
-        "weighed": weighed,
-        "each": each,
-    }
+    return {"format": FORMAT, **jsonable(found), "exit_code": EXIT_CODES[found.decision]}
 
 
 def acceptance_lines(found: Acceptance, suspects: Sequence[Suspect] = ()) -> list[str]:
@@ -81,15 +72,7 @@ def look_lines(path: str) -> list[str]:
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:
     """The worst first; of many only so many."""
     ranked = sorted(weighed, key=lambda one: (-one.outcome.rank, one.now_gbps or 0.0))
-    rows = [_HEAD, *(_row(one) for one in ranked[:_MOST_ROWS])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            text.ljust(width) if column == 0 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = columns([_HEAD, *(_row(one) for one in ranked[:_MOST_ROWS])], right=range(1, len(_HEAD)))
     return lines + ([f"and {len(weighed) - _MOST_ROWS} more, in acceptance.json"] if weighed[_MOST_ROWS:] else [])
 
 

@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 def html(run: ShownRun) -> str:
     """report.html; the libraries it takes are imported when it is made."""
-    from fabric.report.html.page import page
+    from fabric.report.page import page
 
     return page(run, decision_of(run))
 
@@ -38,7 +38,7 @@ def metrics(run: ShownRun) -> str:
 
 def summary(run: ShownRun) -> str:
     """summary.md."""
-    from fabric.report.summary import summary as text
+    from fabric.report.markdown import summary as text
 
     return text(run)
 
@@ -58,12 +58,17 @@ def write_reports(run: ShownRun, directory: Path) -> None:
 
     A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
     """
-    from fabric.report.ticket import tickets
-
     for name, make in MAKERS.items():
         text = _made(name, make, run)
         if text is not None:
             write_text(directory / name, text)
+    write_tickets(run, directory)
+
+
+def write_tickets(run: ShownRun, directory: Path) -> None:
+    """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
+    from fabric.report.markdown import tickets
+
     found = _made(TICKETS, tickets, run) or {}
     old = tickets_of(directory)
     if found:

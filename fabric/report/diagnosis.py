@@ -9,7 +9,8 @@ from typing import Any
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.text import fold
 from fabric.model.verdict import Suspect
-from fabric.report.output import visible
+from fabric.report.meaning import evidence
+from fabric.report.output import jsonable, visible
 from fabric.report.verdict_json import EXIT_CODES
 
 _LISTED = 12
@@ -39,14 +40,14 @@ def _suspects(suspects: Sequence[Suspect]) -> Iterator[str]:
     if not suspects:
         return
     yield ""
-    width = max(len(suspect.component) for suspect in suspects[:_LISTED])
-    yield f"  {'suspect':<{min(width, 40)}}  kind     confidence"
+    width = min(max(len(suspect.component) for suspect in suspects[:_LISTED]), 40)
+    yield f"  {'suspect':<{width}}  kind     confidence"
     for suspect in suspects[:_LISTED]:
-        name = f"{suspect.component:<{min(width, 40)}}"
+        name = f"{suspect.component:<{width}}"
         yield f"  {name}  {suspect.kind:<7}  {suspect.confidence:.2f}  {suspect.outcome.value}"
         if suspect.ambiguous_with:
             yield f"      cannot be told apart from {', '.join(suspect.ambiguous_with)}"
-        yield from (f"      {text}" for text in suspect.evidence)
+        yield from (f"      {text}" for text in evidence(suspect))
         yield f"      next: {suspect.next_step}"
     if len(suspects) > _LISTED:
         yield f"  ... and {len(suspects) - _LISTED} more: {fold(sorted({s.component for s in suspects[_LISTED:]}))}"
@@ -98,6 +99,7 @@ def _next(tests: Sequence[PairTest]) -> Iterator[str]:
 
 
 DIAGNOSIS_FORMAT = 1
+_SUSPECT = ("component", "kind", "outcome", "confidence", "evidence", "ambiguous_with", "next_step", "hosts")
 
 _MARGIN = re.compile(r"\(margin (-?\d+\.\d) nats\)")  # as pairs/findings.py ends the line that says the odds
 
@@ -113,32 +115,18 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
         "host_names": list(diagnosis.hosts),
         "samples": diagnosis.samples,
         "suspects": [
-            {
-                "component": suspect.component,
-                "kind": suspect.kind,
-                "outcome": suspect.outcome.value,
-                "confidence": suspect.confidence,
-                "margin_nats": _margin_nats(suspect.evidence),
-                "evidence": list(suspect.evidence),
-                "ambiguous_with": list(suspect.ambiguous_with),
-                "next_step": suspect.next_step,
-                "hosts": list(suspect.hosts),
-            }
+            {**jsonable(suspect, _SUSPECT), "margin_nats": _margin_nats(suspect.evidence)}
             for suspect in diagnosis.suspects
         ],
         "classes": [
             {
-                "name": found.name,
-                "test": found.test,
-                "rail": found.rail,
+                **jsonable(found, ("name", "test", "rail", "samples", "groups")),
                 "reference_gbps": round(found.gbps, 3),
                 "noise_cv": round(found.noise, 5),
-                "samples": found.samples,
-                "groups": [list(group) for group in found.groups],
             }
             for found in diagnosis.classes
         ],
-        "next_tests": [{"a": test.a, "b": test.b, "via": test.via, "why": test.why} for test in diagnosis.next_tests],
+        "next_tests": jsonable(diagnosis.next_tests),
         "notes": [*notes, *diagnosis.notes],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -32,33 +32,45 @@ def registry(run: ShownRun) -> CollectorRegistry:
     """Gauges of the last run of a scenario; all are labelled with the scenario, so that runs replace each other."""
     from prometheus_client import CollectorRegistry, Gauge
 
-    made = CollectorRegistry()
-    scenario, verdict = visible(run.judged.scenario.name), run.judged.verdict
+    made, scenario = CollectorRegistry(), visible(run.judged.scenario.name)
+    for (name, text, *labels), found in _gauges(run):
+        gauge = Gauge(name, text, ("scenario", *labels), registry=made)
+        for values, number in found:
+            gauge.labels(scenario, *map(visible, values)).set(number)
+    return made
 
-    def gauge(name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, ("scenario", *labels), registry=made)
 
-    outcome = gauge("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")
-    for one in Outcome:
-        outcome.labels(scenario, one.value).set(float(one is verdict.outcome))
-    gauge("fabric_run_exit_code", "Exit code of the last run").labels(scenario).set(run_exit_code(run))
-    gauge("fabric_run_duration_seconds", "How long it took by its own clock").labels(scenario).set(run.judged.elapsed_s)
-    complete = gauge("fabric_run_complete", "0 when the run was interrupted")
-    complete.labels(scenario).set(float(run.complete))
-    info = gauge("fabric_run_info", "Always 1; the labels say what ran", "run_id", "backend")
-    info.labels(scenario, visible(run.judged.run_id), visible(run.judged.backend)).set(1)
-    probes = gauge("fabric_probes", "Probes by phase, kind and outcome", "phase", "kind", "outcome")
-    values: dict[tuple[str, str], list[float]] = {}
-    counted = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.name) for row in run.rows)
-    for (phase, kind, ended), many in counted.items():
-        probes.labels(scenario, visible(phase), kind, Outcome[ended].value).inc(many)
+_Found = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _gauges(run: ShownRun) -> Iterator[tuple[tuple[str, ...], _Found]]:
+    """Of each its name, what it is and its labels; then what was found: values of the labels, and the number."""
+    judged, verdict, suspects = run.judged, run.judged.verdict, run.judged.verdict.suspects
+    outcome = ("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")
+    yield outcome, [((one.value,), float(one is verdict.outcome)) for one in Outcome]
+    yield ("fabric_run_exit_code", "Exit code of the last run"), [((), run_exit_code(run))]
+    yield ("fabric_run_duration_seconds", "How long it took by its own clock"), [((), judged.elapsed_s)]
+    yield ("fabric_run_complete", "0 when the run was interrupted"), [((), float(run.complete))]
+    info = ("fabric_run_info", "Always 1; the labels say what ran", "run_id", "backend")
+    yield info, [((judged.run_id, judged.backend), 1)]
+    many = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.value) for row in run.rows)
+    yield ("fabric_probes", "Probes by phase, kind and outcome", "phase", "kind", "outcome"), many.items()
+    values: dict[tuple[str, ...], list[float]] = {}
     for row in run.rows:
         if row.verdict.value_gbps is not None:
-            values.setdefault((row.probe.phase, row.probe.kind), []).append(row.verdict.value_gbps)
-    _bandwidths(gauge, scenario, values)
-    _suspects(gauge, scenario, run)
-    _changes(gauge, scenario, run)
-    return made
+            values.setdefault((row.probe.phase, row.probe.kind), []).append(row.verdict.value_gbps * _BITS_PER_SECOND)
+    least = ("fabric_bandwidth_least_bits_per_second", "The least of a phase and kind", "phase", "kind")
+    yield least, [(key, min(found)) for key, found in values.items()]
+    middle = ("fabric_bandwidth_median_bits_per_second", "The median of a phase and kind", "phase", "kind")
+    yield middle, [(key, median(found)) for key, found in values.items()]
+    yield ("fabric_suspects", "How many components are suspected"), [((), len(suspects))]
+    sure = ("fabric_suspect_confidence_ratio", "How sure it is, 0 to 1", "component", "kind", "outcome")
+    yield sure, [((one.component, one.kind, one.outcome.value), one.confidence) for one in suspects[:MOST_SUSPECTS]]
+    states = {("open",): 0, **Counter((one.state,) for one in verdict.changes)}
+    yield ("fabric_changes", "Changes by how they ended; open: may still be live", "state"), states.items()
+    kept = ("fabric_change_retained_ratio", "Bandwidth during a change over before it", "change")
+    effects = [one for one in verdict.effects[:MOST_SUSPECTS] if one.retained is not None]
+    yield kept, [((one.change_id,), one.retained or 0.0) for one in effects]
 
 
 def push(run: ShownRun, url: str) -> None:
@@ -68,36 +80,6 @@ def push(run: ShownRun, url: str) -> None:
     push_to_gateway(
         url, job="fabric", grouping_key={"scenario": run.judged.scenario.name}, registry=registry(run), timeout=10
     )
-
-
-def _bandwidths(gauge: object, scenario: str, values: dict[tuple[str, str], list[float]]) -> None:
-    assert callable(gauge)
-    least = gauge("fabric_bandwidth_least_bits_per_second", "The least of a phase and kind", "phase", "kind")
-    middle = gauge("fabric_bandwidth_median_bits_per_second", "The median of a phase and kind", "phase", "kind")
-    for (phase, kind), found in values.items():
-        least.labels(scenario, visible(phase), kind).set(min(found) * _BITS_PER_SECOND)
-        middle.labels(scenario, visible(phase), kind).set(median(found) * _BITS_PER_SECOND)
-
-
-def _suspects(gauge: object, scenario: str, run: ShownRun) -> None:
-    assert callable(gauge)
-    suspects = run.judged.verdict.suspects
-    gauge("fabric_suspects", "How many components are suspected").labels(scenario).set(len(suspects))
-    sure = gauge("fabric_suspect_confidence_ratio", "How sure it is, 0 to 1", "component", "kind", "outcome")
-    for one in suspects[:MOST_SUSPECTS]:
-        sure.labels(scenario, visible(one.component), one.kind, one.outcome.value).set(one.confidence)
-
-
-def _changes(gauge: object, scenario: str, run: ShownRun) -> None:
-    assert callable(gauge)
-    states = gauge("fabric_changes", "Changes by how they ended; open: may still be live", "state")
-    states.labels(scenario, "open").set(0)
-    for result in run.judged.verdict.changes:
-        states.labels(scenario, result.state).inc()
-    kept = gauge("fabric_change_retained_ratio", "Bandwidth during a change over before it", "change")
-    for effect in run.judged.verdict.effects[:MOST_SUSPECTS]:
-        if effect.retained is not None:
-            kept.labels(scenario, visible(effect.change_id)).set(effect.retained)
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

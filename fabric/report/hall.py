@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Hall, HallPairs, HallPoint
+from fabric.report.output import columns, jsonable
 
 BOUND = "the most that RNICs' lines and the cables between switches carry, by the inventory, whatever the routing"
 """Where the bound comes from."""
@@ -39,38 +39,19 @@ def hall_notes(hall: Hall) -> tuple[str, ...]:
 
 def hall_lines(hall: Hall) -> Iterator[str]:
     """The table in columns."""
-    rows = [HEAD, *hall_rows(hall)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    for row in rows:
-        first, *numbers, last = row
-        cells = [
-            first.ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)),
-        ]
-        yield "  ".join((*cells, last)).rstrip()
+    yield from columns([HEAD, *hall_rows(hall)], right=range(1, len(HEAD) - 1))
     yield from hall_notes(hall)
 
 
 def hall_document(hall: Hall | None) -> dict[str, Any] | None:
     """JSON-able; null where there is no curve."""
-    if hall is None:
-        return None
-    return {
-        "points": [_point(point) for point in hall.points],
-        "pairs": [asdict(pairs) for pairs in hall.pairs],
-        "bound": BOUND,
-        "without_limit": NO_LIMIT,
-    }
+    return None if hall is None else {**jsonable(hall), "bound": BOUND, "without_limit": NO_LIMIT}
 
 
 def hall_from(document: Mapping[str, Any]) -> Hall:
     """The curve that such a document was made from."""
     points = (HallPoint(**{**point, "outcome": Outcome(point["outcome"])}) for point in document["points"])
     return Hall(tuple(points), tuple(HallPairs(**pairs) for pairs in document["pairs"]))
-
-
-def _point(point: HallPoint) -> dict[str, Any]:
-    return {**asdict(point), "outcome": point.outcome.value}
 
 
 def _shares(gbps: float | None, most: float | None) -> tuple[str, str, str]:

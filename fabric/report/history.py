@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fabric.model.part import Part
-from fabric.report.output import counted
+from fabric.report.output import columns, counted, some
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
 """
@@ -114,22 +114,17 @@ def _left_out(found: PartHistory) -> Iterator[str]:
     if found.at_work:
         yield f"  {found.at_work} not judged yet: still going on (fabric status)"
     if found.not_judged:
-        yield f"  {found.unreadable} not judged yet: fabric analyze RUN; {_some(found.not_judged)}"
+        yield f"  {found.unreadable} not judged yet: fabric analyze RUN; {some(found.not_judged, _MOST_NAMES)}"
     for text in found.closed[:_MOST_NAMES]:
         yield f"  cannot be read: {text}"
     if len(found.closed) > _MOST_NAMES:
         yield f"  and {len(found.closed) - _MOST_NAMES} more cannot be read"
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _run_line(run: RunLine, width: int) -> str:
     share = "" if run.share is None else f"{run.share:.1%}"
     failed = f"{run.failed} failed" if run.failed else ""
-    names = _some(run.suspected)
+    names = some(run.suspected, _MOST_NAMES)
     mock = " (simulated)" if run.backend == "mock" else ""
     head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.decision or run.outcome.upper():<12}"
     return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()
@@ -147,11 +142,8 @@ def _offenders(found: PartHistory) -> Iterator[str]:
         return
     yield f"\nRepeat offenders: {len(lemons)} of {len(about):,} hosts"
     rows = lemons or troubled
-    yield f"  {'host':<20} {'runs':>5} " + " ".join(f"{name:>12}" for name in _HEADS)
-    for one in rows[:_MOST_HOSTS]:
-        cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
-        marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
-        yield f"  {one.host:<20} {one.runs:>5} " + " ".join(f"{cell:>12}" for cell in marked)
+    shown = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    yield from (f"  {line}" for line in columns(shown, range(1, len(_HEADS) + 2)))
     if not lemons:
         yield "  none of them again and again (yet)"
     if len(rows) > _MOST_HOSTS:
@@ -159,6 +151,12 @@ def _offenders(found: PartHistory) -> Iterator[str]:
     rule = f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender"
     yield f"  *: at or above the {QUANTILE:.0%} quantile of all hosts; {rule}"
     yield from _LEGEND
+
+
+def _signal_row(one: HostSignals) -> tuple[str, ...]:
+    cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
+    marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
+    return one.host, str(one.runs), *marked
 
 
 _LEGEND = (

@@ -8,27 +8,32 @@ from typing import Any
 from fabric.model.inventory import Inventory
 from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
+from fabric.report.output import counted, jsonable
 
 GROUPS_MOST = 10
+_SHOWN = (
+    *("name", "numa_nodes", "link_layer", "baseline", "gid_index", "wrapper", "use_cuda", "traffic_class"),
+    *("cross_rail", "gpu_maker"),
+)
 OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 
 def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Iterator[str]:
     """What it describes: hosts per platform, switches per tier, ToR groups, links; then what does not fit."""
     topology = inventory.topology
-    yield f"{inventory.name}: {_many(len(topology.hosts), 'host')}, backend {inventory.backend}"
+    yield f"{inventory.name}: {counted(len(topology.hosts), 'host')}, backend {inventory.backend}"
     for platform, hosts in _platforms(topology):
         yield (
-            f"  {platform.name}: {fold(hosts)}; {_many(len(platform.gpus), 'GPU')}, "
-            f"{_many(len(platform.rnics), 'RNIC')}, {_many(platform.numa_nodes, 'NUMA node')}, "
+            f"  {platform.name}: {fold(hosts)}; {counted(len(platform.gpus), 'GPU')}, "
+            f"{counted(len(platform.rnics), 'RNIC')}, {counted(platform.numa_nodes, 'NUMA node')}, "
             f"{platform.link_layer}, baseline {platform.baseline}"
         )
     if topology.management:
         yield f"  management: {fold(topology.management)}; not under test"
     for tier, names in _tiers(topology):
-        yield f"  {tier}: {_many(len(names), 'switch', 'switches')} ({fold(names)})"
+        yield f"  {tier}: {'1 switch' if len(names) == 1 else f'{len(names):,} switches'} ({fold(names)})"
     yield from _group_lines(topology)
-    yield f"  {_many(sum(1 for _ in topology.links()), 'link')}"
+    yield f"  {counted(sum(1 for _ in topology.links()), 'link')}"
     if inventory.mock.faults:
         yield f"  mock faults: {', '.join(fault.component for fault in inventory.mock.faults)}"
     for note in notes:
@@ -50,34 +55,20 @@ def inventory_document(inventory: Inventory, *, notes: Sequence[str] = ()) -> di
             {"leaves": fold(leaves), "count": len(hosts), "hosts": fold(hosts)} for leaves, hosts in _groups(topology)
         ],
         "links": sum(1 for _ in topology.links()),
-        "mock_faults": [
-            {"component": fault.component, "kind": fault.kind, "factor": fault.factor}
-            for fault in inventory.mock.faults
-        ],
+        "mock_faults": [jsonable(fault, ("component", "kind", "factor")) for fault in inventory.mock.faults],
         "notes": list(notes),
     }
 
 
 def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, Any]:
     return {
-        "name": platform.name,
         "count": len(hosts),
         "hosts": fold(hosts),
         "gpus": len(platform.gpus),
-        "rnics": [
-            {"device": rnic.device, "rail": rnic.rail, "line_rate_gbps": rnic.line_rate_gbps} for rnic in platform.rnics
-        ],
-        "numa_nodes": platform.numa_nodes,
-        "link_layer": platform.link_layer,
-        "baseline": platform.baseline,
-        "gid_index": platform.gid_index,
+        "rnics": [jsonable(rnic, ("device", "rail", "line_rate_gbps")) for rnic in platform.rnics],
         "tools": dict(platform.tools),
         "env": dict(platform.env),
-        **{key: list(getattr(platform, key)) for key in (*OPTIONS, "wrapper")},
-        "use_cuda": platform.use_cuda,
-        "traffic_class": platform.traffic_class,
-        "cross_rail": platform.cross_rail,
-        "gpu_maker": platform.gpu_maker,
+        **jsonable(platform, (*_SHOWN, *OPTIONS)),
     }
 
 
@@ -104,13 +95,8 @@ def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:
 
 def _group_lines(topology: Topology) -> Iterator[str]:
     groups = _groups(topology)
-    yield f"  {_many(len(groups), 'group')} of hosts under one ToR"
+    yield f"  {counted(len(groups), 'group')} of hosts under one ToR"
     for leaves, hosts in groups[:GROUPS_MOST]:
         yield f"    ToR {fold(leaves)}: {fold(hosts)}"
     if len(groups) > GROUPS_MOST:
         yield f"    and {len(groups) - GROUPS_MOST:,} more"
-
-
-def _many(count: int, one: str, several: str = "") -> str:
-    """``1 host``, ``2 hosts``."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import IO, Any, cast
 
@@ -101,3 +102,31 @@ def wrapped(text: str, width: int = WIDTH) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def jsonable(value: Any, fields: Sequence[str] = ()) -> Any:
+    """A frozen model as JSON has it: outcomes as words, tuples as lists; with *fields* only these of it."""
+    import orjson  # not above: ``fabric --help`` prints, too
+
+    if fields:
+        return {name: jsonable(getattr(value, name)) for name in fields}
+    return orjson.loads(orjson.dumps(value))
+
+
+def columns(rows: Iterable[Sequence[str]], right: Collection[int] = (), gap: str = "  ") -> list[str]:
+    """One line a row, cells as wide as their column needs; those of the columns *right* end where the column does."""
+    listed = list(rows)
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    return [
+        gap.join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in listed
+    ]
+
+
+def some(names: Sequence[str], most: int, apart: str = ", ") -> str:
+    """The first of them, and how many more there are."""
+    rest = len(names) - most
+    return apart.join(names[:most]) + (f"{';' if apart == '; ' else ''} and {rest:,} more" if rest > 0 else "")

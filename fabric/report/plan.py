@@ -14,6 +14,7 @@ from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.text import duration_text, fold
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import SCOPES, when
+from fabric.report.output import counted, jsonable
 
 _MOST = 20  # lines of one phase
 
@@ -49,7 +50,7 @@ def warning_lines(plan: Plan, settings: ChangeSettings | None, allow: Sequence[s
 def _radius(faults: Sequence[Change], settings: ChangeSettings | None) -> str:
     """Only faults are counted, as the guard rail counts them: how the fabric routes is said by its scope."""
     most_at_once = max(len(together) for together in at_once(faults))
-    text = f"up to {most_at_once} fault{'' if most_at_once == 1 else 's'} at once"
+    text = f"up to {counted(most_at_once, 'fault')} at once"
     if settings is not None:
         most = settings.blast_radius
         text += (
@@ -74,29 +75,10 @@ def phase_lines(changes: Sequence[Change]) -> Iterator[str]:
 def change_document(change: Change) -> dict[str, Any]:
     """JSON-able; seconds."""
     return {
-        "change_id": change.change_id,
-        "kind": change.kind,
-        "component": change.component,
-        "scope": change.scope,
-        "at_s": change.when.at_s,
-        "for_s": change.when.for_s,
+        **jsonable(change, ("change_id", "kind", "component", "scope")),
+        **jsonable(change.when, ("at_s", "for_s")),
         "params": dict(change.spec.params(change.component)),
-        "switches": list(change.switches),
-        "hosts": list(change.hosts),
-        "is_fault": change.is_fault,
-    }
-
-
-def settings_document(settings: ChangeSettings) -> dict[str, Any]:
-    """JSON-able: the limits that changes keep to."""
-    most = settings.blast_radius
-    return {
-        "lease_ttl_s": settings.lease.ttl_s,
-        "lease_max_hold_s": settings.lease.max_hold_s,
-        "most_changes_at_once": most.changes,
-        "most_per_switch": most.per_switch,
-        "most_per_host": most.per_host,
-        "most_links_fraction": most.links_fraction,
+        **jsonable(change, ("switches", "hosts", "is_fault")),
     }
 
 
@@ -104,7 +86,7 @@ def _scope(kind: str, scope: str, components: int) -> str:
     if scope in ("fabric", "job"):
         return f"{kind} ({SCOPES[scope]})"
     things = {"port": "cable", "host": "host"}[scope]
-    return f"{kind} ({components} {things}{'' if components == 1 else 's'})"
+    return f"{kind} ({counted(components, things)})"
 
 
 _ROUND = re.compile(r"(.+)-r[0-9]+")
@@ -171,19 +153,28 @@ def plan_document(
         "probes": plan.probes,
         "duration_s": plan.duration_s,
         "lower_bound_s": plan.lower_bound_s,
-        "change_limits": None if settings is None else settings_document(settings),
+        "change_limits": None if settings is None else _limits(settings),
         "phases": [
             {
                 "phase": phase.phase.name,
                 "needs": list(phase.phase.needs),
                 "probes": phase.probes_by_kind,
-                "rounds": phase.schedule.rounds,
+                **jsonable(phase.schedule, ("rounds", "lower_bound_s", "busiest_claim")),
                 "duration_s": phase.schedule.makespan_s,
-                "lower_bound_s": phase.schedule.lower_bound_s,
-                "busiest_claim": phase.schedule.busiest_claim,
                 "notes": list(phase.notes),
                 "changes": [change_document(change) for change in phase.changes],
             }
             for phase in plan.phases
         ],
+    }
+
+
+def _limits(settings: ChangeSettings) -> dict[str, Any]:
+    """What changes keep to."""
+    lease, most = settings.lease, settings.blast_radius
+    return {
+        "lease_ttl_s": lease.ttl_s,
+        "lease_max_hold_s": lease.max_hold_s,
+        "most_changes_at_once": most.changes,
+        **{f"most_{name}": getattr(most, name) for name in ("per_switch", "per_host", "links_fraction")},
     }

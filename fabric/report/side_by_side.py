@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import median
@@ -128,30 +128,44 @@ def worst(found: SideBySide) -> Outcome:
 
 def lines(found: SideBySide) -> Iterator[str]:
     """For a terminal."""
-    names = [run.judged.run_id for run in found.runs]
-    width = max(16, *map(len, names))
-    yield "".join([f"{'':<44}", *(f"{name:<{width + 2}}" for name in names)]).rstrip()
-    yield _line("outcome", [run.judged.verdict.outcome.name for run in found.runs], width)
-    yield _line("probes", [f"{len(run.judged.verdict.probes):,}" for run in found.runs], width)
-    yield _line("hosts", [f"{len(run.judged.scenario.hosts):,}" for run in found.runs], width)
-    for note in found.notes:
-        yield f"  note: {note}"
+    verdicts = [run.judged.verdict for run in found.runs]
+    yield from _table(
+        [
+            ("", *(run.judged.run_id for run in found.runs)),
+            ("outcome", *(verdict.outcome.name for verdict in verdicts)),
+            ("probes", *(f"{len(verdict.probes):,}" for verdict in verdicts)),
+            ("hosts", *(f"{len(run.judged.scenario.hosts):,}" for run in found.runs)),
+        ]
+    )
+    yield from (f"  note: {note}" for note in found.notes)
     if found.suspects:
         yield "\nSuspects"
-    for row in found.suspects:
-        cells = ["-" if one is None else f"{one.outcome.name} {one.confidence:.0%}" for one in row.found]
-        yield f"{_line(row.component, cells, width)}  {row.word}"
+        shown = [
+            ["-" if one is None else f"{one.outcome.name} {one.confidence:.0%}" for one in row.found]
+            for row in found.suspects
+        ]
+        yield from _table((row.component, *cells, row.word) for row, cells in zip(found.suspects, shown, strict=True))
     if found.bandwidths:
         yield "\nMedian bandwidth, Gb/s"
-    for band in found.bandwidths:
-        cells = ["-" if value is None else f"{value:,.1f}" for value in band.medians]
-        moved = "" if band.ratio is None or abs(band.ratio - 1) < NOTICED else f"  {band.ratio - 1:+.1%}"
-        yield f"{_line(f'{band.configuration}: {band.kind}', cells, width)}{moved}"
+        yield from _table(
+            (
+                f"{row.configuration}: {row.kind}",
+                *("-" if value is None else f"{value:,.1f}" for value in row.medians),
+                "" if row.ratio is None or abs(row.ratio - 1) < NOTICED else f"{row.ratio - 1:+.1%}",
+            )
+            for row in found.bandwidths
+        )
 
 
-def _line(name: str, cells: Sequence[str], width: int) -> str:
-    shown = name if len(name) <= 41 else f"{name[:40]}…"
-    return "".join([f"  {shown:<42}", *(f"{cell:<{width + 2}}" for cell in cells)]).rstrip()
+def _accused(one: Suspect | None) -> str:
+    return "-" if one is None else f"{one.outcome.name} {one.confidence:.0%}"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """In columns of one width in all tables."""
+    for name, *cells in rows:
+        shown = name if len(name) <= 41 else f"{name[:40]}…"
+        yield "".join([f"  {shown:<42}", *(f"{cell:<24}" for cell in cells)]).rstrip()
 
 
 _Shape = tuple[str, ...]

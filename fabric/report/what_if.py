@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from io import StringIO
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from fabric.model.text import fold
+from fabric.report.output import columns, jsonable
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA
 from fabric.sim.phy.quality import LinkQuality
 from fabric.sim.what_if import PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
 
-_WIDTH = 120
 _NAMES_MOST = 8
 
 
 def what_if_text(answer: WhatIf) -> str:
     """What was asked, a table of shares by routing engine, the busiest links, and what the model assumes."""
-    buffer = StringIO()
-    out = Console(file=buffer, width=_WIDTH, highlight=False, color_system=None, soft_wrap=True)
-    for line in (*_asked(answer), *_faults(answer), ""):
-        out.print(Text(line))
     per = _per(answer.question)
-    out.print(
-        Text(f"simulated share of line rate, per {per} ({answer.engines[0].shares.count:,} {per}s over all seeds)")
-    )
-    out.print(_table(answer))
-    out.print(Text("\nbusiest links: load if nothing held a flow back, in the worst seed / capacity"))
+    shares = f"simulated share of line rate, per {per} ({answer.engines[0].shares.count:,} {per}s over all seeds)"
+    lines = [*_asked(answer), *_faults(answer), "", shares, *_table(answer)]
+    lines += ["", "busiest links: load if nothing held a flow back, in the worst seed / capacity"]
     for result in answer.engines:
         for number, busy in enumerate(result.busiest):
-            out.print(Text(f"  {result.engine if number == 0 else '':<10}  {_busy(busy)}"))
-    out.print(Text("\nthe model"))
-    for line in _assumptions(answer.question):
-        out.print(Text(f"  {line}"))
-    return buffer.getvalue()
+            lines.append(f"  {result.engine if number == 0 else '':<10}  {_busy(busy)}")
+    return "\n".join([*lines, "", "the model", *(f"  {line}" for line in _assumptions(answer.question))]) + "\n"
 
 
 def what_if_document(answer: WhatIf) -> dict[str, Any]:
@@ -51,12 +37,9 @@ def what_if_document(answer: WhatIf) -> dict[str, Any]:
         "simulated": True,
         "inventory": question.inventory,
         "traffic": question.pattern,
-        "order": question.order,
         "hosts": fold(_host_names(question)),
         "host_count": len(question.hosts),
-        "qps": question.qps,
-        "seeds": question.seeds,
-        "seed": question.seed,
+        **jsonable(question, ("order", "qps", "seeds", "seed")),
         "network": {
             "levels": spec.levels,
             "leaves": question.net.clos.leaves,
@@ -146,30 +129,25 @@ def _quality(fault: LinkFault, answer: WhatIf) -> LinkQuality | None:
     return next((found for one, found in answer.state.quality if one is fault), None)
 
 
-def _table(answer: WhatIf) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    table.add_column("routing")
-    faulty = any(result.healthy for result in answer.engines)
-    stalled = any(result.shares.stalled for result in answer.engines)
-    for name in ("mean", "median", "p5", "min", "CV", *(["healthy mean", "kept"] if faulty else [])):
-        table.add_column(name, justify="right")
-    if stalled:
-        table.add_column("got nothing", justify="right")
-    for result in answer.engines:
-        table.add_row(*_row(result, faulty=faulty, stalled=stalled))
-    return table
+def _table(answer: WhatIf) -> list[str]:
+    rows = [_row(result) for result in answer.engines]
+    heads = [name for name in _HEADS if any(row.get(name) for row in rows)]
+    return columns([heads, *([row.get(name, "") for name in heads] for row in rows)], range(1, len(heads)), gap="    ")
 
 
-def _row(result: EngineResult, *, faulty: bool, stalled: bool) -> Sequence[str]:
-    shares = result.shares
-    cells = [f"{value:.3f}" for value in (shares.mean, shares.median, shares.p5, shares.least)]
-    cells.append("-" if shares.cv is None else f"{shares.cv:.2f}")
-    if faulty and result.healthy is not None:
-        kept = f"{shares.mean / result.healthy.mean:.0%}" if result.healthy.mean else "-"
-        cells += [f"{result.healthy.mean:.3f}", kept]
-    if stalled:
-        cells.append(f"{shares.stalled:,}")
-    return [result.engine, *cells]
+_HEADS = ("routing", "mean", "median", "p5", "min", "CV", "healthy mean", "kept", "got nothing")
+
+
+def _row(result: EngineResult) -> dict[str, str]:
+    """By head; what is empty in all rows is no column."""
+    shares, healthy = result.shares, result.healthy
+    numbers = {"mean": shares.mean, "median": shares.median, "p5": shares.p5, "min": shares.least}
+    row = {"routing": result.engine, **{name: f"{value:.3f}" for name, value in numbers.items()}}
+    row["CV"] = "-" if shares.cv is None else f"{shares.cv:.2f}"
+    if healthy is not None:
+        row["healthy mean"] = f"{healthy.mean:.3f}"
+        row["kept"] = f"{shares.mean / healthy.mean:.0%}" if healthy.mean else "-"
+    return row | ({"got nothing": f"{shares.stalled:,}"} if shares.stalled else {})
 
 
 def _busy(busy: BusyLink) -> str:

@@ -36,13 +36,15 @@ DERIVED = frozenset(
 )
 """Files at the top of a run directory that are made from the others."""
 
-TICKETS = "tickets"
-"""The folder of what is derived of each suspect: Markdown alone."""
+TICKETS, FIGURES = "tickets", "figures"
+"""The folders of what is derived: of each suspect, Markdown alone; pictures, PNG and SVG alone."""
+
+_DERIVED_IN = {TICKETS: (".md",), FIGURES: (".png", ".svg")}
 
 MOST_DIFFERENCES = 100
 """So many files that are not as they were are named (a choice); then it is not looked further."""
 
-_MAY_BE_EMPTY = ("raw", "READMIT", TICKETS)
+_MAY_BE_EMPTY = ("raw", "READMIT", TICKETS, FIGURES)
 """Folders that a run makes before it writes into them, or takes the files out of."""
 
 _WRITTEN = ("run.json", "identity.json", "STOP")
@@ -123,7 +125,7 @@ def tickets_of(run: Path, pattern: str = "*.md") -> list[Path]:
 
 def _is_derived(name: str) -> bool:
     folder, _, file = name.rpartition("/")
-    return name in DERIVED or (folder == TICKETS and file.endswith(".md"))
+    return name in DERIVED or file.endswith(_DERIVED_IN.get(folder, ()))
 
 
 def _entries(run: Path) -> Iterator[_Entry]:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.cli.main import main
+from tests.cli.command_line import called
 from tests.places import INVENTORY, ROOT, SCENARIOS
 
 SELF_CHECK = str(SCENARIOS / "self-check.yaml")
@@ -91,3 +92,17 @@ def test_a_stage_runs_as_one_and_leaves_every_flow_its_rate(tmp_path: Path) -> N
     assert len(ended) == 512
     assert {row["started_s"] for row in ended} == {ended[0]["started_s"]}
     assert min(value for row in ended for _, value, *_ in row["measurements"]) > 0.95 * 400
+
+
+def test_a_password_is_told_what_to_write_instead(tmp_path: Path) -> None:
+    inventory = tmp_path / "rack.yaml"
+    inventory.write_text("name: x\nbackend: ssh\nssh: {user: root, password: secret}\n")
+    said = called(["inventory", "show", str(inventory)]).stderr
+    assert "unknown key 'password'; there are no passwords here: name a key_file, or use the SSH agent" in said
+    assert "secret" not in said
+
+
+def test_options_of_a_repair_go_with_because_here_too() -> None:
+    """As ``run`` says it."""
+    said = called(["plan", str(SCENARIOS / "post-repair.yaml"), "--quick"])
+    assert (said.returncode, "it goes with --because RUN" in said.stderr) == (2, True)

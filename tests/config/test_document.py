@@ -66,6 +66,7 @@ def test_lines_are_known_for_every_path(tmp_path: Path) -> None:
         ("a: 1\nb: x\u2028y\n".encode(), "2: control character U+2028"),
         (b"a: 1\n\tb: 2\n", "2: a tab cannot indent"),
         (b"a: {b: 1\n", "2: not readable as YAML"),
+        (b"a: {to: spine[1-4]}\n", "; within { } put a set of names in quotes: 'spine[1-4]'"),
         (b"a: b: c\n", "1: not readable as YAML: mapping values are not allowed"),
         (b'a: "\\U00110000"\n', "not readable as YAML"),
         (b"%YAML 3.0\n---\na: 1\n", "not readable as YAML"),

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.chromium import PATH, Chromium
 from fabric.app.analyze import reopened
-from fabric.report.html.page import compared_page, page
+from fabric.report.page import compared_page, page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import side_by_side
 from tests.report.shown import hostile, run_of

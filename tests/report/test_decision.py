@@ -13,10 +13,10 @@ from fabric.model.repair import Because, Decision
 from fabric.probes.again import AgainSpec
 from fabric.report.decision import FILE, decision_of, run_exit_code
 from fabric.report.exports import metrics_text
-from fabric.report.html.page import page
 from fabric.report.junit import junit_xml
+from fabric.report.markdown import summary
+from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary import summary
 
 
 @pytest.fixture
@@ -32,26 +32,17 @@ def repaired_run(bad_run: ShownRun, tmp_path: Path) -> ShownRun:
     return replace(bad_run, judged=replace(bad_run.judged, scenario=scenario, path=str(tmp_path)))
 
 
-def test_a_decision_is_said_with_its_reasons(repaired_run: ShownRun, tmp_path: Path) -> None:
+def test_a_decision_is_said_with_its_reasons_and_what_else_to_know(repaired_run: ShownRun, tmp_path: Path) -> None:
     reasons = ["still bad: 22 of 24 probes", "x" * 900]
-    (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "REJECT", "reasons": reasons}))
+    notes = ["nothing was replaced: every serial number is as it was: the fault may come back", reasons[0]]
+    (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "REJECT", "reasons": reasons, "notes": notes}))
     found = decision_of(repaired_run)
     assert found is not None
     assert found.line == "REJECT gpu002 after repair"
-    assert found.reasons[0] == reasons[0]
+    assert (found.reasons[0], found.reasons[2:]) == (reasons[0], (f"but know: {notes[0]}",))
     assert len(found.reasons[1]) < 300
     above = page(repaired_run, found).partition("<nav>")[0]
-    assert "REJECT gpu002" in above
-    assert reasons[0] in above
-
-
-def test_whoever_puts_the_host_back_is_told_that_nothing_was_replaced(repaired_run: ShownRun, tmp_path: Path) -> None:
-    notes = ["nothing was replaced: every serial number is as it was: the fault may come back", "why"]
-    (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "ACCEPT", "reasons": ["why"], "notes": notes}))
-    found = decision_of(repaired_run)
-    assert found is not None
-    assert found.reasons == ("why", f"but know: {notes[0]}")
-    assert "nothing was replaced" in page(repaired_run, found).partition("<nav>")[0]
+    assert all(words in above for words in ("REJECT gpu002", reasons[0], "nothing was replaced"))
 
 
 @pytest.mark.parametrize("data", [None, b"{", b"[]", b'{"decision": 1, "reasons": []}', b'{"decision": "ACCEPT"}'])
@@ -80,20 +71,17 @@ def test_the_ticket_begins_with_the_decision(repaired_run: ShownRun, tmp_path: P
 
 
 @pytest.mark.parametrize(("decision", "code"), [(Decision.ACCEPT, 0), (Decision.REJECT, 1), (Decision.INCONCLUSIVE, 3)])
-def test_the_exit_code_is_that_of_the_decision(
+def test_page_exit_code_and_metrics_are_those_of_the_decision(
     repaired_run: ShownRun, tmp_path: Path, decision: Decision, code: int
 ) -> None:
-    """The run itself FAILs, which would be 1."""
+    """The run itself FAILs, which would be 1; an acceptance does not look like a warning."""
     decide(tmp_path, decision)
+    shown = page(repaired_run, decision_of(repaired_run))
     assert run_exit_code(repaired_run) == code
-    assert f"<th>exit code</th><td>{code}</td>" in page(repaired_run, decision_of(repaired_run))
+    assert f"<th>exit code</th><td>{code}</td>" in shown
+    assert f"<title>{decision.value} self-check" in shown
+    assert ('class="warn good-news"' in shown) is (decision is Decision.ACCEPT)
     assert f'fabric_run_exit_code{{scenario="self-check"}} {code}.0' in metrics_text(repaired_run)
-
-
-def test_an_acceptance_does_not_look_like_a_warning(repaired_run: ShownRun, tmp_path: Path) -> None:
-    for decision, looks in ((Decision.ACCEPT, True), (Decision.REJECT, False), (Decision.INCONCLUSIVE, False)):
-        decide(tmp_path, decision)
-        assert ('class="warn good-news"' in page(repaired_run, decision_of(repaired_run))) is looks
 
 
 def test_a_quick_validation_says_what_it_does_not_cover(repaired_run: ShownRun, tmp_path: Path) -> None:
@@ -117,8 +105,3 @@ def test_a_pipeline_sees_the_decision(
     decide(tmp_path, decision)
     suite = next(suite for suite in JUnitXml.fromstring(junit_xml(repaired_run).encode()) if suite.name == "decision")
     assert (suite.tests, suite.failures) == (1, failures)
-
-
-def test_the_window_is_called_by_the_decision(repaired_run: ShownRun, tmp_path: Path) -> None:
-    decide(tmp_path, Decision.INCONCLUSIVE)
-    assert "<title>INCONCLUSIVE self-check" in page(repaired_run, decision_of(repaired_run))

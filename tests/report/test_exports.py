@@ -20,8 +20,9 @@ from fabric.app.frames import load
 from fabric.model.outcome import Outcome
 from fabric.report.exports import cell, csv_lines, metrics_text
 from fabric.report.junit import junit_xml
+from fabric.report.markdown import summary
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary import plain, summary
+from fabric.report.templates import plain
 from fabric.report.verdict_json import verdict_document, verdict_schema
 from fabric.runs.columns import TABLES
 from tests.report.shown import HOSTILE, hostile

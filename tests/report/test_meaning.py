@@ -9,11 +9,11 @@ import pytest
 
 from fabric.app.analyze import reopened
 from fabric.report.changes import after_change
-from fabric.report.html.page import page
+from fabric.report.markdown import summary
 from fabric.report.meaning import commands, meaning
+from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import side_by_side
-from fabric.report.summary import summary
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, cut_journal, killed, run_of

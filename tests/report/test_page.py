@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +15,7 @@ import orjson
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.report.html.page import embedded, page
+from fabric.report.page import embedded, page
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import HOSTILE, hostile, run_of
 
@@ -145,3 +146,10 @@ def test_changes_and_expectations_are_counted_above_everything(changed_run: Show
     words = Seen(page(changed_run)).text
     said = "24 changes made on purpose, all taken back; 3 of 3 expectations met."
     assert words.index(said) < words.index("Nothing is suspected")
+
+
+def test_the_detail_of_a_reason_is_set_below_it(bad_run: ShownRun) -> None:
+    verdict = replace(bad_run.judged.verdict, reasons=("SKIPPED: 4 of 10", "  gpu003: did not pass"))
+    shown = page(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict)))
+    assert "<li>SKIPPED: 4 of 10</li>" in shown
+    assert '<li class="under">  gpu003: did not pass</li>' in shown

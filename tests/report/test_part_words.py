@@ -8,7 +8,7 @@ import pytest
 
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
-from fabric.report.part_words import faults_line, kept_line, part_words, stands
+from fabric.report.meaning import faults_line, kept_line, part_words, stands
 from fabric.report.shown_run import ShownRun
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+from fabric.app.report import draw_figures
 from fabric.cli.main import main
+from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 from fabric.report.run_figures import pictures, racks_of
@@ -37,6 +40,13 @@ def test_good_numbers_of_a_suspect_are_said_to_be_no_evidence(bad_run: ShownRun)
         verdict = replace(bad_run.judged.verdict, suspects=(one,))
         first = next(pictures(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict))))
         assert first.words.startswith("All of these met what is required") is none
+
+
+def test_within_a_run_figures_lie_in_their_own_folder_alone(bad_run: ShownRun) -> None:
+    """A certificate knows that one as derived; files anywhere else it would miss."""
+    for folder in ("", "pictures", "figures/old"):
+        with pytest.raises(ConfigError, match=r"only .* is for figures"):
+            draw_figures(bad_run, Path(bad_run.judged.path) / folder)
 
 
 def test_of_a_run_with_faults_the_answer_comes_before_what_is_normal(changed_run: ShownRun) -> None:

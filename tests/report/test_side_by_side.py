@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.report.html.page import compared_page
+from fabric.report.page import compared_page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import lines, side_by_side
 from tests.report.shown import run_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.report.derived import write_reports
+from fabric.report.derived import write_tickets
+from fabric.report.markdown import tickets
 from fabric.report.shown_run import ShownRun
-from fabric.report.ticket import tickets
 from fabric.runs.manifest import differences, manifest
 from tests.report.shown import hostile
 
@@ -47,10 +47,10 @@ def test_tickets_are_derived_and_those_of_an_older_verdict_go(bad_run: ShownRun,
     shutil.copytree(bad_run.judged.path, run)
     files = manifest(run)
     assert not any(one.path.startswith("tickets/") for one in files)
-    write_reports(bad_run, run)
+    write_tickets(bad_run, run)
     assert len(list((run / "tickets").iterdir())) == 1
     well = replace(bad_run.judged, verdict=replace(bad_run.judged.verdict, suspects=()))
-    write_reports(replace(bad_run, judged=well), run)
+    write_tickets(replace(bad_run, judged=well), run)
     assert list((run / "tickets").iterdir()) == []
     assert differences(files, run) == []
     (run / "tickets" / "notes.txt").write_text("mine")
@@ -64,5 +64,5 @@ def test_nothing_is_written_through_a_link(bad_run: ShownRun, tmp_path: Path) ->
     elsewhere.mkdir()
     (run / "tickets").symlink_to(elsewhere)
     with pytest.raises(NotADirectoryError):
-        write_reports(bad_run, run)
+        write_tickets(bad_run, run)
     assert list(elsewhere.iterdir()) == []

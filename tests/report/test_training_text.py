@@ -13,10 +13,10 @@ from rich.console import Console
 from fabric.judge.training import Observed, training_impact
 from fabric.model.verdict import TrainingImpact
 from fabric.report.console import show_verdict
-from fabric.report.html.page import page
-from fabric.report.meaning import impact_line, training_document
+from fabric.report.markdown import summary
+from fabric.report.meaning import impact_line
+from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary import summary
 from fabric.report.verdict_json import verdict_document, verdict_schema
 
 HOUR = 3600.0
@@ -91,7 +91,3 @@ def test_a_verdict_of_the_version_before_still_fits(bad_run: ShownRun) -> None:
     document = orjson.loads(orjson.dumps(verdict_document(bad_run.judged)))
     del document["training"], document["minor"], document["history_bytes"]
     jsonschema.validate(document, verdict_schema())
-
-
-def test_hosts_without_gpus_have_no_job() -> None:
-    assert training_document(None) is None

@@ -22,6 +22,14 @@ def test_sources_count_and_what_is_derived_does_not(tmp_path: Path) -> None:
     assert [one.path for one in manifest(tmp_path)] == ["raw/a/verdict.json", "run.json"]
 
 
+def test_figures_have_a_folder_of_their_own_and_nothing_else_may_lie_there(tmp_path: Path) -> None:
+    _files(tmp_path, "run.json", "figures/course.png", "figures/course.svg")
+    files = manifest(tmp_path)
+    assert [one.path for one in files] == ["run.json"]
+    _files(tmp_path, "figures/notes.txt", "pictures/course.png")
+    assert differences(files, tmp_path) == ["figures/notes.txt: was not there", "pictures/course.png: was not there"]
+
+
 @pytest.mark.parametrize("name", ["run.json", "verdict.json", "raw/a.out"])
 def test_a_link_is_no_source_and_nothing_derived_either(tmp_path: Path, name: str) -> None:
     (tmp_path / "raw").mkdir()

@@ -20,10 +20,10 @@ from benchmarks.certificate_mutations import (
 )
 from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
-from fabric.report.certificate.document import encoded
+from fabric.report.certificate import encoded
 from fabric.runs.manifest import DERIVED
 from fabric.runs.run_lock import holding
-from tests.report.certificate.test_signature import new_key
+from tests.report.test_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked
 
 

@@ -98,7 +98,7 @@ def _trending(own: Sequence[CourseRow], rows: CourseRows) -> tuple[str, str] | N
     if found.kind == "step":
         return "step", _stepped(-found.change, found.at_s)
     length = hours(at_s[-1] - at_s[0], digits=0)
-    return "drift", f"lost {-found.change:.0%} of its bandwidth by and by, over {length} ({len(own)} probes)"
+    return "drift", f"lost {-found.change:.0%} of its bandwidth gradually, over {length} ({len(own)} probes)"
 
 
 def _dipping(own: Sequence[CourseRow], rows: CourseRows, others: float) -> tuple[str, str]:

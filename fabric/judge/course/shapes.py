@@ -94,7 +94,7 @@ def low_since(low: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, flo
 
 
 def trend(at_s: Numbers, shares: Numbers, *, floor: float, alpha: float) -> Trend | None:
-    """Whether the level sinks: by and by (Theil-Sen slope, Mann-Kendall) or at once; *at_s* ascends."""
+    """Whether the level sinks: gradually (Theil-Sen slope, Mann-Kendall) or at once; *at_s* ascends."""
     import numpy as np
 
     n = len(shares)

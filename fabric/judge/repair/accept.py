@@ -299,7 +299,7 @@ def _lacking(
         yield f"was bad in {need.bad} of {need.of} tests: {text}{takes}"
     began_s, part = min((one.at_s for one in good), default=0.0), Part.of(need.part)
     telling = [one for one in good if one.at_s - began_s >= need.after_s]
-    what = "it had become worse by and by"
+    what = "it had become worse gradually"
     if need.warm_c is not None:
         module = modules.get((part.host, part.device))
         telling = [one for one in good if is_as_warm(module, one.at_s, need.warm_c)]

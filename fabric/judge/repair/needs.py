@@ -3,7 +3,7 @@ What a repaired part has to show, from how it failed: so many good tests, so lon
 
 A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
 may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
-followed its temperature, or came by and by, is told only when it is as warm again, or after as long a time.
+followed its temperature, or came gradually, is told only when it is as warm again, or after as long a time.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
 def _course(
     tests: Sequence[PartTest], course: CounterCourse | None, began_s: float
 ) -> tuple[float, float | None]:  # fmt: skip
-    """How long into its run it was bad, and how warm it was then, where it came by and by or with warmth."""
+    """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
     import numpy as np
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, Where
-from fabric.model.text import duration_text
+from fabric.model.text import NOTE, duration_text
 from fabric.model.verdict import Verdict
 from fabric.probes import routes
 
@@ -18,8 +19,21 @@ def with_rounds(
     verdict: Verdict, phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
 ) -> Verdict:
     """The verdict with a note for each repeated phase of which rounds are missing; they do not change the outcome."""
-    lines = [f"note: {line}" for line in rounds_not_run(phases, probes, results)]
+    lines = [f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))]
     return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
+
+
+def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
+    """One line for each phase that fills a time in too few rounds for what shows over time alone."""
+    planned: dict[tuple[str, Where], set[int]] = {}
+    for phase in phases:
+        if phase.fills is not None:
+            planned.setdefault((phase.written, phase.where), set()).add(phase.round)
+    for (written, where), rounds in planned.items():
+        if len(rounds) < LEAST_ROUNDS:
+            label = written + "".join(f", {name}={value}" for name, value in where)
+            said = f"{len(rounds)} of the {LEAST_ROUNDS} rounds"
+            yield f"{label}: {said} that it takes to see drift, dips and what follows warmth: use a longer --for"
 
 
 def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> list[str]:

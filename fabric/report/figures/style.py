@@ -15,6 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
@@ -106,7 +107,7 @@ def colour_class(share: float) -> int:
 
 
 _BANG = Outline([(0, 1.2), (0, -0.2), (0, -1.0), (0, -1.2)], [Outline.MOVETO, Outline.LINETO] * 2)
-_SIGNS = {"fail": "x", "error": _BANG, "skipped": "o", "inconclusive": "o", "marginal": "."}
+_SIGNS: dict[str, str | Outline] = {"fail": "x", "error": _BANG, "skipped": "o", "inconclusive": "o", "marginal": "."}
 SIGNS = "Signs: ✕ FAIL, ! ERROR, ○ SKIPPED or INCONCLUSIVE, • MARGINAL"
 
 
@@ -130,19 +131,20 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
             )
 
 
+def sign_key(outcome: str, words: str) -> Line2D:
+    """What a sign means, for a line of keys."""
+    made = Line2D([], [], linestyle="none", marker=_SIGNS[outcome], label=words)
+    made.set(markeredgecolor=COLOURS[outcome], markeredgewidth=2, markerfacecolor="none")
+    return made
+
+
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
     """Boxes at (x, y, colour class; None: no number), of each class one outline: thousands are a few kilobytes."""
-    by_class: dict[str, list[tuple[float, float]]] = {}
+    by_class: dict[str, list[tuple[float, float, float, float]]] = {}
     for x, y, colour in found:
-        by_class.setdefault("none" if colour is None else f"v{colour}", []).append((x, y))
-    for name, places in by_class.items():
-        points = [
-            corner
-            for x, y in places
-            for corner in ((x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y))
-        ]
-        codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(places)
-        ax.add_artist(PathPatch(Outline(points, codes), facecolor=COLOURS[name], edgecolor="none"))
+        by_class.setdefault("none" if colour is None else f"v{colour}", []).append((x, y, x + width, y + height))
+    for name, boxes in by_class.items():
+        spans(ax, boxes, COLOURS[name])
 
 
 def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, alpha: float = 1.0) -> None:

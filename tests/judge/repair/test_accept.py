@@ -168,7 +168,7 @@ def test_too_few_good_tests_leave_it_open_and_say_the_time(rack: Topology) -> No
 @pytest.mark.parametrize(
     ("need", "words"),
     [
-        (Need("gpu001/mlx5_0", 20, 40, 3, 7200.0), "it had become worse by and by: that takes 2 h 00 min"),
+        (Need("gpu001/mlx5_0", 20, 40, 3, 7200.0), "it had become worse gradually: that takes 2 h 00 min"),
         (Need("gpu001/mlx5_0", 20, 40, 3, 7200.0, 60.0), "its module was at 60 C, which was 45 C at most now"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.verdict.rounds import rounds_not_run, with_rounds
+from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds, with_rounds
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
@@ -12,12 +12,12 @@ from fabric.probes.loopback import LoopbackSpec
 PASSED = Verdict(Outcome.PASS, ("first",), (), (), ())
 
 
-def asked(within_s: float, ran: int) -> tuple[list[Phase], list[Probe], dict[str, ProbeResult]]:
-    """A check, then a soak of four rounds of 1,000 s, of which so many were run."""
+def asked(within_s: float, ran: int, rounds: int = 4) -> tuple[list[Phase], list[Probe], dict[str, ProbeResult]]:
+    """A check, then a soak of rounds of 1,000 s, of which so many were run."""
     fills = FilledTime("soak", within_s)
     phases = [
         Phase("check", (LoopbackSpec(),)),
-        *(Phase(f"soak-r{n}", (LoopbackSpec(),), label="soak", round=n, fills=fills) for n in range(4)),
+        *(Phase(f"soak-r{n}", (LoopbackSpec(),), label="soak", round=n, fills=fills) for n in range(rounds)),
     ]
     probes = [Probe(f"{phase.name}/x", "loopback", phase.name, ("gpu001",), (), 5.0, {}) for phase in phases]
     results = {
@@ -34,6 +34,7 @@ def test_missing_rounds_are_counted_and_change_no_outcome() -> None:
         "first",
         "note: soak: 3 of 4 planned rounds were run, in 50 min 00 s of the 50 min 00 s it was given: "
         "rounds took longer than planned",
+        "note: soak: 4 of the 8 rounds that it takes to see drift, dips and what follows warmth: use a longer --for",
     )
 
 
@@ -55,4 +56,11 @@ def test_a_round_that_was_only_skipped_was_not_run() -> None:
 
 
 def test_where_all_were_run_nothing_is_said() -> None:
-    assert with_rounds(PASSED, *asked(3000, ran=4)) is PASSED
+    assert with_rounds(PASSED, *asked(8000, ran=8, rounds=8)) is PASSED
+
+
+def test_too_few_rounds_for_a_course_are_said_before_and_after() -> None:
+    """The plan asks the same function."""
+    (line,) = too_few_rounds(asked(4000, ran=4)[0])
+    assert line.startswith("soak: 4 of the 8 rounds that it takes to see drift")
+    assert not list(too_few_rounds(asked(8000, ran=0, rounds=8)[0]))

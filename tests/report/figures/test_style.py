@@ -20,7 +20,7 @@ from tests.report.shown import HOSTILE
 
 def test_every_colour_is_a_variable_of_the_page() -> None:
     """Of the light and of the dark one; in the light it is the same, so that a file on white looks alike."""
-    style = files("fabric.report.html").joinpath("templates", "report.css").read_text("utf-8")
+    style = files("fabric.report").joinpath("templates", "report.css").read_text("utf-8")
     light, dark = style.partition("@media")[::2]
     assert len(set(COLOURS.values())) == len(COLOURS)
     for name, colour in COLOURS.items():

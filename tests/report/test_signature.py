@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import ConfigError, StoreError
-from fabric.report.certificate.signature import fingerprint, sign, signer
+from fabric.report.signature import fingerprint, sign, signer
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 

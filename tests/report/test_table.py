@@ -9,9 +9,9 @@ from zlib import decompress
 import numpy as np
 import pytest
 
-from fabric.report.html import table as tables
-from fabric.report.html.table import table
+from fabric.report import table as tables
 from fabric.report.shown_run import ShownRun
+from fabric.report.table import table
 from tests.report.framed import framed, pair, sample
 
 

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
+from fabric.report import templates
 from fabric.report.changes import after_expectation, change_rows, number
 from fabric.report.decision import ShownDecision, run_exit_code
 from fabric.report.figures import inline
 from fabric.report.hall import HEAD, hall_notes, hall_rows
-from fabric.report.html import fabric_map, pcie_tree
-from fabric.report.html.table import table
-from fabric.report.meaning import impact_line, is_known, meaning
-from fabric.report.output import visible
-from fabric.report.part_words import faults_line, kept_line, part_words, stands
+from fabric.report.meaning import evidence, faults_line, impact_line, is_known, kept_line, meaning, part_words, stands
+from fabric.report.output import counted
 from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
+from fabric.report.table import table
 from fabric.report.verdict_json import counts
 
 MOST_SUSPECTS = 20
 MOST_CHANGES = 40
-_MOST_TREES = 6
-SECTIONS = ("expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
+SECTIONS = ("inside", "expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
 """Where figures stand, besides those of suspects."""
 
 
@@ -48,37 +42,15 @@ def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
         "title": _title(run, decision),
         "suspects": _suspects(run),
         "drawn": drawn,
-        "trees": _trees(run),
-        "topology": fabric_map.draw(run),
         "data": embedded(table(run.frames)),
     }
-    return rendered("report.html.j2", _file("report.js"), content)
+    return templates.page("report.html.j2", templates.text_of("report.js"), **content)
 
 
 def compared_page(found: SideBySide) -> str:
     """Several runs side by side; no script in it."""
-    content = {"runs": found.runs, "suspects": found.suspects, "bandwidths": found.bandwidths, "notes": found.notes}
-    return rendered("compare.html.j2", "", content)
-
-
-def rendered(template: str, script: str, content: dict[str, Any]) -> str:
-    """A template with the style and a script that its policy names by hash."""
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    environment = Environment(
-        loader=PackageLoader("fabric.report.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_harmless,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script_policy = f"script-src 'sha256-{digest}'" if script else "script-src 'none'"
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; {script_policy}; base-uri 'none'; form-action 'none'"
-    return environment.get_template(template).render(
-        policy=Markup(policy),
-        style=Markup(_file("report.css")),
-        script=Markup(script),
-        **content,
+    return templates.page(
+        "compare.html.j2", runs=found.runs, suspects=found.suspects, bandwidths=found.bandwidths, notes=found.notes
     )
 
 
@@ -86,15 +58,6 @@ def embedded(document: Any) -> Markup:
     """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
     text = orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS).decode()
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _harmless(value: Any) -> Any:
-    """What a template prints: escaped by autoescape, and before that without what hides or reverses letters."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _file(name: str) -> str:
-    return files("fabric.report.html").joinpath("templates", name).read_text("utf-8")
 
 
 def _words(run: ShownRun) -> dict[str, Any]:
@@ -108,7 +71,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "answer": kept_line(verdict),
         "on_purpose": _on_purpose(verdict),
         "scenario": judged.scenario,
-        "hosts": f"{len(judged.scenario.hosts):,} host{'s' if len(judged.scenario.hosts) != 1 else ''}",
+        "hosts": counted(len(judged.scenario.hosts), "host"),
         "folded": fold(judged.scenario.hosts),
         "took": duration_text(judged.elapsed_s),
         "counts": counts(verdict),
@@ -147,9 +110,7 @@ def _on_purpose(verdict: Verdict) -> str:
     if verdict.changes:
         back = sum(one.state == "reverted" for one in verdict.changes)
         many = len(verdict.changes)
-        said.append(
-            f"{many} change{'s' if many != 1 else ''} made on purpose, {'all' if back == many else back} taken back"
-        )
+        said.append(f"{counted(many, 'change')} made on purpose, {'all' if back == many else back} taken back")
     if verdict.expectations:
         met = sum(one.outcome is Outcome.PASS for one in verdict.expectations)
         said.append(f"{met} of {len(verdict.expectations)} expectations met")
@@ -157,9 +118,10 @@ def _on_purpose(verdict: Verdict) -> str:
 
 
 class ShownSuspect(NamedTuple):
-    """A suspect with its *words*, *where* it stands, what was *seen* of it, and the *rows* that the table has of it."""
+    """A suspect in *words*, *where* it stands, what was *seen* of it, and the *rows* that the table has of it."""
 
     suspect: Suspect
+    evidence: Sequence[str]
     words: str
     where: str
     seen: str
@@ -172,6 +134,7 @@ def _suspects(run: ShownRun) -> Sequence[ShownSuspect]:
     return [
         ShownSuspect(
             one,
+            evidence(one),
             part_words(one.component, one.kind),
             stands(known.get(one.component, {})),
             _seen(known.get(one.component, {})),
@@ -199,18 +162,5 @@ def _seen(row: Mapping[str, Any]) -> str:
     if worst == worst and normal == normal and normal:
         said.append(f"worst {worst:,.0f} of {normal:,.0f} Gb/s ({100 * (worst / normal - 1):+.0f} %)")
     if rate == rate:
-        said.append(f"bad in {rate:.0%} of the probes that could show it")
+        said.append(f"bad in {rate:.0%} of the probes through it")
     return ", ".join(said)
-
-
-def _trees(run: ShownRun) -> dict[str, Markup]:
-    """By host, for the first hosts with a suspect inside."""
-    found: dict[str, list[Suspect]] = {}
-    for suspect in run.judged.verdict.suspects[:MOST_SUSPECTS]:
-        host = Part.of(suspect.component).host
-        if suspect.kind in pcie_tree.INSIDE and host in run.inventory.topology.hosts:
-            found.setdefault(host, []).append(suspect)
-    return {
-        host: pcie_tree.draw(host, run.inventory.topology.hosts[host].platform, members, run)
-        for host, members in list(found.items())[:_MOST_TREES]
-    }

@@ -1,1 +1,0 @@
-"""Certificates of runs: the document, its page and its signature."""

@@ -1,1 +1,0 @@
-"""report.html: one self-contained page, pictures as SVG, no network."""
