@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from math import exp, inf
 
 import numpy as np
+from scipy.special import betaincinv
 
-from fabric.judge.course import shapes
-from fabric.judge.course.findings import MOST_PROBES, Modules
-from fabric.judge.course.rows import CourseRow, CourseRows
-from fabric.model.part import Part
+from fabric.judge.course.rows import CourseRow
+from fabric.judge.locate.cells import FaultyPart, Loss
+from fabric.judge.locate.fit import OFTEN
 
-ALPHA = 1e-3
-"""The chance that a part that is located has a course of a kind only by luck (a choice)."""
-
-_MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
 
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
 
 
-def is_low(row: CourseRow, rows: CourseRows) -> bool:
-    """Whether it is below what is normal by the floor and by five spreads."""
-    return shapes.is_low(row.share, floor=rows.floors[row.of_class], sigma=rows.spreads[row.of_class])
-
-
 def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
     """The ids of the lowest of them."""
-    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:MOST_PROBES])
+    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:_MOST_PROBES])
 
 
-def course_of(
-    component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules, others: float
-) -> tuple[str, str]:
+def course_of(fault: FaultyPart, own: Sequence[CourseRow], others: float) -> tuple[str, str]:
     """
-    The kind of the course of a part that is bad, and its text, from its *own* rows in order of time.
+    The kind of the course of a part that is bad, and its text: what form the locator found its losses to have.
 
-    *others*: how often what is healthy dips.
+    *own* are its rows in order of time, *others* says how often what is healthy dips.
     """
-    if _failed_midway(own):
-        gone = [one for one in own if one.share == 0.0]
+    gone = [one for one in own if one.share == 0.0]
+    if _came_back(own):
         return "came_back", (
             f"failed in {len(gone)} of {len(own)} probes, first at {hours(gone[0].at_s)}, last at "
             f"{hours(gone[-1].at_s)}, and came back"
         )
-    if all(one.share == 0.0 for one in own if is_low(one, rows)):
+    low = [one for one in own if one.low]
+    if len(gone) == len(low):
         return GONE, "failed, and did not come back"
-    for number, _ in Counter(one.of_class for one in own).most_common():
-        alike = [one for one in own if one.of_class == number]
-        alike = alike[:: -(-len(alike) // _MOST_ROWS)]
-        found = _with_heat(component, alike, rows, modules) or _trending(alike, rows)
-        if found is not None:
-            return found
-    return _dipping(own, rows, others)
+    always = max(fault.losses, key=lambda one: (one.rho >= OFTEN[-1][0], one.loss))
+    if fault.follows is not None:
+        return _growing(fault, always, own)
+    if fault.since_s > -inf and fault.until_s == inf and always.rho >= OFTEN[-1][0]:
+        return (
+            "step",
+            f"lost {_lost(always):.0%} of its bandwidth at once, at about {hours(fault.since_s)}, and kept it lost",
+        )
+    count, n = len(low), len(own)
+    depth = float(np.median([one.share for one in low])) if low else 1.0
+    if count > n / 2:
+        return "low", f"slower than its peers in {count} of {n} probes: about {depth:.0%} of what they carry"
+    # The exact interval of a share (Clopper and Pearson 1934).
+    least, most = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
+    return "dips", (
+        f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / most:.0f} to "
+        f"1 in {1 / least:.0f}), its peers in {others:.2g}"
+    )
 
 
-def _failed_midway(own: Sequence[CourseRow]) -> bool:
+def _came_back(own: Sequence[CourseRow]) -> bool:
     """
     Whether the transport gave up and a later probe of that kind went well again.
 
@@ -71,56 +73,21 @@ def _failed_midway(own: Sequence[CourseRow]) -> bool:
     return False
 
 
-def _with_heat(component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules) -> tuple[str, str] | None:
-    host, device = Part.of(component).place
-    best: shapes.Heat | None = None
-    for part, course in modules.get(host, {}).items():
-        pairs = [(course.value_at(one.at_s), one.share) for one in own] if device in ("", part) else []
-        known = [(float(celsius), share) for celsius, share in pairs if celsius is not None]
-        if len(known) >= shapes.LEAST_POINTS:
-            celsius, shares = np.array(known).T
-            found = shapes.heat(celsius, shares, floor=rows.floors[own[0].of_class], alpha=ALPHA)
-            if found is not None and (best is None or found.chance < best.chance):
-                best = found
-    if best is None:
-        return None
-    return "heat", (
-        f"loses {-best.change:.0%} of its bandwidth when its module warms from {best.cold_c:.0f} to "
-        f"{best.warm_c:.0f} C (rank correlation {best.rho:.2f} over {len(own)} probes)"
-    )
-
-
-def _trending(own: Sequence[CourseRow], rows: CourseRows) -> tuple[str, str] | None:
-    at_s, shares = np.array([(one.at_s, one.share) for one in own]).T
-    found = shapes.trend(at_s, shares, floor=rows.floors[own[0].of_class], alpha=ALPHA)
-    if found is None:
-        return None
-    if found.kind == "step":
-        return "step", _stepped(-found.change, found.at_s)
-    length = hours(at_s[-1] - at_s[0], digits=0)
-    return "drift", f"lost {-found.change:.0%} of its bandwidth by and by, over {length} ({len(own)} probes)"
-
-
-def _dipping(own: Sequence[CourseRow], rows: CourseRows, others: float) -> tuple[str, str]:
-    shares = np.array([one.share for one in own])
-    low = np.array([is_low(one, rows) for one in own])
-    found = shapes.dips(shares, low)
-    since = shapes.low_since(low)
-    if since is not None and since[1] < ALPHA:
-        first = since[0]
-        return "step", _stepped(1.0 - float(np.median(shares[first:]) / np.median(shares[:first])), own[first].at_s)
-    if found.count > len(own) / 2:
-        return "low", (
-            f"slower than its peers in {found.count} of {found.n} probes: about {found.depth:.0%} of what they carry"
+def _growing(fault: FaultyPart, most: Loss, own: Sequence[CourseRow]) -> tuple[str, str]:
+    """With the hours, or with the warmth of its module."""
+    assert fault.follows is not None
+    lost, full, least = _lost(most), fault.follows.full, fault.follows.least
+    if fault.follows.warm:
+        return "heat", (
+            f"loses {lost:.0%} of its bandwidth when its module warms to {full:.0f} C, some from {least:.0f} C on "
+            f"(over {len(own)} probes)"
         )
-    return "dips", (
-        f"dips to {found.depth:.0%} in {found.count} of {found.n} probes (1 in {found.n / found.count:.0f}; 95 % "
-        f"interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in {others:.2g}"
-    )
+    length = hours(own[-1].at_s - own[0].at_s, digits=0)
+    return "drift", f"lost {lost:.0%} of its bandwidth by and by, over {length} ({len(own)} probes)"
 
 
-def _stepped(lost: float, at_s: float) -> str:
-    return f"lost {lost:.0%} of its bandwidth at once, at about {hours(at_s)}, and kept it lost"
+def _lost(one: Loss) -> float:
+    return 1.0 - exp(-one.loss)
 
 
 def hours(at_s: float, *, digits: int = 1) -> str:

@@ -1,5 +1,5 @@
 """
-Which parts explain what became low in the rounds of a run, and what the course of each is.
+Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
 
 Every probe of the repeated phases is a row of one matrix (``passed.py``), which ``locate.inside`` searches for the few
 parts that explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that
@@ -9,19 +9,20 @@ nothing else explains say what its course is (``courses.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, inf
 from statistics import median
 
 import numpy as np
 
-from fabric.judge.course.courses import GONE, course_of, hours, is_low, worst
-from fabric.judge.course.dips.in_round import are_too_many
-from fabric.judge.course.findings import CourseFinding, Modules
+from fabric.judge.course.courses import GONE, course_of, hours, worst
+from fabric.judge.course.dips import are_too_many
+from fabric.judge.course.findings import CourseFinding
 from fabric.judge.course.notes import Standing, notes
-from fabric.judge.course.passed import DOWN, UP, UPLINKS, Passed
-from fabric.judge.course.rows import CourseRow, CourseRows
+from fabric.judge.course.passed import DOWN, UP, UPLINKS, Modules, Passed
+from fabric.judge.course.ports import down_together
+from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
 from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.fit import OFTEN
@@ -29,7 +30,9 @@ from fabric.judge.locate.inside import RIVAL, Search
 from fabric.judge.locate.structure import Bools, Floats
 from fabric.judge.locate.suspects import SURE
 from fabric.model.part import Part
-from fabric.model.probe import Probe
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import CounterCourse, Samples
+from fabric.model.scenario import Phase
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 
@@ -38,17 +41,35 @@ _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", *_CABLES)
 
 
-def located(rows: CourseRows, probes: Sequence[Probe], topology: Topology, modules: Modules) -> list[CourseFinding]:
-    """Everybody whose course is bad, the surest first; then notes, which accuse nobody."""
+def over_time(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    topology: Topology,
+    samples: Samples,
+) -> list[CourseFinding]:
+    """
+    Everybody whose course is bad, the surest first; then notes, which accuse nobody.
+
+    Nothing but what ports counted together for a run without a phase of many rounds.
+    """
+    down = down_together(samples, topology)
+    rows = rows_of(probes, results, repeated(probes, phases), topology)
+    if not rows.rows:
+        return down
+    modules: dict[str, dict[str, CounterCourse]] = {}
+    for reading, course in samples.courses.items():
+        if reading.name == "module_c":
+            modules.setdefault(reading.host, {})[reading.part] = course
     found = _Located(rows, topology, modules)
-    return [*found.findings(), *notes(rows, found.standing(), probes)]
+    return [*down, *found.findings(), *notes(rows, found.standing(), probes)]
 
 
 class _Located:
     """The parts that explain what is low, with their courses."""
 
     def __init__(self, rows: CourseRows, topology: Topology, modules: Modules) -> None:
-        self._rows, self._topology, self._modules = rows, topology, modules
+        self._rows, self._topology = rows, topology
         self._passed = Passed(rows, topology, modules)
         self._search = Search(self._passed.matrix())
         low = self._search.matrix.slow
@@ -110,18 +131,15 @@ class _Located:
         explained: Floats = self._search.explained(rest)[1]
         own = sorted({i for one in fault.losses for i in self._search.samples_of(one.cell).tolist()})
         alone = [self._rows.rows[i] for i in own if explained[i] == 0]
-        return alone if self._bad(alone) else [self._rows.rows[i] for i in own]
-
-    def _bad(self, own: Sequence[CourseRow]) -> list[CourseRow]:
-        return [one for one in own if is_low(one, self._rows)]
+        return alone if any(one.low for one in alone) else [self._rows.rows[i] for i in own]
 
     def _finding(self, fault: FaultyPart) -> CourseFinding:
         column, own = self._passed.columns[fault.part], self._own(fault)
-        bad = self._bad(own)
+        bad = [one for one in own if one.low]
         if column.kind in _SHARED:
             kind, text = "shared", self._of_many(fault, own, bad)
         else:
-            kind, text = course_of(column.name, own, self._rows, self._modules, self._others)
+            kind, text = course_of(fault, own, self._others)
         rivals = self._rivals(fault)
         through = [self._rows.rows[i] for i in self._passed.rows_of(fault.part).tolist()]
         return CourseFinding(
@@ -195,11 +213,11 @@ class _Located:
     def _above(self, leaf: str, alike: Sequence[str], faults: Sequence[FaultyPart]) -> CourseFinding:
         """The cables above one leaf, by all ways over them that are bad."""
         own = {id(row): row for one in faults for row in self._own(one)}
-        bad = sorted(self._bad(list(own.values())), key=lambda one: one.began_s)
+        bad = sorted((row for row in own.values() if row.low), key=lambda one: one.began_s)
         ways = [self._passed.columns[one.part].text for one in faults if self._kind(one.part) != UPLINKS]
         first = max(faults, key=lambda one: one.gain)
         if ways:
-            course = course_of("", self._own(first), self._rows, {}, self._others)[1]
+            course = course_of(first, self._own(first), self._others)[1]
             text = f"what crosses them is slow on the way {fold_ways(ways)}, which do well else; the first {course}"
         else:
             per = Counter(end for one in bad for end in _rnics(one.probe) if leaf in self._leaves(end))

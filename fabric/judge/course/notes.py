@@ -10,8 +10,8 @@ from statistics import median
 
 import numpy as np
 
-from fabric.judge.course.courses import ALPHA, is_low, worst
-from fabric.judge.course.dips.in_round import are_too_many
+from fabric.judge.course.courses import worst
+from fabric.judge.course.dips import are_too_many
 from fabric.judge.course.findings import CLEARED, FEW, OPEN, TOO_MANY, CourseFinding
 from fabric.judge.course.passed import Passed
 from fabric.judge.course.rows import CourseRow, CourseRows
@@ -19,6 +19,9 @@ from fabric.judge.locate.structure import Bools
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe
 from fabric.probes import pairwise
+
+ALPHA = 1e-3
+"""The chance that a healthy part dips so often: then it is told (a choice)."""
 
 LEAST_TO_CLEAR = 59
 """Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
@@ -57,7 +60,7 @@ def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
     found = []
     for part, tests in own.items():
         if standing.named.isdisjoint((part, Part.of(part).host)):
-            first = _first(planned.get(part, ()), left, rows)
+            first = _first(planned.get(part, ()), left)
             if first:
                 found.append(_said(part, first, tests, [one for one in tests if id(one) in left]))
     return sorted(found, key=lambda one: (one.kind == CLEARED, one.component))
@@ -67,9 +70,9 @@ def _ends(probe: Probe) -> tuple[str, str]:
     return f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
 
 
-def _first(planned: Sequence[CourseRow], left: AbstractSet[int], rows: CourseRows) -> str:
+def _first(planned: Sequence[CourseRow], left: AbstractSet[int]) -> str:
     """Why it was measured again; empty where it dipped only with a part that is named."""
-    low = [one for one in planned if is_low(one, rows)]
+    low = [one for one in planned if one.low]
     own = [one for one in low if id(one) in left]
     if low and not own:
         return ""

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import log, nan
 
 import numpy as np
 
-from fabric.judge.course.findings import Modules
-from fabric.judge.course.rows import CourseRow, CourseRows
-from fabric.judge.course.shapes import DIP_SIGMAS
+from fabric.judge.course.rows import DIP_SIGMAS, CourseRow, CourseRows
 from fabric.judge.locate.candidates import Component, components_of, host_side
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.matrix import EXTRA
@@ -28,6 +26,9 @@ from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.sampling import CounterCourse
 from fabric.model.topology import Topology
+
+Modules = Mapping[str, Mapping[str, CounterCourse]]
+"""The temperatures of modules by host and device."""
 
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""

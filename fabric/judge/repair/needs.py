@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log, log1p
+from typing import TYPE_CHECKING
 
-from fabric.judge.course import shapes
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
 from fabric.judge.normal.recorded import LEAST_SAMPLES
@@ -28,6 +28,9 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 
+if TYPE_CHECKING:
+    from fabric.judge.locate.structure import Floats
+
 MISSED = 0.05
 """The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
 
@@ -35,6 +38,12 @@ RATE_DOUBT = 0.1
 """The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
 Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
 (worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
+
+LEAST_POINTS = 8
+"""Fewer measurements say nothing of a course (a choice: a rank correlation of -1 over 8 points has p = 2e-5)."""
+
+LEAST_WARMING_C = 5.0
+"""A temperature that moved less explains nothing (a choice)."""
 
 LEAST_COURSE_S = 3600.0
 """What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
@@ -188,17 +197,36 @@ def _course(
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
-    if len(own) < shapes.LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
+    if len(own) < LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
         return 0.0, None
     floor = floor_of(own[0].probe.kind)
     at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
     shares = values / np.quantile(values, 0.9)
-    warmth = [None if course is None else course.value_at(one.at_s) for one in own]
-    heat = None if None in warmth else shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
-    if heat is not None:
-        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
-        return first_s - began_s, heat.warm_c
-    trend = shapes.trend(at_s, shares, floor=floor, alpha=ALPHA)
-    if trend is None or trend.kind != "drift":
-        return 0.0, None
-    return float(at_s[-1] - at_s[0]) * floor / -trend.change, None
+    warmth = np.array([None if course is None else course.value_at(one.at_s) for one in own], dtype=float)
+    if np.ptp(warmth) >= LEAST_WARMING_C and _lost_along(warmth, shares) >= floor:
+        warm_c = float(np.quantile(warmth, 0.875))  # the middle of its warmest quarter
+        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, warm_c))
+        return first_s - began_s, warm_c
+    lost = _lost_along(at_s, shares)
+    return (float(at_s[-1] - at_s[0]) * floor / lost if lost >= floor and _is_line(at_s, shares) else 0.0), None
+
+
+def _lost_along(x: Floats, shares: Floats) -> float:
+    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
+    import numpy as np
+    from scipy.stats import kendalltau, theilslopes
+
+    if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
+        return 0.0
+    return float(-theilslopes(shares, x).slope * np.ptp(x))
+
+
+def _is_line(x: Floats, shares: Floats) -> bool:
+    """Whether a line describes it better than two levels, one after the other."""
+    import numpy as np
+    from scipy.stats import theilslopes
+
+    slope, middle, *_ = theilslopes(shares, x)
+    of_steps = (np.split(shares, [at]) for at in range(2, len(shares) - 1))
+    off = min(sum(float(np.abs(level - np.median(level)).sum()) for level in levels) for levels in of_steps)
+    return float(np.abs(shares - middle - slope * x).sum()) < off

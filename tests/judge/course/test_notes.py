@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.course.findings import FEW, CourseFinding
-from fabric.judge.course.over_time import with_over_time
+from fabric.judge.course.findings import FEW, CourseFinding, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
 from tests.judge.course.test_over_time import bad, measured

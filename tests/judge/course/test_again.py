@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding
-from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding, with_over_time
+from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
