@@ -8,9 +8,9 @@ from functools import lru_cache
 from math import sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, Alike, bandwidths, floor_of
 from fabric.judge.normal.peers import Peers, peers_of
-from fabric.judge.normal.samples import name_of, series_key
+from fabric.judge.normal.samples import series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -104,15 +104,6 @@ MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PeerKey:
-    """What peers share, *key*; one object a key, so that hundreds of thousands of them cost no comparing of keys."""
-
-    phase: str
-    kind: str
-    key: Hashable
-
-
 class ProbeSeries:
     """
     The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
@@ -122,7 +113,7 @@ class ProbeSeries:
 
     __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
 
-    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerKey | None) -> None:
+    def __init__(self, probe: Probe, size_bytes: int | None, group: int | None) -> None:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
         self.peers: Peers | None = None  # of a repeated series: what is normal
@@ -158,7 +149,7 @@ def series_of(
     """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
     by_name: dict[Hashable, ProbeSeries] = {}
     belongs: list[ProbeSeries | None] = []
-    groups = _Groups(topology)
+    alike = Alike(topology)
     for probe, result in listed:
         number = _number(result)
         if number is None:
@@ -167,15 +158,18 @@ def series_of(
         name = series_key(probe)
         one = by_name.get(name)
         if one is None:
-            one = by_name[name] = ProbeSeries(probe, number[1], groups.of(probe, number[1]))
+            group = alike.of(probe, probe.phase, number[1]) if probe.kind in PEER_KINDS else None
+            one = by_name[name] = ProbeSeries(probe, number[1], group)
         one.values.append(number[0])
         belongs.append(one)
-    return list(by_name.values()), belongs
+    series = list(by_name.values())
+    _find_peers(series)
+    return series, belongs
 
 
-def find_peers(series: Sequence[ProbeSeries]) -> None:
+def _find_peers(series: Sequence[ProbeSeries]) -> None:
     """Tell each repeated series what is normal among its peers, which says what a dip of it is."""
-    groups: dict[PeerKey, list[ProbeSeries]] = {}
+    groups: dict[int, list[ProbeSeries]] = {}
     for one in series:
         if one.group is not None:
             groups.setdefault(one.group, []).append(one)
@@ -209,42 +203,6 @@ def representative(result: ProbeResult) -> tuple[float, int | None]:
     largest = max(m.size_bytes or 0 for m in measured)
     value = min(m.value for m in measured if (m.size_bytes or 0) == largest)
     return value, largest or None
-
-
-class _Groups:
-    """Which probes are peers: worked out once for each probe of a host layout, whose parameters all hosts share."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._known: dict[Hashable, PeerKey] = {}
-        self._by_key: dict[Hashable, PeerKey] = {}
-
-    def of(self, probe: Probe, size_bytes: int | None) -> PeerKey | None:
-        """What a probe shares with its peers; None when it has none."""
-        if probe.kind not in PEER_KINDS:
-            return None
-        host = self._topology.hosts[probe.hosts[0]]
-        # The parameters live as long as their probes, so their identity is theirs alone meanwhile.
-        layout = (id(probe.params), probe.phase, host.leaves, len(probe.hosts), size_bytes)
-        known = self._known.get(layout) if len(probe.hosts) == 1 else None
-        if known is None:
-            known = self._known[layout] = self._group(probe, size_bytes, host.platform.name)
-        return known
-
-    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerKey:
-        topology, params = self._topology, probe.params
-        key = (
-            probe.phase,
-            probe.kind,
-            name_of(probe),
-            platform,
-            link_class(probe, topology),
-            line_rate_gbps(probe, topology),
-            size_bytes,
-            params.get("ranks"),
-            params.get("algorithm"),
-        )
-        return self._by_key.setdefault(key, PeerKey(probe.phase, probe.kind, key))
 
 
 RETEST = "seen once: measure it again"

@@ -10,7 +10,7 @@ Repetitions of one series are judged by their median; samples that lie far apart
 median. Of two there is no median: when they lie far apart and one meets the limit, the series is INCONCLUSIVE.
 
 Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
-sequential test (``standings.py``) and not by the rules for a single number.
+sequential test (``sequential.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.sequential import SequentialAnswer
+from fabric.judge.normal.sequential import Against, SequentialAnswer, Standings
 from fabric.judge.normal.series import (
     ProbeSeries,
-    find_peers,
     series_of,
     slower,
     with_spread,
 )
-from fabric.judge.normal.standings import Against, Standings
 from fabric.judge.verdict.confirm import confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -124,7 +122,6 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self._topology)
-        find_peers(series)
         standings = Standings(series if self.sequential else (), self._recorded_for)
         judged = {
             one: self._by_samples(one, standings) if one in standings.known else self._series(one) for one in series
@@ -153,7 +150,6 @@ class Judge:
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
         """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
         series, _ = series_of(list(pairs), self._topology)
-        find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
             one.probe
