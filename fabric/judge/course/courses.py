@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from math import exp, inf
 
 import numpy as np
 from scipy.special import betaincinv
 
-from fabric.judge.course.rows import CourseRow
-from fabric.judge.locate.cells import FaultyPart, Loss
+from fabric.judge.course.findings import MOST_PROBES
+from fabric.judge.course.rows import CourseRow, hours
+from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.fit import OFTEN
+from fabric.judge.locate.structure import Floats
+from fabric.judge.normal.keys import floor_of
 
-_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+ALPHA = 1e-3
+"""The chance that a healthy part seems to lose with time or warmth (a choice)."""
+
+LEAST_POINTS = 8
+"""Fewer measurements say nothing of a course (a rank correlation of -1 over 8 points has p = 2e-5)."""
+
+LEAST_WARMING_C = 5.0
+"""A temperature that moved less explains nothing (a choice)."""
+
+_MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
 
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
@@ -20,14 +33,17 @@ GONE = "gone"
 
 def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
     """The ids of the lowest of them."""
-    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:_MOST_PROBES])
+    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:MOST_PROBES])
 
 
-def course_of(fault: FaultyPart, own: Sequence[CourseRow], others: float) -> tuple[str, str]:
+def course_of(
+    fault: FaultyPart, own: Sequence[CourseRow], others: float, celsius: Callable[[Floats], Floats] | None = None
+) -> tuple[str, str]:
     """
     The kind of the course of a part that is bad, and its text: what form the locator found its losses to have.
 
-    *own* are its rows in order of time, *others* says how often what is healthy dips.
+    *own* are its rows in order of time, *others* says how often what is healthy dips, *celsius* how warm its module was
+    at some times.
     """
     gone = [one for one in own if one.share == 0.0]
     if _came_back(own):
@@ -38,23 +54,54 @@ def course_of(fault: FaultyPart, own: Sequence[CourseRow], others: float) -> tup
     low = [one for one in own if one.low]
     if len(gone) == len(low):
         return GONE, "failed, and did not come back"
-    always = max(fault.losses, key=lambda one: (one.rho >= OFTEN[-1][0], one.loss))
+    most = max(fault.losses, key=lambda one: (one.rho >= OFTEN[-1][0], one.loss))
+    with_heat = _with_heat(fault, own, celsius)
+    if with_heat:
+        return "heat", with_heat
+    lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
     if fault.follows is not None:
-        return _growing(fault, always, own)
-    if fault.since_s > -inf and fault.until_s == inf and always.rho >= OFTEN[-1][0]:
-        return (
-            "step",
-            f"lost {_lost(always):.0%} of its bandwidth at once, at about {hours(fault.since_s)}, and kept it lost",
-        )
+        return "drift", f"{lost} by and by, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
+    if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN[-1][0]:
+        return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
+    if fault.until_s < inf and most.rho >= OFTEN[-1][0]:
+        return "low", f"{lost} from {hours(fault.since_s)} to {hours(fault.until_s)}, and then it was well again"
     count, n = len(low), len(own)
-    depth = float(np.median([one.share for one in low])) if low else 1.0
+    depth = float(np.median([one.share for one in low]))
     if count > n / 2:
         return "low", f"slower than its peers in {count} of {n} probes: about {depth:.0%} of what they carry"
     # The exact interval of a share (Clopper and Pearson 1934).
-    least, most = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
+    least, often = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
     return "dips", (
-        f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / most:.0f} to "
+        f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / often:.0f} to "
         f"1 in {1 / least:.0f}), its peers in {others:.2g}"
+    )
+
+
+def lost_along(x: Floats, shares: Floats) -> float:
+    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
+    from scipy.stats import kendalltau, theilslopes
+
+    if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
+        return 0.0
+    return float(-theilslopes(shares, x).slope * np.ptp(x))
+
+
+def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[Floats], Floats] | None) -> str:
+    """What it loses with the warmth of its module while it is bad, in probes of one kind; empty where it does not."""
+    if celsius is None:
+        return ""
+    (of_class, _), *_ = Counter(one.of_class for one in own).most_common()
+    alike = [one for one in own if one.of_class == of_class and one.at_s >= fault.since_s]
+    alike = alike[:: -(-len(alike) // _MOST_ROWS)]
+    warmth, shares = celsius(np.array([one.at_s for one in alike])), np.array([one.share for one in alike])
+    known = np.isfinite(warmth)
+    if known.sum() < LEAST_POINTS or np.ptp(warmth[known]) < LEAST_WARMING_C:
+        return ""
+    lost, (cold, warm) = lost_along(warmth[known], shares[known]), np.quantile(warmth[known], (0.0, 1.0))
+    if lost < floor_of(alike[0].probe.kind):
+        return ""
+    return (
+        f"loses {lost:.0%} of its bandwidth when its module warms from {cold:.0f} to {warm:.0f} C ({len(alike)} probes)"
     )
 
 
@@ -71,25 +118,3 @@ def _came_back(own: Sequence[CourseRow]) -> bool:
         elif one.probe.kind in failed:
             return True
     return False
-
-
-def _growing(fault: FaultyPart, most: Loss, own: Sequence[CourseRow]) -> tuple[str, str]:
-    """With the hours, or with the warmth of its module."""
-    assert fault.follows is not None
-    lost, full, least = _lost(most), fault.follows.full, fault.follows.least
-    if fault.follows.warm:
-        return "heat", (
-            f"loses {lost:.0%} of its bandwidth when its module warms to {full:.0f} C, some from {least:.0f} C on "
-            f"(over {len(own)} probes)"
-        )
-    length = hours(own[-1].at_s - own[0].at_s, digits=0)
-    return "drift", f"lost {lost:.0%} of its bandwidth by and by, over {length} ({len(own)} probes)"
-
-
-def _lost(one: Loss) -> float:
-    return 1.0 - exp(-one.loss)
-
-
-def hours(at_s: float, *, digits: int = 1) -> str:
-    """A time in hours."""
-    return f"{at_s / 3600.0:.{digits}f} h"

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fabric.judge.course.rows import measured_gbps, rows_of
+from fabric.judge.normal.keys import rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult
@@ -183,12 +184,9 @@ def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology
     return None, good
 
 
-def _ends(probe: Probe) -> tuple[str, str]:
+def _ends(probe: Probe) -> tuple[str, ...]:
     """The RNICs of a pair test, the hosts of a collective."""
-    one, other = probe.hosts
-    if probe.kind == pairwise.KIND:
-        return f"{one}/{probe.params['rnic']}", f"{other}/{probe.params['peer_rnic']}"
-    return one, other
+    return rnics_of(probe) or probe.hosts
 
 
 def _is_explained(probe: Probe, explaining: Collection[str]) -> bool:

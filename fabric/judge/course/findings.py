@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fabric.judge.course.partners import NEXT_AT_RNIC
+from fabric.judge.normal.keys import rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
-FEW, OPEN, CLEARED, TOO_MANY = "few_dips", "dips_open", "dips_cleared", "dips_too_many"
-NOTES = (OPEN, FEW, CLEARED, TOO_MANY)
+OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
+NOTES = (OPEN, CLEARED, TOO_MANY)
 """The kinds of findings that are told and accuse nobody, in the order in which they are."""
 
-_FURTHER = {FEW: ": more often than its peers, and too few to tell from chance; more rounds do"}
 _MOST_NOTES = 3
-_ACCUSED = (Outcome.FAIL, Outcome.ERROR)
+_ACCUSED, _GOOD = (Outcome.FAIL, Outcome.ERROR), (Outcome.PASS, Outcome.MARGINAL)
 _MOST_LINES = 8
+MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _KINDS = {"gpus": "host"}
+NVLINK = "nvlink"
 _NEXT = {
     "drift": "clean or change the cable and the module: it gets worse by itself",
     "step": "look up what happened there at that time, then reseat the cable and measure again",
@@ -33,6 +35,10 @@ _NEXT = {
     "came_back": "change the cable and the module: what fails and comes back fails again",
 }
 _AT_RNIC = ("low", "dips")
+_NEXT_AT_RNIC = (
+    "run loopback on {device} now: if it is slow, it is the RNIC or its PCIe link; if it is as fast as others, it is "
+    "the port, the cable or the leaf port: then swap the cable first"
+)
 _NEXT_OF = {
     "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
     "leaf": "look at the leaf switch first, and at its log of that time: all RNICs on it show the same; if nothing is "
@@ -48,6 +54,9 @@ _NEXT_OF = {
     "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
 }
 """By the kind of the part."""
+
+
+_Then = tuple[float, bool, Outcome | None]  # when a probe began, whether the RNIC sent, its outcome; None: a loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ def with_over_time(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdi
     for finding in findings:
         evidence = f"over time: {finding.text}"
         components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
-        if finding.part == "nvlink":  # the host was looked at, and a part of it was found
+        if finding.part == NVLINK:  # the host was looked at, and a part of it was found
             for host in finding.hosts:
                 components[host] = ComponentVerdict(host, Outcome.FAIL, f"because of {finding.component}")
         if len(lines) < _MOST_LINES:
@@ -122,7 +131,7 @@ def _with_notes(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     lines = []
     for kind in NOTES:
         alike = [one for one in told if one.kind == kind]
-        lines += [f"note: {one.component}: {one.text}{_FURTHER.get(kind, '')}" for one in alike[:_MOST_NOTES]]
+        lines += [f"note: {one.component}: {one.text}" for one in alike[:_MOST_NOTES]]
         if len(alike) > _MOST_NOTES:
             lines.append(f"note: and {len(alike) - _MOST_NOTES} more such {'rounds' if kind == TOO_MANY else 'parts'}")
     return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
@@ -162,14 +171,14 @@ def _suspect(finding: CourseFinding, evidence: str) -> Suspect:
 def _next(finding: CourseFinding) -> str:
     part = Part.of(finding.component)
     if finding.kind in _AT_RNIC and f"{part}:{PORT}" in finding.rivals:
-        return NEXT_AT_RNIC.format(device=part.item)
+        return _NEXT_AT_RNIC.format(device=part.item)
     return _NEXT_OF.get(finding.part) or _NEXT.get(finding.kind, "")
 
 
 def _without_explained(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     explains = {name: hosts for one in findings for name, hosts in one.explains.items()}
     named = {one.component for one in findings}
-    bad = {host for one in findings for host in one.hosts}
+    bad = {host for one in findings if one.part != NVLINK for host in one.hosts}  # what no switch has a part in
     probes = {one.probe_id: one for one in verdict.probes}
     gone = {
         suspect.component
@@ -229,3 +238,75 @@ def _is_explained(
     if any(probes[name].value_gbps is None for name in suspect.probes if name in probes):
         return False
     return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])
+
+
+def not_cleared_by_older(
+    found: Sequence[Suspect],
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+) -> list[Suspect]:
+    """
+    The suspects of pairs, without exonerations that are older than the fault.
+
+    A port that was blamed because a loopback of its RNIC is well stays blamed when there is such a loopback since the
+    first bad probe, or when no probe was good before it (then nothing changed in between). Else it is the RNIC, which
+    cannot be told from its port until a loopback is run again.
+    """
+    ports = [part for one in found if one.kind == "link" and (part := Part.of(one.component)).is_port]
+    seen: dict[str, list[_Then]] = {str(part.whole): [] for part in ports}
+    for probe in probes if seen else ():
+        for sends, end in zip((True, False), rnics_of(probe), strict=False):
+            if end in seen and probe.probe_id in results:
+                outcome = None if probe.kind == "loopback" else verdicts[probe.probe_id].outcome
+                seen[end].append((results[probe.probe_id].started_s, sends, outcome))
+    left: dict[str, Suspect] = {}
+    for one in found:
+        end = str(Part.of(one.component).whole)
+        new = _unsure(one, end) if one.kind == "link" and _has_changed(seen.get(end, ())) else one
+        left[new.component] = _joined(left[new.component], new) if new.component in left else new
+    return list(left.values())
+
+
+def _joined(first: Suspect, second: Suspect) -> Suspect:
+    """The same part twice (what it sends, and what it receives): once, with the evidence of both."""
+    return replace(
+        first,
+        confidence=max(first.confidence, second.confidence),
+        evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence)))[:_MOST_LINES],
+        ambiguous_with=tuple(dict.fromkeys((*first.ambiguous_with, *second.ambiguous_with))),
+        probes=tuple(dict.fromkeys((*first.probes, *second.probes)))[:MOST_PROBES],
+    )
+
+
+def _has_changed(seen: Sequence[_Then]) -> bool:
+    """
+    Whether probes went well before the first bad one in its direction, and the last loopback is older than that.
+
+    What is bad in one direction only is no change: the other direction was good all the time.
+    """
+    bad = [(at_s, sends) for at_s, sends, outcome in seen if outcome is Outcome.FAIL]
+    loopbacks = [at_s for at_s, _, outcome in seen if outcome is None]
+    if not bad or not loopbacks:
+        return False
+    first_s, way = min(bad)
+    return max(loopbacks) < first_s and any(
+        at_s < first_s and sends == way and outcome in _GOOD for at_s, sends, outcome in seen
+    )
+
+
+def _unsure(one: Suspect, end: str) -> Suspect:
+    device = Part.of(end).item
+    text = (
+        f"RNIC {device}, its PCIe link, its port, cable or leaf port: its loopback was measured before it became bad, "
+        "and says nothing of it since"
+    )
+    return replace(
+        one,
+        component=end,
+        kind="rnic",
+        confidence=round(one.confidence / 2, 2),
+        evidence=(text, *one.evidence[1:]),
+        ambiguous_with=(f"{end}:{PORT}", *one.ambiguous_with),
+        next_step=_NEXT_AT_RNIC.format(device=device),
+    )

@@ -1,4 +1,4 @@
-"""What is told of parts that dipped and accuses nobody: measured again and cleared, or too seldom to tell."""
+"""What is told of parts that dipped and accuses nobody: they were measured again, and cleared or not."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
 from fabric.judge.course.courses import worst
 from fabric.judge.course.dips import are_too_many
-from fabric.judge.course.findings import CLEARED, FEW, OPEN, TOO_MANY, CourseFinding
-from fabric.judge.course.passed import Passed
+from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding
 from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.locate.structure import Bools
+from fabric.judge.normal.keys import rnics_of
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe
 from fabric.probes import pairwise
-
-ALPHA = 1e-3
-"""The chance that a healthy part dips so often: then it is told (a choice)."""
 
 LEAST_TO_CLEAR = 59
 """Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
@@ -29,19 +25,15 @@ LEAST_TO_CLEAR = 59
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The columns, which rows are *left* low by the parts that are *named* (their rivals, too), and how often."""
+    """Which rows are *left* low by the parts that are *named* (their rivals, too)."""
 
-    passed: Passed
     left: Bools
     named: AbstractSet[str]
-    others: float
 
 
 def notes(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
-    """Of parts that were measured again, of those that dipped too seldom to be sure, and of rounds with many dips."""
-    again = _again(rows, standing)
-    told = {one.component for one in again}
-    return [*again, *_few(rows, standing, told), *_too_many(rows, standing, probes)]
+    """Of parts that were measured again, and of rounds with many dips."""
+    return [*_again(rows, standing), *_too_many(rows, standing, probes)]
 
 
 def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
@@ -54,7 +46,7 @@ def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
             own.setdefault(str(part), []).append(row)
     for row in rows.rows if own else ():
         if AGAIN not in row.probe.params and row.probe.kind == pairwise.KIND:
-            for end in _ends(row.probe):
+            for end in rnics_of(row.probe):
                 if end in own:
                     planned.setdefault(end, []).append(row)
     found = []
@@ -64,10 +56,6 @@ def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
             if first:
                 found.append(_said(part, first, tests, [one for one in tests if id(one) in left]))
     return sorted(found, key=lambda one: (one.kind == CLEARED, one.component))
-
-
-def _ends(probe: Probe) -> tuple[str, str]:
-    return f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
 
 
 def _first(planned: Sequence[CourseRow], left: AbstractSet[int]) -> str:
@@ -91,23 +79,6 @@ def _said(part: str, first: str, tests: Sequence[CourseRow], low: Sequence[Cours
     most = 1.0 - 0.05 ** (1.0 / n)  # none in n at this rate has a chance of 5 %
     text = f"{first}, not again in {n} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
     return CourseFinding(part, CLEARED, text)
-
-
-def _few(rows: CourseRows, standing: Standing, told: AbstractSet[str]) -> list[CourseFinding]:
-    """RNICs and hosts that dipped more often than their peers, and too seldom for a fleet of this size."""
-    from scipy.special import bdtrc
-
-    known = {*standing.named, *(Part.of(name).host for name in (*standing.named, *told))}
-    found = []
-    for part, low in standing.passed.twice(standing.left, ("rnic", "host")).items():
-        name, n = standing.passed.columns[part].name, len(standing.passed.rows_of(part))
-        if known.isdisjoint((name, Part.of(name).host)) and bdtrc(len(low) - 1, n, standing.others) < ALPHA:
-            own = [rows.rows[i] for i in low]
-            depth = median(one.share for one in own)
-            text = f"low in {len(low)} of {n} probes, to {depth:.0%} of what is normal"
-            found.append(CourseFinding(name, FEW, text, probes=worst(own)))
-            known.add(Part.of(name).host)
-    return found
 
 
 def _too_many(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:

@@ -17,11 +17,11 @@ from math import log, nan
 
 import numpy as np
 
-from fabric.judge.course.rows import DIP_SIGMAS, CourseRow, CourseRows
+from fabric.judge.course.rows import DIP_SIGMAS, CourseRows
 from fabric.judge.locate.candidates import Component, components_of, host_side
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.matrix import EXTRA
-from fabric.judge.locate.structure import Bools, Floats, Ints
+from fabric.judge.locate.structure import Floats, Ints
 from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.sampling import CounterCourse
@@ -61,7 +61,7 @@ class Passed:
         self._group = cache(self._group_of)
         sample, part = array("q"), array("q")
         for number, row in enumerate(rows.rows):
-            own = self._passed(row)
+            own = self._passed(row.probe)
             sample.extend((number,) * len(own))
             part.extend(own)
         self._sample, self._part = np.array(sample, dtype=np.int64), np.array(part, dtype=np.int64)
@@ -129,15 +129,6 @@ class Passed:
         found: Ints = np.sort(self._sample[self._part == part])
         return found
 
-    def twice(self, low: Bools, kinds: Sequence[str]) -> dict[int, list[int]]:
-        """The parts of these *kinds* that two *low* rows or more pass through, and these rows."""
-        own = low[self._sample]
-        found: dict[int, list[int]] = {}
-        for part, row in zip(self._part[own].tolist(), self._sample[own].tolist(), strict=True):
-            if self.columns[part].kind in kinds:
-                found.setdefault(part, []).append(row)
-        return {part: sorted(members) for part, members in found.items() if len(members) > 1}
-
     def _number(self, one: Component) -> int:
         key = (one.name, one.kind)
         found = self._numbers.setdefault(key, len(self.columns))
@@ -145,17 +136,10 @@ class Passed:
             self.columns.append(one)
         return found
 
-    def _passed(self, row: CourseRow) -> Sequence[int]:
-        probe = row.probe
+    def _passed(self, probe: Probe) -> Sequence[int]:
         if "peer_rnic" in probe.params and len(probe.hosts) > 1:
-            found = self._pair(probe)
-        elif len(probe.hosts) > 1:
-            found = self._group(probe.hosts)
-        else:
-            found = self._numbered(probe)
-        if not row.only:
-            return found
-        return [one for one in found if Part.of(self.columns[one].name).host in row.only]
+            return self._pair(probe)
+        return self._group(probe.hosts) if len(probe.hosts) > 1 else self._numbered(probe)
 
     def _pair(self, probe: Probe) -> Sequence[int]:
         """Of a sender and a receiver; what both are in counts once."""

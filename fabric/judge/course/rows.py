@@ -8,17 +8,15 @@ itself. Where a round has few alike, all rounds together say what is normal.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
+from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import gave_up, name_of
+from fabric.judge.normal.samples import gave_up
 from fabric.judge.normal.series import representative
-from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -32,11 +30,6 @@ LEAST_ALIKE = 3
 DIP_SIGMAS = 5.0
 """A number this many spreads below its peers is no noise (house rule for dips)."""
 
-OF_AGAIN = "-again"
-"""Behind the name of what is measured again: it is compared with what was planned."""
-
-_BAD = (Outcome.FAIL, Outcome.ERROR)
-
 _Measured = tuple[Probe, ProbeResult, float | None]  # with its number, Gb/s; None: the transport gave up
 
 
@@ -45,8 +38,7 @@ class CourseRow:
     """
     One probe: its *share* of what is normal (0: the transport gave up), its class, and when it ran.
 
-    *low*: it is below what is normal by the floor and by five spreads. *only*: not empty, the hosts that are bad by
-    themselves then; its failure says nothing of its other end.
+    *low*: it is below what is normal by the floor and by five spreads.
     """
 
     probe: Probe
@@ -55,7 +47,6 @@ class CourseRow:
     low: bool
     began_s: float
     ended_s: float
-    only: frozenset[str] = frozenset()
 
     @property
     def at_s(self) -> float:
@@ -90,7 +81,8 @@ def rows_of(
     probes: Sequence[Probe], results: Mapping[str, ProbeResult], rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
-    classes: dict[Hashable, dict[str, list[_Measured]]] = {}
+    alike = Alike(topology)
+    classes: dict[int, dict[str, list[_Measured]]] = {}
     for probe in probes:
         result = results.get(probe.probe_id)
         if probe.phase not in rounds or result is None or result.attempt == 0:
@@ -99,10 +91,8 @@ def rows_of(
             continue
         measured = measured_gbps(result)
         if measured is not None or gave_up(result):
-            alike = probe.kind, name_of(probe).removesuffix(OF_AGAIN), _link_kind(probe, topology)
-            of_class = classes.setdefault((rounds[probe.phase], *alike), {})
+            of_class = classes.setdefault(alike.of(probe, rounds[probe.phase]), {})
             of_class.setdefault(probe.phase, []).append((probe, result, measured))
-    own = _own_probes(probes, results)
     rows: list[CourseRow] = []
     kinds: list[str] = []
     spreads: list[float] = []
@@ -115,9 +105,7 @@ def rows_of(
             for phase, (gbps, _) in normal.items():
                 for probe, result, value in of_class[phase]:
                     share = 0.0 if value is None else value / gbps
-                    only = {host for host in probe.hosts if value is None and _is_bad_by_itself(own.get(host), result)}
-                    times = result.started_s, result.ended_s
-                    rows.append(CourseRow(probe, len(kinds), share, share < least, *times, frozenset(only)))
+                    rows.append(CourseRow(probe, len(kinds), share, share < least, result.started_s, result.ended_s))
             kinds.append(kind)
             spreads.append(spread)
     rows.sort(key=lambda one: (one.began_s, one.probe.probe_id))
@@ -130,12 +118,6 @@ def measured_gbps(result: ProbeResult) -> float | None:
         return None
     value = representative(result)[0]
     return value if value > 0.0 else None
-
-
-def _link_kind(probe: Probe, topology: Topology) -> Hashable:
-    """What two probes of one name must share besides, to be as fast as each other."""
-    platform = topology.hosts[probe.hosts[0]].platform.name
-    return platform, link_class(probe, topology), line_rate_gbps(probe, topology), probe.params.get("ranks")
 
 
 def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[float, float]]:
@@ -164,18 +146,6 @@ def _planned(members: Sequence[_Measured]) -> list[float]:
     return [value for *_, value in planned if value is not None]
 
 
-def _own_probes(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[str, list[ProbeResult]]:
-    """What was run inside each host alone, in order of time; only of hosts that were bad once."""
-    own: dict[str, list[ProbeResult]] = {}
-    for probe in probes:
-        result = results.get(probe.probe_id)
-        if len(probe.hosts) == 1 and result is not None and result.attempt > 0:
-            own.setdefault(probe.hosts[0], []).append(result)
-    bad = {host: of_host for host, of_host in own.items() if any(one.outcome in _BAD for one in of_host)}
-    return {host: sorted(of_host, key=lambda one: one.started_s) for host, of_host in bad.items()}
-
-
-def _is_bad_by_itself(own: Sequence[ProbeResult] | None, then: ProbeResult) -> bool:
-    """Whether the last probe inside the host before *then*, or the first after, was called bad or got no answer."""
-    place = bisect_left(own or (), then.started_s, key=lambda one: one.started_s)
-    return any(one.outcome in _BAD for one in (own or ())[max(0, place - 1) : place + 1])
+def hours(at_s: float, *, digits: int = 1) -> str:
+    """A time in hours."""
+    return f"{at_s / 3600.0:.{digits}f} h"

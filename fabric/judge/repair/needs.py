@@ -39,17 +39,8 @@ RATE_DOUBT = 0.1
 Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
 (worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
 
-LEAST_POINTS = 8
-"""Fewer measurements say nothing of a course (a choice: a rank correlation of -1 over 8 points has p = 2e-5)."""
-
-LEAST_WARMING_C = 5.0
-"""A temperature that moved less explains nothing (a choice)."""
-
 LEAST_COURSE_S = 3600.0
 """What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
-
-ALPHA = 1e-3
-"""The chance that a healthy part is said to fade or to follow its temperature (as in ``judge.course``)."""
 
 AS_WARM_C = 2.0
 """So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
@@ -195,6 +186,8 @@ def _course(
     """How long into its run it was bad, and how warm it was then, where it came by and by or with warmth."""
     import numpy as np
 
+    from fabric.judge.course.courses import LEAST_POINTS, LEAST_WARMING_C, lost_along
+
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
     if len(own) < LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
@@ -203,22 +196,12 @@ def _course(
     at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
     shares = values / np.quantile(values, 0.9)
     warmth = np.array([None if course is None else course.value_at(one.at_s) for one in own], dtype=float)
-    if np.ptp(warmth) >= LEAST_WARMING_C and _lost_along(warmth, shares) >= floor:
+    if np.ptp(warmth) >= LEAST_WARMING_C and lost_along(warmth, shares) >= floor:
         warm_c = float(np.quantile(warmth, 0.875))  # the middle of its warmest quarter
         first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, warm_c))
         return first_s - began_s, warm_c
-    lost = _lost_along(at_s, shares)
+    lost = lost_along(at_s, shares)
     return (float(at_s[-1] - at_s[0]) * floor / lost if lost >= floor and _is_line(at_s, shares) else 0.0), None
-
-
-def _lost_along(x: Floats, shares: Floats) -> float:
-    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
-    import numpy as np
-    from scipy.stats import kendalltau, theilslopes
-
-    if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
-        return 0.0
-    return float(-theilslopes(shares, x).slope * np.ptp(x))
 
 
 def _is_line(x: Floats, shares: Floats) -> bool:

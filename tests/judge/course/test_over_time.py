@@ -144,7 +144,7 @@ def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
     samples = Samples(300.0, {CounterReading("gpu003", "mlx5_1", "module_c"): course})
     (found,) = over_time(probes, results, phases, RACK, samples)
     assert (found.component, found.kind) == ("gpu003/mlx5_1", "heat")
-    assert found.text == "loses 22% of its bandwidth when its module warms to 56 C, some from 47 C on (over 96 probes)"
+    assert found.text == "loses 22% of its bandwidth when its module warms from 45 to 56 C (96 probes)"
 
 
 def test_most_rnics_of_a_host_alike_are_the_host() -> None:
