@@ -104,7 +104,7 @@ class Alike:
                 *(link_class(probe, self._topology), line_rate_gbps(probe, self._topology)),
                 *(probe.params.get("ranks"), probe.params.get("algorithm")),
             )
-            known = self._of_layout[layout] = self._numbers.setdefault(key, len(self._numbers))
+            known = self._of_layout[layout] = self._numbers.setdefault(key, len(self._numbers) + 1)
         return known
 
 

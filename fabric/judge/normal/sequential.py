@@ -27,7 +27,7 @@ normal, otherwise nobody can tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -35,8 +35,8 @@ from math import exp, fsum, log, sqrt
 from statistics import median
 
 from fabric.judge.normal.keys import floor_of
-from fabric.judge.normal.peers import LEAST_SPREAD, Peers, levels, peers_of
-from fabric.judge.normal.series import MEDIAN_EFFICIENCY, ProbeSeries
+from fabric.judge.normal.peers import LEAST_SPREAD, levels, peers_of
+from fabric.judge.normal.series import DIFFERENCE_TO_SIGMA, MEDIAN_EFFICIENCY, ProbeSeries
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES
 from fabric.probes.kinds import REPEATED_KINDS
@@ -64,15 +64,9 @@ Z_ONE_SIDED = 1.6449
 WINSOR = 2.0
 """Samples further from their median than so many standard deviations count as if they were there (a choice)."""
 
-LEAST_DIFFERENCES = 8
-"""Fewer differences of successive samples do not tell the noise (a choice, as for peers)."""
-
 OWN_NOISE = 3.0
 """A probe noisier than its class by this factor has a noise of its own (a choice: healthy, with three samples, once in
 thousands)."""
-
-_DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
-"""The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
 
 
 class SequentialAnswer(Enum):
@@ -108,23 +102,9 @@ class SequentialResult:
         return self.n < MOST_SAMPLES and self.answer in _UNDECIDED
 
 
-def noise_of(series: Iterable[Sequence[float]]) -> float | None:
-    """
-    The noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
-
-    From successive differences (von Neumann 1941) within each of *series* (Gb/s, positive), so that neither how probes
-    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. None
-    when there are too few differences.
-    """
-    sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
-    if len(sizes) < LEAST_DIFFERENCES:
-        return None
-    return max(LEAST_SPREAD, _DIFFERENCE_TO_SIGMA * median(sizes))
-
-
 def own_noise(values: Sequence[float], class_noise: float) -> float:
     """The noise to judge one series by: that of its class, or its own where that is much larger."""
-    own = _DIFFERENCE_TO_SIGMA * median(abs(log(after / before)) for before, after in pairwise(values))
+    own = DIFFERENCE_TO_SIGMA * median(abs(log(after / before)) for before, after in pairwise(values))
     return own if own > OWN_NOISE * class_noise else class_noise
 
 
@@ -211,20 +191,12 @@ class Standings:
     def __init__(self, series: Sequence[ProbeSeries], record_of: Callable[[ProbeSeries], Recorded | None]) -> None:
         self._record_of = record_of
         self.asked = [one for one in series if one.probe.kind in REPEATED_KINDS and min(one.values) > 0.0]
-        classes: dict[Hashable, list[ProbeSeries]] = {}
-        for one in self.asked:
-            # Peers share their noise; a series without any has its own.
-            classes.setdefault(one if one.group is None else one.group, []).append(one)
-        self._peers: dict[ProbeSeries, Peers | None] = {}
-        self._level: dict[ProbeSeries, float] = {}  # of its host, of series that lie below their peers with it
-        for members in classes.values():
-            noise, peers = noise_of(one.values for one in members), _peers(members)
-            for one in members:
-                one.noise = noise
-                self._peers[one] = peers
-            if peers is not None:
-                self._level |= _levels(members, peers)
         self.known = frozenset(one for one in self.asked if one.noise is not None and len(one.values) > 1)
+        classes: dict[int, list[ProbeSeries]] = {}
+        for one in self.asked:
+            if one.group is not None:
+                classes.setdefault(one.group, []).append(one)
+        self._of_peers = {one: normal for members in classes.values() for one, normal in _of_peers(members)}
         self._found: dict[ProbeSeries, Against | None] = {}
 
     def of(self, one: ProbeSeries) -> Against | None:
@@ -273,38 +245,35 @@ class Standings:
 
     def _normals(self, one: ProbeSeries) -> Iterator[tuple[float, str, bool]]:
         """What is normal for a series, against what that is in words, and whether it was recorded."""
-        peers, level = self._peers[one], self._level.get(one, 1.0)
-        less = f" less the {1 - level:.1%} that its whole host lacks" if level < 1.0 else ""
-        if peers is not None:
-            yield level * peers.median_gbps, f"the median of {peers.n} peers{less}", False
+        if one in self._of_peers:
+            yield *self._of_peers[one], False
         recorded = self._record_of(one)
         if recorded is not None and known_well(recorded, floor_of(one.probe.kind)):
             yield recorded.median_gbps, f"the recorded median of {recorded.n} samples", True
 
 
-def _peers(members: Sequence[ProbeSeries]) -> Peers | None:
+def _of_peers(members: Sequence[ProbeSeries]) -> Iterator[tuple[ProbeSeries, tuple[float, str]]]:
     """
-    What is normal in a class, from as many samples of each as all of them have: the first ones.
+    What is normal in a class, for each of it, and in words; of a series inside one host less what its whole host lacks.
 
-    Later ones were asked for because the first were low. Whoever was lucky at first has no others, and the median over
-    all samples would be half a percent too high at a CV of 2 %.
+    From as many samples of each as all of them have: the first ones. Later ones were asked for because the first were
+    low. Whoever was lucky at first has no others, and the median over all samples would be half a percent too high at a
+    CV of 2 %.
     """
-    return None if members[0].group is None else peers_of(_early(members))
-
-
-def _early(members: Sequence[ProbeSeries]) -> list[float]:
     count = min(len(one.values) for one in members)
-    return [median(one.values[:count]) for one in members]
-
-
-def _levels(members: Sequence[ProbeSeries], peers: Peers) -> dict[ProbeSeries, float]:
-    """By series, of those inside one host."""
+    early = [median(one.values[:count]) for one in members]
+    peers = peers_of(early)
+    if peers is None:
+        return
     by_host: dict[str, list[float]] = {}
-    for one, value in zip(members, _early(members), strict=True):
+    for one, value in zip(members, early, strict=True):
         if len(one.probe.hosts) == 1:
             by_host.setdefault(one.probe.hosts[0], []).append(value)
     found = levels(by_host, peers, excused=IMPORTANT * floor_of(members[0].probe.kind))
-    return {one: found[host] for one in members if (host := one.probe.hosts[0]) in found}
+    for one in members:
+        level = found.get(one.probe.hosts[0], 1.0)
+        less = f" less the {1 - level:.1%} that its whole host lacks" if level < 1.0 else ""
+        yield one, (level * peers.median_gbps, f"the median of {peers.n} peers{less}")
 
 
 def known_well(recorded: Recorded, loss: float) -> bool:

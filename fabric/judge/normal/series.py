@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import sqrt
+from itertools import pairwise
+from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, Alike, bandwidths, floor_of
-from fabric.judge.normal.peers import Peers, peers_of
+from fabric.judge.normal.peers import LEAST_SPREAD
 from fabric.judge.normal.samples import series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -63,17 +64,14 @@ class Steadiness:
         return f"median of {self.n}, least {self.least_gbps:.1f} Gb/s, CV {self.cv:.3f}{dips}"
 
 
-def steadiness(
-    values: Sequence[float], *, normal_spread: float, floor: float, noise: float | None = None
-) -> Steadiness:
+def steadiness(values: Sequence[float], *, floor: float, noise: float | None = None) -> Steadiness:
     """
     Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share, where it is known.
 
-    *normal_spread* is the coefficient of variation that is normal for the key, from peers or records: the samples
-    themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
+    The samples themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
     """
     middle, mean = median(values), fmean(values)
-    deep = max(DIP_SIGMAS * normal_spread, floor)
+    deep = max(DIP_SIGMAS * (USUAL_CV if noise is None else noise), floor)
     return Steadiness(
         n=len(values),
         least_gbps=min(values),
@@ -97,6 +95,12 @@ def _chi_squared(degrees: int) -> float:
     return float(chdtri(degrees, BY_CHANCE))
 
 
+LEAST_DIFFERENCES = 8
+"""Fewer differences of successive samples do not tell the noise (a choice, as for peers)."""
+
+DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
+"""The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
+
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""
 
@@ -111,12 +115,11 @@ class ProbeSeries:
     A series is equal to itself alone, and so it can be looked up by.
     """
 
-    __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
+    __slots__ = ("_steadiness", "group", "noise", "probe", "size_bytes", "values")
 
     def __init__(self, probe: Probe, size_bytes: int | None, group: int | None) -> None:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
-        self.peers: Peers | None = None  # of a repeated series: what is normal
         self.noise: float | None = None  # of one sample of its class, where that is known, as a share
         self._steadiness: Steadiness | None = None
 
@@ -129,18 +132,8 @@ class ProbeSeries:
     def steadiness(self) -> Steadiness | None:
         """How its repetitions lie; None for a single one. Worked out once, when all of them are there."""
         if self._steadiness is None and len(self.values) > 1:
-            self._steadiness = self._spread()
+            self._steadiness = steadiness(self.values, floor=floor_of(self.probe.kind), noise=self.noise)
         return self._steadiness
-
-    def _spread(self) -> Steadiness:
-        floor = floor_of(self.probe.kind)
-        if self.noise is not None:
-            return steadiness(self.values, normal_spread=self.noise, floor=floor, noise=self.noise)
-        spread = USUAL_CV
-        if self.peers is not None:
-            # Peers are medians of as many repetitions: a single one spreads more.
-            spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(len(self.values)) / MEDIAN_EFFICIENCY
-        return steadiness(self.values, normal_spread=spread, floor=floor)
 
 
 def series_of(
@@ -163,21 +156,30 @@ def series_of(
         one.values.append(number[0])
         belongs.append(one)
     series = list(by_name.values())
-    _find_peers(series)
+    classes: dict[Hashable, list[ProbeSeries]] = {}
+    for one in series:
+        if len(one.values) > 1 and min(one.values) > 0.0:
+            # Peers share their noise; a series without any has its own.
+            classes.setdefault(one.group or one, []).append(one)
+    for members in classes.values():
+        noise = noise_of(one.values for one in members)
+        for one in members:
+            one.noise = noise
     return series, belongs
 
 
-def _find_peers(series: Sequence[ProbeSeries]) -> None:
-    """Tell each repeated series what is normal among its peers, which says what a dip of it is."""
-    groups: dict[int, list[ProbeSeries]] = {}
-    for one in series:
-        if one.group is not None:
-            groups.setdefault(one.group, []).append(one)
-    for members in groups.values():
-        if any(len(one.values) > 1 for one in members):
-            peers = peers_of([one.value for one in members])
-            for one in members:
-                one.peers = peers
+def noise_of(series: Iterable[Sequence[float]]) -> float | None:
+    """
+    The noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
+
+    From successive differences (von Neumann 1941) within each of *series* (Gb/s, positive), so that neither how probes
+    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. None
+    when there are too few differences.
+    """
+    sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
+    if len(sizes) < LEAST_DIFFERENCES:
+        return None
+    return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
 
 
 def _number(result: ProbeResult) -> tuple[float, int | None] | None:
