@@ -37,15 +37,13 @@ class RoundDips:
     """
     *parts*: RNICs and in how many probes of the round they may have dipped. *well*: RNICs of which every probe was
     good. *able*: RNICs with which a further test would measure something: they took part in pair tests of the round,
-    nothing of them or of a collective of their host failed, and they are not low most of the time. *probes*: how many
-    probes dipped without an explanation; where that is *too_many*, no part is accused.
+    nothing of them or of a collective of their host failed, and they are not low most of the time. Where too many
+    probes dipped without an explanation, no part is accused.
     """
 
     parts: Mapping[str, int]
     well: frozenset[str]
     able: frozenset[str]
-    probes: int
-    too_many: bool
 
 
 def dips_in_round(
@@ -71,8 +69,7 @@ def dips_in_round(
     for probe in left:
         of_hosts = (end for end in able if Part.of(end).host in probe.hosts)
         accused.update(able.intersection(_ends(probe)) if probe.kind == pairwise.KIND else of_hosts)
-    too_many = are_too_many(len(left), len(rows))
-    return RoundDips({} if too_many else accused, well - accused.keys(), able, len(left), too_many)
+    return RoundDips({} if are_too_many(len(left), len(rows)) else accused, well - accused.keys(), able)
 
 
 def are_too_many(dips: int, compared: int) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from fabric.judge.course.courses import GONE, course_of, worst
 from fabric.judge.course.dips import are_too_many
 from fabric.judge.course.findings import CourseFinding
-from fabric.judge.course.notes import Standing, notes
+from fabric.judge.course.notes import notes
 from fabric.judge.course.passed import DOWN, UP, UPLINKS, Modules, Passed
 from fabric.judge.course.ports import down_together
 from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
@@ -61,7 +61,7 @@ def over_time(
         if reading.name == "module_c":
             modules.setdefault(reading.host, {})[reading.part] = course
     found = _Located(rows, topology, modules)
-    return [*down, *found.findings(), *notes(rows, found.standing(), probes)]
+    return [*down, *found.findings(), *found.notes()]
 
 
 class _Located:
@@ -111,10 +111,10 @@ class _Located:
         found = [one for one in found if one.kind != "dips" or one.component not in inside]  # which part of a host dips
         return [one for one in found if one.kind != GONE and Part.of(one.component).host not in racks]
 
-    def standing(self) -> Standing:
-        """What is known of each part, for the notes."""
+    def notes(self) -> list[CourseFinding]:
+        """What is told and accuses nobody."""
         named = {self._passed.columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
-        return Standing(self._left, named)
+        return notes(self._rows, self._left, named)
 
     def _kind(self, part: int) -> str:
         return self._passed.columns[part].kind
@@ -177,24 +177,17 @@ class _Located:
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
     def _uplinks(self, faults: Sequence[FaultyPart]) -> list[CourseFinding]:
-        """The leaf that most of these ways have in common first, then that of those which are left."""
-        found: list[CourseFinding] = []
-        left = {one.part: one for one in faults}
-        leaves = {
-            one.part: {
-                _leaf_of(self._passed.columns[part].name)
-                for part in (one.part, *dict(one.rivals))
-                if self._kind(part) in _CABLES
-            }
-            for one in faults
-        }
-        while left:
-            behind = {leaf: [part for part in left if leaf in leaves[part]] for part in left for leaf in leaves[part]}
-            best = max(sorted(behind), key=lambda leaf: len(behind[leaf]))
-            alike = [leaf for leaf in sorted(behind) if leaf != best and behind[leaf] == behind[best]]
-            found.append(self._above(best, alike, [left[part] for part in behind[best]]))
-            left = {part: one for part, one in left.items() if part not in behind[best]}
-        return found
+        """By leaf all ways over its cables; another leaf may be it as well where all of them may be its ways."""
+        ways: dict[str, list[tuple[FaultyPart, set[str]]]] = {}
+        for one in faults:
+            others = {_leaf_of(self._name(part)) for part, _ in one.rivals if self._kind(part) in _CABLES}
+            ways.setdefault(_leaf_of(self._name(one.part)), []).append((one, others))
+        return [
+            self._above(
+                leaf, sorted(set.intersection(*(others for _, others in alike)) - {leaf}), [one for one, _ in alike]
+            )
+            for leaf, alike in ways.items()
+        ]
 
     def _above(self, leaf: str, alike: Sequence[str], faults: Sequence[FaultyPart]) -> CourseFinding:
         """The cables above one leaf, by all ways over them that are bad."""

@@ -10,12 +10,11 @@ is never PASS. There are no recorded baselines of latencies, and nothing follows
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fabric.judge.normal.keys import line_rate_gbps, link_class, rnics_of
+from fabric.judge.normal.keys import Alike, rnics_of
 from fabric.judge.normal.peers import Z_SLOW, Peers, peers_of
-from fabric.judge.normal.samples import name_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -35,9 +34,10 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
     found = [(probe, {one.metric: one for one in result.measurements}) for probe, result in listed if _has(result)]
     if not found:
         return {}
-    groups: dict[Hashable, dict[str, float]] = {}
+    alike = Alike(topology)
+    groups: dict[int, dict[str, float]] = {}
     for probe, numbers in found:
-        groups.setdefault(_key(probe, topology), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
+        groups.setdefault(alike.of(probe, probe.phase), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
     slow = {name: peers for values in groups.values() for name, peers in _slow(values)}
     sure = _sure(found, slow.keys())
     return {probe.probe_id: _verdict(probe, numbers, slow.get(probe.probe_id), sure) for probe, numbers in found}
@@ -53,11 +53,6 @@ def _slow(values: Mapping[str, float]) -> Iterator[tuple[str, Peers]]:
 
 def _has(result: ProbeResult) -> bool:
     return result.outcome is None and any(one.metric == TYPICAL and one.value > 0.0 for one in result.measurements)
-
-
-def _key(probe: Probe, topology: Topology) -> Hashable:
-    path = link_class(probe, topology), line_rate_gbps(probe, topology)
-    return probe.phase, probe.kind, name_of(probe), probe.params.get("size_bytes"), path
 
 
 def _sure(found: Sequence[Measured], slow: AbstractSet[str]) -> frozenset[str]:
