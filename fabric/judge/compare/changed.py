@@ -24,12 +24,13 @@ from fabric.judge.locate.pairs.schedule import routes_of
 from fabric.judge.locate.structure import Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of
+from fabric.judge.normal.series import USUAL_CV
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
-_USUAL_NOISE, _PRIOR_COUNT = 0.01, 4.0  # of one ratio; it counts as so many of them (choices)
+_PRIOR_COUNT = 4.0  # ratios that the usual spread counts as (a choice)
 
 Group = tuple[str, int | None]
 """What numbers must share to be alike: kind and message size."""
@@ -154,8 +155,8 @@ def _values(one: Both, *, worse: bool) -> Iterator[float]:
 def _noise(y: Floats) -> float:
     """Of one ratio, from those above 1: nothing broken makes them larger. Few are drawn to what is usual."""
     above = y[y > 0]
-    seen = 1.4826 * float(np.median(above)) if len(above) else _USUAL_NOISE
-    drawn = (len(above) * seen**2 + _PRIOR_COUNT * _USUAL_NOISE**2) / (len(above) + _PRIOR_COUNT)
+    seen = 1.4826 * float(np.median(above)) if len(above) else USUAL_CV
+    drawn = (len(above) * seen**2 + _PRIOR_COUNT * USUAL_CV**2) / (len(above) + _PRIOR_COUNT)
     return max(float(np.sqrt(drawn)), LEAST_NOISE)
 
 

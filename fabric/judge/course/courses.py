@@ -15,12 +15,10 @@ from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.fit import OFTEN
 from fabric.judge.locate.structure import Floats
 from fabric.judge.normal.keys import floor_of
+from fabric.judge.normal.peers import LEAST_PEERS
 
 ALPHA = 1e-3
 """The chance that a healthy part seems to lose with time or warmth (a choice)."""
-
-LEAST_POINTS = 8
-"""Fewer measurements say nothing of a course (a rank correlation of -1 over 8 points has p = 2e-5)."""
 
 LEAST_WARMING_C = 5.0
 """A temperature that moved less explains nothing (a choice)."""
@@ -95,7 +93,7 @@ def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[F
     alike = alike[:: -(-len(alike) // _MOST_ROWS)]
     warmth, shares = celsius(np.array([one.at_s for one in alike])), np.array([one.share for one in alike])
     known = np.isfinite(warmth)
-    if known.sum() < LEAST_POINTS or np.ptp(warmth[known]) < LEAST_WARMING_C:
+    if known.sum() < LEAST_PEERS or np.ptp(warmth[known]) < LEAST_WARMING_C:
         return ""
     lost, (cold, warm) = lost_along(warmth[known], shares[known]), np.quantile(warmth[known], (0.0, 1.0))
     if lost < floor_of(alike[0].probe.kind):

@@ -17,11 +17,12 @@ from math import log, nan
 
 import numpy as np
 
-from fabric.judge.course.rows import DIP_SIGMAS, CourseRows
+from fabric.judge.course.rows import CourseRows
 from fabric.judge.locate.candidates import Component, components_of, host_side
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.matrix import EXTRA
 from fabric.judge.locate.structure import Floats, Ints
+from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.sampling import CounterCourse

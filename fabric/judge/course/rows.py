@@ -16,19 +16,16 @@ from statistics import median
 from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import gave_up
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.series import DIP_SIGMAS, representative
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
-LEAST_ROUNDS = 8
-"""A phase that ran less often has no course (a choice)."""
+LEAST_ROUNDS = LEAST_PEERS
+"""A phase that ran less often has no course."""
 
 LEAST_ALIKE = 3
 """Of fewer numbers alike nobody can say what is normal: of two either may be the low one."""
-
-DIP_SIGMAS = 5.0
-"""A number this many spreads below its peers is no noise (house rule for dips)."""
 
 _Measured = tuple[Probe, ProbeResult, float | None]  # with its number, Gb/s; None: the transport gave up
 

@@ -21,7 +21,7 @@ from statistics import fmean, median, pvariance, variance
 
 from fabric.judge.normal.interval import half_width
 from fabric.judge.normal.keys import floor_of
-from fabric.judge.normal.peers import LEAST_SPREAD, SCALE, Z_SLOW
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW
 from fabric.model.outcome import Outcome
 from fabric.model.recorded import Key, Recorded
 from fabric.model.text import fold
@@ -77,19 +77,12 @@ def _spread(recorded: Recorded) -> float:
     return max(recorded.cv, LEAST_SPREAD)
 
 
-LEAST_RECORDED = 8
-"""Fewer samples of a key are not recorded: their spread is not known (a choice, as for peers)."""
-
 APART = 5.0
 """Ashman's D above which two halves are two classes (Ashman, Bird and Zepf 1994 say 2 for fitted modes; cutting one
 normal in its middle gives 2.7 and a uniform 3.5, so a cut needs more; a choice)."""
 
-LEAST_SHARE = 0.1
-"""A smaller part than this share of the samples is outliers, not a class (a choice)."""
-
-
-MOST_TRIMMED = 0.1
-"""When more than this share would be left out as outliers, it is no distribution that is left (a choice)."""
+OUTLIERS = 0.1
+"""A smaller part of the samples than this share is outliers, a larger one a class or no distribution (a choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +104,14 @@ class Split:
 
 def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | None:
     """The distribution of a key; None when there are too few samples, a ``Split`` when they are no one class."""
-    if len(samples) < LEAST_RECORDED:
+    if len(samples) < LEAST_PEERS:
         return None
     ordered = sorted(samples, key=lambda sample: sample.value_gbps)
     at = two_classes([sample.value_gbps for sample in ordered], floor=floor_of(key.kind))
     if at is not None:
         return Split(f"these look like two classes: {_two(ordered[:at], ordered[at:])}")
     kept = trimmed([sample.value_gbps for sample in ordered])
-    if len(samples) - len(kept) > MOST_TRIMMED * len(samples):
+    if len(samples) - len(kept) > OUTLIERS * len(samples):
         return Split(
             f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
         )
@@ -143,7 +136,7 @@ def trimmed(values: Sequence[float]) -> list[float]:
 
 def two_classes(ordered: Sequence[float], *, floor: float) -> int | None:
     """Where sorted values fall apart into two classes (the index of the first of the upper one); None: they do not."""
-    least = max(3, round(LEAST_SHARE * len(ordered)))
+    least = max(3, round(OUTLIERS * len(ordered)))
     if len(ordered) < 2 * least:
         return None
     gaps = [(ordered[at] - ordered[at - 1], at) for at in range(least, len(ordered) - least + 1)]

@@ -10,7 +10,7 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, Alike, bandwidths, floor_of
-from fabric.judge.normal.peers import LEAST_SPREAD
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -95,9 +95,6 @@ def _chi_squared(degrees: int) -> float:
     return float(chdtri(degrees, BY_CHANCE))
 
 
-LEAST_DIFFERENCES = 8
-"""Fewer differences of successive samples do not tell the noise (a choice, as for peers)."""
-
 DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
 """The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
 
@@ -177,7 +174,7 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
     when there are too few differences.
     """
     sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
-    if len(sizes) < LEAST_DIFFERENCES:
+    if len(sizes) < LEAST_PEERS:
         return None
     return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
+from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
@@ -186,11 +187,11 @@ def _course(
     """How long into its run it was bad, and how warm it was then, where it came by and by or with warmth."""
     import numpy as np
 
-    from fabric.judge.course.courses import LEAST_POINTS, LEAST_WARMING_C, lost_along
+    from fabric.judge.course.courses import LEAST_WARMING_C, lost_along
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
-    if len(own) < LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
+    if len(own) < LEAST_PEERS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
         return 0.0, None
     floor = floor_of(own[0].probe.kind)
     at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
