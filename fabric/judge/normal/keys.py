@@ -102,7 +102,7 @@ class Alike:
             key = (
                 *(phase, probe.kind, name_of(probe).removesuffix(OF_AGAIN), host.platform.name, size_bytes),
                 *(link_class(probe, self._topology), line_rate_gbps(probe, self._topology)),
-                *(probe.params.get("ranks"), probe.params.get("algorithm")),
+                *(probe.params.get(name) for name in ("size_bytes", "ranks", "algorithm")),
             )
             known = self._of_layout[layout] = self._numbers.setdefault(key, len(self._numbers) + 1)
         return known
