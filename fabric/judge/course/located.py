@@ -177,17 +177,22 @@ class _Located:
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
     def _uplinks(self, faults: Sequence[FaultyPart]) -> list[CourseFinding]:
-        """By leaf all ways over its cables; another leaf may be it as well where all of them may be its ways."""
-        ways: dict[str, list[tuple[FaultyPart, set[str]]]] = {}
-        for one in faults:
-            others = {_leaf_of(self._name(part)) for part, _ in one.rivals if self._kind(part) in _CABLES}
-            ways.setdefault(_leaf_of(self._name(one.part)), []).append((one, others))
-        return [
-            self._above(
-                leaf, sorted(set.intersection(*(others for _, others in alike)) - {leaf}), [one for one, _ in alike]
-            )
-            for leaf, alike in ways.items()
-        ]
+        """The leaf that most of these ways have in common first, then that of those which are left."""
+        found: list[CourseFinding] = []
+        left = {one.part: one for one in faults}
+        leaves = {
+            one.part: {
+                _leaf_of(self._name(part)) for part in (one.part, *dict(one.rivals)) if self._kind(part) in _CABLES
+            }
+            for one in faults
+        }
+        while left:
+            behind = {leaf: [part for part in left if leaf in leaves[part]] for part in left for leaf in leaves[part]}
+            best = max(sorted(behind), key=lambda leaf: len(behind[leaf]))
+            alike = [leaf for leaf in sorted(behind) if leaf != best and behind[leaf] == behind[best]]
+            found.append(self._above(best, alike, [left[part] for part in behind[best]]))
+            left = {part: one for part, one in left.items() if part not in behind[best]}
+        return found
 
     def _above(self, leaf: str, alike: Sequence[str], faults: Sequence[FaultyPart]) -> CourseFinding:
         """The cables above one leaf, by all ways over them that are bad."""
