@@ -15,9 +15,7 @@ There are two units of leaves at least; the rack that becomes slow is the last e
 2,048 hosts are for 12 rounds of four hours with eight pair tests each (`2048 48 12 --pairs 8`, 3 GiB). An RNIC then has
 some 100 pair tests, a host 12 all-to-alls and 24 all-reduces. A part that dips once in 50 probes dips at all in nine of
 ten fleets. Three dips name it; one dip that nothing explains is followed by further
-tests of its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips"). A
-loss that comes at once and stays, as the rack's, is a step from some 35 probes of a kind on
-(``burn_in_faults.least_for_step``); before that the rack is named for dips, which is counted, too ("named as dips").
+tests of its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips").
 "measured again, and not named" is the word of the verdict. Else it reads MISSED or "named as something else".
 
 Long rounds call collectives of 64 GiB, because a scenario may ask for 10,000 calls at most. The mock has memory for

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from math import comb
 from random import Random
 
 from fabric import load
-from fabric.judge.course.courses import ALPHA
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.verdict import JudgedRun
 
@@ -120,22 +117,6 @@ def missed(judged: JudgedRun, one: Planted, faults: list[Planted], inventory: In
     return "MISSED" if dips >= LEAST_DIPS else f"too few dips: {dips} in {len(own)} probes, {LEAST_DIPS} needed"
 
 
-def otherwise(judged: JudgedRun, one: Planted, lines: list[str], inventory: Inventory) -> str:
-    """Named as something else, or named as dips because too little was measured for the rule to see a step."""
-    if STEP not in one.words or not any(word in line for line in lines for word in DIPS):
-        return "named as something else"
-    samples = load(judged.path).samples
-    probes = {name for name in samples.probe[samples.kind != "pairwise"] if one.components[0] in name}
-    kinds = Counter(name.rpartition("/")[2] for name in probes)
-    most, least = max(kinds.values()), least_for_step(len(inventory.topology.hosts))
-    return "named as something else" if most >= least else f"named as dips: {most} probes a kind, a step needs {least}"
-
-
-def least_for_step(tracks: int) -> int:
-    """Of how many points all but a fifth must be low for ``course.shapes.low_since`` to see a step on one track."""
-    return next(n for n in range(8, 1000) if 1.0 / comb(n, n // EARLIEST) < ALPHA / tracks)
-
-
 def is_leaf(components: set[str], leaf: str) -> bool:
     """Whether one of the components is this leaf's uplinks, or a cable of it."""
     return any(part.startswith((f"{leaf}:", f"{leaf}--")) for part in components)
@@ -149,7 +130,7 @@ def score(judged: JudgedRun, faults: list[Planted], inventory: Inventory) -> dic
         as_it_is = any(word in line for line in lines for word in one.words)
         named = "named" if as_it_is else missed(judged, one, faults, inventory)
         if lines and not as_it_is:
-            named = otherwise(judged, one, lines, inventory)
+            named = "named as something else"
         if not one.must:
             named = "WRONGLY NAMED" if lines else "not named, rightly"
         found[one.what] = named, lines

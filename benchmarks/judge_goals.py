@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from math import log
 from statistics import median
 
 from benchmarks.measured_rack import judge_of, noisy, one_number_a_host, sampled
-from fabric.judge.normal.peers import PeerGroup, peers_of, slow_among
-from fabric.judge.normal.sequential import samples_needed
+from fabric.judge.normal.peers import peers_of
+from fabric.judge.normal.sequential import ALPHA, BETA
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit
@@ -57,6 +58,16 @@ def _row(words: str, rule: Rule, topology: Topology, cv: float, runs: int) -> No
     )
 
 
+def samples_needed(loss: float, noise: float, *, alpha: float = ALPHA, beta: float = BETA) -> float:
+    """
+    Wald's approximation of the mean number of samples of one test of a probe that lost exactly *loss*.
+
+    ((1 - beta) A + beta B) / (d^2 / 2 s^2), without the least of three and without the bound on a sample's weight.
+    """
+    upper, lower = log((1 - beta) / alpha), log(beta / (1 - alpha))
+    return ((1 - beta) * upper + beta * lower) * 2 * (noise / log(1 - loss)) ** 2
+
+
 def _medians(topology: Topology, factors: dict[str, float], cv: float, seed: int) -> Mapping[str, float]:
     draw = noisy(cv=cv, seed=seed, factors=factors)
     values: dict[str, list[float]] = {}
@@ -77,11 +88,6 @@ def _robust_z(topology: Topology, factors: dict[str, float], cv: float, seed: in
     return {host for host, value in values.items() if peers is not None and peers.z(value) < -3.5}, FIXED
 
 
-def _peers(topology: Topology, factors: dict[str, float], cv: float, seed: int) -> Named:
-    found = slow_among([PeerGroup(dict(_medians(topology, factors, cv, seed)), 0.03)])
-    return {str(host) for host in found.sure}, FIXED
-
-
 def _sequential(topology: Topology, factors: dict[str, float], cv: float, seed: int) -> Named:
     found = sampled(one_number_a_host(topology), noisy(cv=cv, seed=seed, factors=factors), judge_of(topology))
     return {
@@ -92,7 +98,6 @@ def _sequential(topology: Topology, factors: dict[str, float], cv: float, seed: 
 RULES: Mapping[str, Rule] = {
     "median below -5 %": _fixed,
     "robust z below -3.5": _robust_z,
-    "peers (z, floor, Holm)": _peers,
     "samples: auto": _sequential,
 }
 

@@ -12,7 +12,7 @@ from fabric.app.measured import tables_of, with_particulars
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
-from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.course.findings import with_over_time
 from fabric.judge.ports.verdict import wanted_for, with_samples
 from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
 from fabric.judge.training import with_training
@@ -123,6 +123,8 @@ def _frames_of(run: ShownRun) -> Frames:
 
 def concluded(past: PastRun) -> Verdict:
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
+    from fabric.judge.course.located import over_time  # numpy: only where something was measured
+
     scenario, topology, events = past.scenario, past.inventory.topology, past.path / EVENTS
     probes, planned = past.probes, past.changes
     found = (
@@ -145,8 +147,10 @@ def concluded(past: PastRun) -> Verdict:
     growth = scenario.judge.zero_growth
     samples = samples_since(read_samples(past.path, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
     links = read_links(past.path)
-    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth, links)
-    verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, topology, samples))
+    courses = over_time(kept, by_id, scenario.phases, topology, samples)
+    well = {port for one in courses for port in one.ports}
+    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth, links, well=well)
+    verdict = with_over_time(verdict, courses)
     verdict = with_training(
         verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links
     )

@@ -14,7 +14,7 @@ from fabric.changes.concurrency import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
-from fabric.judge.course.dips.follow_up import dips_lines
+from fabric.judge.course.follow_up import dips_lines
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.verdict.rounds import too_few_rounds
 from fabric.model.inventory import Inventory

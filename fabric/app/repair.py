@@ -13,8 +13,7 @@ from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError, Problem
-from fabric.judge.compare.hosts import other_hardware, otherwise_described
-from fabric.judge.compare.identity import repaired
+from fabric.judge.compare.identity import other_hardware, otherwise_described, repaired
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.ports.health import clean_s
 from fabric.judge.ports.verdict import wanted_for

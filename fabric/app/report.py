@@ -11,7 +11,7 @@ from typing import Any
 
 from fabric.app.analyze import reopened
 from fabric.errors import ConfigError, StoreError
-from fabric.judge.compare.hosts import not_the_same
+from fabric.judge.compare.identity import not_the_same
 from fabric.report import derived
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import decision_bytes, same_decision

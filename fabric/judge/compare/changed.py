@@ -23,13 +23,14 @@ from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.schedule import routes_of
 from fabric.judge.locate.structure import Floats
 from fabric.judge.locate.suspects import EQUAL, restates
-from fabric.judge.normal.keys import floor_of
+from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of
+from fabric.judge.normal.series import USUAL_CV
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
-_USUAL_NOISE, _PRIOR_COUNT = 0.01, 4.0  # of one ratio; it counts as so many of them (choices)
+_PRIOR_COUNT = 4.0  # ratios that the usual spread counts as (a choice)
 
 Group = tuple[str, int | None]
 """What numbers must share to be alike: kind and message size."""
@@ -94,21 +95,15 @@ class Ways:
         """The two RNICs together; the uplinks and the spine, or all uplinks of both leaves where which is not known."""
         if "peer_rnic" not in probe.params or len(probe.hosts) < 2:
             return
-        ends = sorted(f"{probe.hosts[end]}/{probe.params[name]}" for end, name in ((0, "rnic"), (-1, "peer_rnic")))
-        yield Component("+".join(ends), "pair", "one of its ends, or what is between them")
-        hosts = [self._topology.hosts[name] for name in (probe.hosts[0], probe.hosts[-1])]
-        a, b = (
-            host.platform.rnic_by_device[str(probe.params[end])]
-            for host, end in zip(hosts, ("rnic", "peer_rnic"), strict=True)
-        )
-        leaves = [
-            host.leaves[rnic.rail] for host, rnic in zip(hosts, (a, b), strict=True) if rnic.rail < len(host.leaves)
-        ]
+        yield Component("+".join(sorted(rnics_of(probe))), "pair", "one of its ends, or what is between them")
+        ends = (probe.hosts[0], "rnic"), (probe.hosts[-1], "peer_rnic")
+        leaves = [leaf for host, end in ends if (leaf := leaf_of(self._topology.hosts[host], str(probe.params[end])))]
         if len(leaves) < 2 or leaves[0] == leaves[1]:
             return
+        target = self._topology.hosts[probe.hosts[-1]].platform.rnic_by_device[str(probe.params["peer_rnic"])]
         # As ``pairs/planes.py`` calls it.
-        table = self._known.get(f"rail{b.rail} {b.line_rate_gbps:g}G", {})
-        spine = table.get((leaves[0], hosts[1].name))
+        table = self._known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {})
+        spine = table.get((leaves[0], probe.hosts[-1]))
         if spine is None:
             for leaf in leaves:
                 yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")
@@ -160,8 +155,8 @@ def _values(one: Both, *, worse: bool) -> Iterator[float]:
 def _noise(y: Floats) -> float:
     """Of one ratio, from those above 1: nothing broken makes them larger. Few are drawn to what is usual."""
     above = y[y > 0]
-    seen = 1.4826 * float(np.median(above)) if len(above) else _USUAL_NOISE
-    drawn = (len(above) * seen**2 + _PRIOR_COUNT * _USUAL_NOISE**2) / (len(above) + _PRIOR_COUNT)
+    seen = 1.4826 * float(np.median(above)) if len(above) else USUAL_CV
+    drawn = (len(above) * seen**2 + _PRIOR_COUNT * USUAL_CV**2) / (len(above) + _PRIOR_COUNT)
     return max(float(np.sqrt(drawn)), LEAST_NOISE)
 
 

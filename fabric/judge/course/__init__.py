@@ -1,1 +1,1 @@
-"""Courses of many rounds, part by part: ``over_time.py`` is the way in, ``shapes.py`` knows what courses look like."""
+"""Courses of many rounds, part by part: ``located.py`` is the way in, ``courses.py`` says what became of a part."""

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import exp, inf
 
 import numpy as np
+from scipy.special import betaincinv
 
-from fabric.judge.course import shapes
-from fabric.judge.course.findings import MOST_PROBES, Modules
-from fabric.judge.course.rows import CourseRow, CourseRows
-from fabric.model.part import Part
+from fabric.judge.course.findings import MOST_PROBES
+from fabric.judge.course.rows import CourseRow, hours
+from fabric.judge.locate.cells import FaultyPart
+from fabric.judge.locate.fit import OFTEN
+from fabric.judge.locate.structure import Floats
+from fabric.judge.normal.keys import floor_of
+from fabric.judge.normal.peers import LEAST_PEERS
 
 ALPHA = 1e-3
-"""The chance that a part that is located has a course of a kind only by luck (a choice)."""
+"""The chance that a healthy part seems to lose with time or warmth (a choice)."""
+
+LEAST_WARMING_C = 5.0
+"""A temperature that moved less explains nothing (a choice)."""
 
 _MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
 
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
-
-
-def is_low(row: CourseRow, rows: CourseRows) -> bool:
-    """Whether it is below what is normal by the floor and by five spreads."""
-    return shapes.is_low(row.share, floor=rows.floors[row.of_class], sigma=rows.spreads[row.of_class])
 
 
 def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
@@ -32,31 +35,75 @@ def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
 
 
 def course_of(
-    component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules, others: float
+    fault: FaultyPart, own: Sequence[CourseRow], others: float, celsius: Callable[[Floats], Floats] | None = None
 ) -> tuple[str, str]:
     """
-    The kind of the course of a part that is bad, and its text, from its *own* rows in order of time.
+    The kind of the course of a part that is bad, and its text: what form the locator found its losses to have.
 
-    *others*: how often what is healthy dips.
+    *own* are its rows in order of time, *others* says how often what is healthy dips, *celsius* how warm its module was
+    at some times.
     """
-    if _failed_midway(own):
-        gone = [one for one in own if one.share == 0.0]
+    gone = [one for one in own if one.share == 0.0]
+    if _came_back(own):
         return "came_back", (
             f"failed in {len(gone)} of {len(own)} probes, first at {hours(gone[0].at_s)}, last at "
             f"{hours(gone[-1].at_s)}, and came back"
         )
-    if all(one.share == 0.0 for one in own if is_low(one, rows)):
+    low = [one for one in own if one.low]
+    if len(gone) == len(low):
         return GONE, "failed, and did not come back"
-    for number, _ in Counter(one.of_class for one in own).most_common():
-        alike = [one for one in own if one.of_class == number]
-        alike = alike[:: -(-len(alike) // _MOST_ROWS)]
-        found = _with_heat(component, alike, rows, modules) or _trending(alike, rows)
-        if found is not None:
-            return found
-    return _dipping(own, rows, others)
+    most = max(fault.losses, key=lambda one: (one.rho >= OFTEN[-1][0], one.loss))
+    with_heat = _with_heat(fault, own, celsius)
+    if with_heat:
+        return "heat", with_heat
+    lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
+    if fault.follows is not None:
+        return "drift", f"{lost} by and by, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
+    if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN[-1][0]:
+        return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
+    if fault.until_s < inf and most.rho >= OFTEN[-1][0]:
+        return "low", f"{lost} from {hours(fault.since_s)} to {hours(fault.until_s)}, and then it was well again"
+    count, n = len(low), len(own)
+    depth = float(np.median([one.share for one in low]))
+    if count > n / 2:
+        return "low", f"slower than its peers in {count} of {n} probes: about {depth:.0%} of what they carry"
+    # The exact interval of a share (Clopper and Pearson 1934).
+    least, often = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
+    return "dips", (
+        f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / often:.0f} to "
+        f"1 in {1 / least:.0f}), its peers in {others:.2g}"
+    )
 
 
-def _failed_midway(own: Sequence[CourseRow]) -> bool:
+def lost_along(x: Floats, shares: Floats) -> float:
+    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
+    from scipy.stats import kendalltau, theilslopes
+
+    if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
+        return 0.0
+    return float(-theilslopes(shares, x).slope * np.ptp(x))
+
+
+def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[Floats], Floats] | None) -> str:
+    """What it loses with the warmth of its module while it is bad, in probes of one kind; empty where it does not."""
+    if celsius is None:
+        return ""
+    (of_class, _), *_ = Counter(one.of_class for one in own).most_common()
+    alike = [one for one in own if one.of_class == of_class and one.at_s >= fault.since_s]
+    alike = alike[:: -(-len(alike) // _MOST_ROWS)]
+    warmth, shares = celsius(np.array([one.at_s for one in alike])), np.array([one.share for one in alike])
+    known = np.isfinite(warmth)
+    if known.sum() < LEAST_PEERS or np.ptp(warmth[known]) < LEAST_WARMING_C:
+        return ""
+    lost, (cold, warm) = lost_along(warmth[known], shares[known]), np.quantile(warmth[known], (0.0, 1.0))
+    if lost < floor_of(alike[0].probe.kind):
+        return ""
+    return (
+        f"loses {lost:.0%} of its bandwidth when its module warms from {cold:.0f} to {warm:.0f} C ({len(alike)} probes)"
+    )
+
+
+def _came_back(own: Sequence[CourseRow]) -> bool:
     """
     Whether the transport gave up and a later probe of that kind went well again.
 
@@ -69,60 +116,3 @@ def _failed_midway(own: Sequence[CourseRow]) -> bool:
         elif one.probe.kind in failed:
             return True
     return False
-
-
-def _with_heat(component: str, own: Sequence[CourseRow], rows: CourseRows, modules: Modules) -> tuple[str, str] | None:
-    host, device = Part.of(component).place
-    best: shapes.Heat | None = None
-    for part, course in modules.get(host, {}).items():
-        pairs = [(course.value_at(one.at_s), one.share) for one in own] if device in ("", part) else []
-        known = [(float(celsius), share) for celsius, share in pairs if celsius is not None]
-        if len(known) >= shapes.LEAST_POINTS:
-            celsius, shares = np.array(known).T
-            found = shapes.heat(celsius, shares, floor=rows.floors[own[0].of_class], alpha=ALPHA)
-            if found is not None and (best is None or found.chance < best.chance):
-                best = found
-    if best is None:
-        return None
-    return "heat", (
-        f"loses {-best.change:.0%} of its bandwidth when its module warms from {best.cold_c:.0f} to "
-        f"{best.warm_c:.0f} C (rank correlation {best.rho:.2f} over {len(own)} probes)"
-    )
-
-
-def _trending(own: Sequence[CourseRow], rows: CourseRows) -> tuple[str, str] | None:
-    at_s, shares = np.array([(one.at_s, one.share) for one in own]).T
-    found = shapes.trend(at_s, shares, floor=rows.floors[own[0].of_class], alpha=ALPHA)
-    if found is None:
-        return None
-    if found.kind == "step":
-        return "step", _stepped(-found.change, found.at_s)
-    length = hours(at_s[-1] - at_s[0], digits=0)
-    return "drift", f"lost {-found.change:.0%} of its bandwidth gradually, over {length} ({len(own)} probes)"
-
-
-def _dipping(own: Sequence[CourseRow], rows: CourseRows, others: float) -> tuple[str, str]:
-    shares = np.array([one.share for one in own])
-    low = np.array([is_low(one, rows) for one in own])
-    found = shapes.dips(shares, low)
-    since = shapes.low_since(low)
-    if since is not None and since[1] < ALPHA:
-        first = since[0]
-        return "step", _stepped(1.0 - float(np.median(shares[first:]) / np.median(shares[:first])), own[first].at_s)
-    if found.count > len(own) / 2:
-        return "low", (
-            f"slower than its peers in {found.count} of {found.n} probes: about {found.depth:.0%} of what they carry"
-        )
-    return "dips", (
-        f"dips to {found.depth:.0%} in {found.count} of {found.n} probes (1 in {found.n / found.count:.0f}; 95 % "
-        f"interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in {others:.2g}"
-    )
-
-
-def _stepped(lost: float, at_s: float) -> str:
-    return f"lost {lost:.0%} of its bandwidth at once, at about {hours(at_s)}, and kept it lost"
-
-
-def hours(at_s: float, *, digits: int = 1) -> str:
-    """A time in hours."""
-    return f"{at_s / 3600.0:.{digits}f} h"

@@ -1,5 +1,5 @@
 """
-Which parts explain what became low in the rounds of a run, and what the course of each is.
+Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
 
 Every probe of the repeated phases is a row of one matrix (``passed.py``), which ``locate.inside`` searches for the few
 parts that explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that
@@ -9,28 +9,30 @@ nothing else explains say what its course is (``courses.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import exp, inf
-from statistics import median
+from math import exp
 
 import numpy as np
 
-from fabric.judge.course.courses import GONE, course_of, hours, is_low, worst
-from fabric.judge.course.dips.in_round import are_too_many
-from fabric.judge.course.findings import CourseFinding, Modules
-from fabric.judge.course.notes import Standing, notes
-from fabric.judge.course.passed import DOWN, UP, UPLINKS, Passed
-from fabric.judge.course.rows import CourseRow, CourseRows
+from fabric.judge.course.courses import GONE, course_of, worst
+from fabric.judge.course.dips import are_too_many
+from fabric.judge.course.findings import CourseFinding
+from fabric.judge.course.notes import notes
+from fabric.judge.course.passed import DOWN, UP, UPLINKS, Modules, Passed
+from fabric.judge.course.ports import down_together
+from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
 from fabric.judge.locate.cells import FaultyPart
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.fit import OFTEN
 from fabric.judge.locate.inside import RIVAL, Search
 from fabric.judge.locate.structure import Bools, Floats
 from fabric.judge.locate.suspects import SURE
+from fabric.judge.normal.keys import rnics_of
 from fabric.model.part import Part
-from fabric.model.probe import Probe
-from fabric.model.text import fold
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import CounterCourse, Samples
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
 _CABLES = (UPLINKS, UP, DOWN)
@@ -38,17 +40,35 @@ _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", *_CABLES)
 
 
-def located(rows: CourseRows, probes: Sequence[Probe], topology: Topology, modules: Modules) -> list[CourseFinding]:
-    """Everybody whose course is bad, the surest first; then notes, which accuse nobody."""
+def over_time(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    topology: Topology,
+    samples: Samples,
+) -> list[CourseFinding]:
+    """
+    Everybody whose course is bad, the surest first; then notes, which accuse nobody.
+
+    Nothing but what ports counted together for a run without a phase of many rounds.
+    """
+    down = down_together(samples, topology)
+    rows = rows_of(probes, results, repeated(probes, phases), topology)
+    if not rows.rows:
+        return down
+    modules: dict[str, dict[str, CounterCourse]] = {}
+    for reading, course in samples.courses.items():
+        if reading.name == "module_c":
+            modules.setdefault(reading.host, {})[reading.part] = course
     found = _Located(rows, topology, modules)
-    return [*found.findings(), *notes(rows, found.standing(), probes)]
+    return [*down, *found.findings(), *found.notes()]
 
 
 class _Located:
     """The parts that explain what is low, with their courses."""
 
     def __init__(self, rows: CourseRows, topology: Topology, modules: Modules) -> None:
-        self._rows, self._topology, self._modules = rows, topology, modules
+        self._rows, self._topology = rows, topology
         self._passed = Passed(rows, topology, modules)
         self._search = Search(self._passed.matrix())
         low = self._search.matrix.slow
@@ -91,10 +111,10 @@ class _Located:
         found = [one for one in found if one.kind != "dips" or one.component not in inside]  # which part of a host dips
         return [one for one in found if one.kind != GONE and Part.of(one.component).host not in racks]
 
-    def standing(self) -> Standing:
-        """What is known of each part, for the notes."""
+    def notes(self) -> list[CourseFinding]:
+        """What is told and accuses nobody."""
         named = {self._passed.columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
-        return Standing(self._passed, self._left, named, self._others)
+        return notes(self._rows, self._left, named)
 
     def _kind(self, part: int) -> str:
         return self._passed.columns[part].kind
@@ -110,18 +130,15 @@ class _Located:
         explained: Floats = self._search.explained(rest)[1]
         own = sorted({i for one in fault.losses for i in self._search.samples_of(one.cell).tolist()})
         alone = [self._rows.rows[i] for i in own if explained[i] == 0]
-        return alone if self._bad(alone) else [self._rows.rows[i] for i in own]
-
-    def _bad(self, own: Sequence[CourseRow]) -> list[CourseRow]:
-        return [one for one in own if is_low(one, self._rows)]
+        return alone if any(one.low for one in alone) else [self._rows.rows[i] for i in own]
 
     def _finding(self, fault: FaultyPart) -> CourseFinding:
         column, own = self._passed.columns[fault.part], self._own(fault)
-        bad = self._bad(own)
+        bad = [one for one in own if one.low]
+        kind, text = course_of(fault, own, self._others, self._search.matrix.warmth.get(fault.part))
         if column.kind in _SHARED:
-            kind, text = "shared", self._of_many(fault, own, bad)
-        else:
-            kind, text = course_of(column.name, own, self._rows, self._modules, self._others)
+            ends = {end for one in bad for end in rnics_of(one.probe)}
+            kind, text = "shared", text + (f", on {len(ends)} RNICs" if ends else "")
         rivals = self._rivals(fault)
         through = [self._rows.rows[i] for i in self._passed.rows_of(fault.part).tolist()]
         return CourseFinding(
@@ -159,28 +176,13 @@ class _Located:
         others = [max(gain for part, gain in fault.rivals if self._name(part) == name) for name in told]
         return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
 
-    def _of_many(self, fault: FaultyPart, own: Sequence[CourseRow], bad: Sequence[CourseRow]) -> str:
-        """When what many share became bad, for how many RNICs, and how bad it was."""
-        then = [one for one in own if fault.since_s <= one.began_s <= fault.until_s]
-        before = max((one.ended_s for one in own if one.began_s < fault.since_s), default=0.0)
-        since = f"from between {hours(before)} and {hours(min(one.ended_s for one in bad))} of the run on"
-        when = "all the time" if fault.since_s == -inf else since
-        over = f", and was well again by {hours(fault.until_s)}" if fault.until_s < inf else ""
-        share = median(one.share for one in bad)
-        level = f"about {share:.0%} of what is normal" if share else "none carried anything"
-        ends = sorted({end for one in bad for end in _rnics(one.probe)})
-        devices = f", of {len(ends)} RNICs" if ends else ""
-        return f"bad {when}{over}: {len(bad)} of {len(then)} probes through it{devices}: {level}"
-
     def _uplinks(self, faults: Sequence[FaultyPart]) -> list[CourseFinding]:
         """The leaf that most of these ways have in common first, then that of those which are left."""
         found: list[CourseFinding] = []
         left = {one.part: one for one in faults}
         leaves = {
             one.part: {
-                _leaf_of(self._passed.columns[part].name)
-                for part in (one.part, *dict(one.rivals))
-                if self._kind(part) in _CABLES
+                _leaf_of(self._name(part)) for part in (one.part, *dict(one.rivals)) if self._kind(part) in _CABLES
             }
             for one in faults
         }
@@ -194,19 +196,13 @@ class _Located:
 
     def _above(self, leaf: str, alike: Sequence[str], faults: Sequence[FaultyPart]) -> CourseFinding:
         """The cables above one leaf, by all ways over them that are bad."""
-        own = {id(row): row for one in faults for row in self._own(one)}
-        bad = sorted(self._bad(list(own.values())), key=lambda one: one.began_s)
+        bad = list({row.probe.probe_id: row for one in faults for row in self._own(one) if row.low}.values())
         ways = [self._passed.columns[one.part].text for one in faults if self._kind(one.part) != UPLINKS]
         first = max(faults, key=lambda one: one.gain)
+        course = course_of(first, self._own(first), self._others)[1]
+        text = f"what crosses them {course}"
         if ways:
-            course = course_of("", self._own(first), self._rows, {}, self._others)[1]
             text = f"what crosses them is slow on the way {fold_ways(ways)}, which do well else; the first {course}"
-        else:
-            per = Counter(end for one in bad for end in _rnics(one.probe) if leaf in self._leaves(end))
-            text = (
-                f"{len(bad)} pair tests across them dip to {median(one.share for one in bad):.0%}, of {len(per)} RNICs "
-                f"under the leaf, one to {max(per.values(), default=0)} of each ({fold(sorted(per))})"
-            )
         rivals = [name for one in faults for name in self._rivals(one)]
         rivals = [name for name in dict.fromkeys(rivals) if not name.endswith(f":{UPLINKS}")]
         names = (*(f"{other}:{UPLINKS}" for other in alike), *(rivals if len(faults) == 1 else ()))
@@ -221,12 +217,6 @@ class _Located:
             explains={one.probe.probe_id: one.probe.hosts for one in bad},
         )
 
-    def _leaves(self, end: str) -> tuple[str, ...]:
-        host, device = Part.of(end).place
-        known = self._topology.hosts[host]
-        rail = known.platform.rnic_by_device[device].rail
-        return known.leaves[rail : rail + 1]
-
 
 def fold_ways(ways: Sequence[str]) -> str:
     """Some ways over cables, in words."""
@@ -237,13 +227,6 @@ def fold_ways(ways: Sequence[str]) -> str:
 
 def _leaf_of(name: str) -> str:
     return name.partition(f":{UPLINKS}")[0]
-
-
-def _rnics(probe: Probe) -> tuple[str, ...]:
-    if "rnic" not in probe.params:
-        return ()
-    own = str(probe.params["rnic"])
-    return f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
 
 
 def _restates(mine: str, other: str) -> bool:

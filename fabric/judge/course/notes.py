@@ -1,85 +1,63 @@
-"""What is told of parts that dipped and accuses nobody: measured again and cleared, or too seldom to tell."""
+"""What is told of parts that dipped and accuses nobody: they were measured again, and cleared or not."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from statistics import median
 
-import numpy as np
-
-from fabric.judge.course.courses import ALPHA, is_low, worst
-from fabric.judge.course.dips.in_round import are_too_many
-from fabric.judge.course.findings import CLEARED, FEW, OPEN, TOO_MANY, CourseFinding
-from fabric.judge.course.passed import Passed
+from fabric.judge.course.courses import worst
+from fabric.judge.course.dips import are_too_many
+from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding
 from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.locate.structure import Bools
+from fabric.judge.normal.keys import rnics_of
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, Probe
+from fabric.model.probe import AGAIN
 from fabric.probes import pairwise
 
 LEAST_TO_CLEAR = 59
 """Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
 
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The columns, which rows are *left* low by the parts that are *named* (their rivals, too), and how often."""
-
-    passed: Passed
-    left: Bools
-    named: AbstractSet[str]
-    others: float
+_Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named explains that it is low
 
 
-def notes(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
-    """Of parts that were measured again, of those that dipped too seldom to be sure, and of rounds with many dips."""
-    again = _again(rows, standing)
-    told = {one.component for one in again}
-    return [*again, *_few(rows, standing, told), *_too_many(rows, standing, probes)]
+def notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[CourseFinding]:
+    """
+    Of parts that were measured again, and of rounds with many dips.
+
+    *left* says which rows no part explains of those that are *named* (their rivals, too).
+    """
+    pairs = [
+        (row, open_) for row, open_ in zip(rows.rows, left.tolist(), strict=True) if row.probe.kind == pairwise.KIND
+    ]
+    return [*_again(pairs, named), *_too_many(pairs)]
 
 
-def _again(rows: CourseRows, standing: Standing) -> list[CourseFinding]:
-    left = {id(rows.rows[i]) for i in np.flatnonzero(standing.left).tolist()}
-    own: dict[str, list[CourseRow]] = {}
-    planned: dict[str, list[CourseRow]] = {}
-    for row in rows.rows:
-        part = row.probe.params.get(AGAIN)
-        if part is not None:
-            own.setdefault(str(part), []).append(row)
-    for row in rows.rows if own else ():
-        if AGAIN not in row.probe.params and row.probe.kind == pairwise.KIND:
-            for end in _ends(row.probe):
-                if end in own:
-                    planned.setdefault(end, []).append(row)
-    found = []
-    for part, tests in own.items():
-        if standing.named.isdisjoint((part, Part.of(part).host)):
-            first = _first(planned.get(part, ()), left, rows)
-            if first:
-                found.append(_said(part, first, tests, [one for one in tests if id(one) in left]))
+def _again(pairs: Sequence[_Pair], named: AbstractSet[str]) -> list[CourseFinding]:
+    tests: defaultdict[str, list[_Pair]] = defaultdict(list)
+    planned: defaultdict[str, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        if AGAIN in pair[0].probe.params:
+            tests[str(pair[0].probe.params[AGAIN])].append(pair)
+        else:
+            for end in rnics_of(pair[0].probe):
+                planned[end].append(pair)
+    asked = [part for part in tests if named.isdisjoint((part, Part.of(part).host))]
+    found = [_said(part, first, tests[part]) for part in asked if (first := _first(planned[part]))]
     return sorted(found, key=lambda one: (one.kind == CLEARED, one.component))
 
 
-def _ends(probe: Probe) -> tuple[str, str]:
-    return f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
-
-
-def _first(planned: Sequence[CourseRow], left: AbstractSet[int], rows: CourseRows) -> str:
+def _first(planned: Sequence[_Pair]) -> str:
     """Why it was measured again; empty where it dipped only with a part that is named."""
-    low = [one for one in planned if is_low(one, rows)]
-    own = [one for one in low if id(one) in left]
-    if low and not own:
-        return ""
-    if not own:
-        return "may be why a collective of its host, or another part's further tests with it, dipped"
-    return f"dipped {'once' if len(own) == 1 else f'{len(own)} times'} in {len(planned)} probes"
+    low = [open_ for row, open_ in planned if row.low]
+    if not any(low):
+        return "" if low else "may be why a collective of its host, or another part's further tests with it, dipped"
+    return f"dipped {'once' if sum(low) == 1 else f'{sum(low)} times'} in {len(planned)} probes"
 
 
-def _said(part: str, first: str, tests: Sequence[CourseRow], low: Sequence[CourseRow]) -> CourseFinding:
-    n = len(tests)
+def _said(part: str, first: str, tests: Sequence[_Pair]) -> CourseFinding:
+    n, low = len(tests), [row for row, open_ in tests if open_]
     if low:
         text = f"{first}, and in {len(low)} of {n} more: too few to tell from chance; more rounds do"
         return CourseFinding(part, OPEN, text, probes=worst(low))
@@ -90,29 +68,11 @@ def _said(part: str, first: str, tests: Sequence[CourseRow], low: Sequence[Cours
     return CourseFinding(part, CLEARED, text)
 
 
-def _few(rows: CourseRows, standing: Standing, told: AbstractSet[str]) -> list[CourseFinding]:
-    """RNICs and hosts that dipped more often than their peers, and too seldom for a fleet of this size."""
-    from scipy.special import bdtrc
-
-    known = {*standing.named, *(Part.of(name).host for name in (*standing.named, *told))}
-    found = []
-    for part, low in standing.passed.twice(standing.left, ("rnic", "host")).items():
-        name, n = standing.passed.columns[part].name, len(standing.passed.rows_of(part))
-        if known.isdisjoint((name, Part.of(name).host)) and bdtrc(len(low) - 1, n, standing.others) < ALPHA:
-            own = [rows.rows[i] for i in low]
-            depth = median(one.share for one in own)
-            text = f"low in {len(low)} of {n} probes, to {depth:.0%} of what is normal"
-            found.append(CourseFinding(name, FEW, text, probes=worst(own)))
-            known.add(Part.of(name).host)
-    return found
-
-
-def _too_many(rows: CourseRows, standing: Standing, probes: Sequence[Probe]) -> list[CourseFinding]:
+def _too_many(pairs: Sequence[_Pair]) -> list[CourseFinding]:
     """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
-    tests = [(i, row) for i, row in enumerate(rows.rows) if row.probe.kind == pairwise.KIND]
-    low = Counter(row.probe.phase for i, row in tests if standing.left[i])
-    compared = Counter(row.probe.phase for _, row in tests)
-    followed = {probe.phase for probe in probes if AGAIN in probe.params}
+    low = Counter(row.probe.phase for row, open_ in pairs if open_)
+    compared = Counter(row.probe.phase for row, _ in pairs)
+    followed = {row.probe.phase for row, _ in pairs if AGAIN in row.probe.params}
     text = "pair tests dipped at once: no single part, so none was measured again"
     return [
         CourseFinding(phase, TOO_MANY, f"{count} {text}")

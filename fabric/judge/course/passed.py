@@ -11,23 +11,25 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import log, nan
 
 import numpy as np
 
-from fabric.judge.course.findings import Modules
-from fabric.judge.course.rows import CourseRow, CourseRows
-from fabric.judge.course.shapes import DIP_SIGMAS
+from fabric.judge.course.rows import CourseRows
 from fabric.judge.locate.candidates import Component, components_of, host_side
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.matrix import EXTRA
-from fabric.judge.locate.structure import Bools, Floats, Ints
+from fabric.judge.locate.structure import Floats, Ints
+from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.sampling import CounterCourse
 from fabric.model.topology import Topology
+
+Modules = Mapping[str, Mapping[str, CounterCourse]]
+"""The temperatures of modules by host and device."""
 
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
@@ -60,7 +62,7 @@ class Passed:
         self._group = cache(self._group_of)
         sample, part = array("q"), array("q")
         for number, row in enumerate(rows.rows):
-            own = self._passed(row)
+            own = self._passed(row.probe)
             sample.extend((number,) * len(own))
             part.extend(own)
         self._sample, self._part = np.array(sample, dtype=np.int64), np.array(part, dtype=np.int64)
@@ -128,15 +130,6 @@ class Passed:
         found: Ints = np.sort(self._sample[self._part == part])
         return found
 
-    def twice(self, low: Bools, kinds: Sequence[str]) -> dict[int, list[int]]:
-        """The parts of these *kinds* that two *low* rows or more pass through, and these rows."""
-        own = low[self._sample]
-        found: dict[int, list[int]] = {}
-        for part, row in zip(self._part[own].tolist(), self._sample[own].tolist(), strict=True):
-            if self.columns[part].kind in kinds:
-                found.setdefault(part, []).append(row)
-        return {part: sorted(members) for part, members in found.items() if len(members) > 1}
-
     def _number(self, one: Component) -> int:
         key = (one.name, one.kind)
         found = self._numbers.setdefault(key, len(self.columns))
@@ -144,17 +137,10 @@ class Passed:
             self.columns.append(one)
         return found
 
-    def _passed(self, row: CourseRow) -> Sequence[int]:
-        probe = row.probe
+    def _passed(self, probe: Probe) -> Sequence[int]:
         if "peer_rnic" in probe.params and len(probe.hosts) > 1:
-            found = self._pair(probe)
-        elif len(probe.hosts) > 1:
-            found = self._group(probe.hosts)
-        else:
-            found = self._numbered(probe)
-        if not row.only:
-            return found
-        return [one for one in found if Part.of(self.columns[one].name).host in row.only]
+            return self._pair(probe)
+        return self._group(probe.hosts) if len(probe.hosts) > 1 else self._numbered(probe)
 
     def _pair(self, probe: Probe) -> Sequence[int]:
         """Of a sender and a receiver; what both are in counts once."""

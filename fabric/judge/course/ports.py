@@ -1,15 +1,23 @@
-"""Ports under one leaf that went down together: the leaf, and not each cable."""
+"""Ports under one leaf that went down together, and cables between switches that nothing looked at any more."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fabric.judge.course.findings import CourseFinding
+from fabric.judge.course.rows import hours
+from fabric.judge.locate.candidates import crosses_leaves
+from fabric.judge.normal.keys import SAME_LEAF, leaf_of, link_class
 from fabric.judge.ports.health import Step, steps_of
+from fabric.judge.ports.links import UNSEEN
 from fabric.model.part import Part
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import JUDGED, Samples
+from fabric.model.scenario import Phase
 from fabric.model.text import fold
 from fabric.model.topology import Topology
+from fabric.probes import routes
 
 DOWN = "link_downed"
 
@@ -32,18 +40,13 @@ def down_together(samples: Samples, topology: Topology) -> list[CourseFinding]:
         name = f"{reading.host}/{reading.part}"
         if reading.name in JUDGED:
             steps.setdefault(name, []).extend(steps_of(reading.name, course, (), samples.every_s)[0])
-        if reading.name == DOWN and (leaf := _leaf(reading.host, reading.part, topology)):
+        host = topology.hosts.get(reading.host)
+        known = host is not None and reading.part in host.platform.rnic_by_device
+        if host is not None and known and reading.name == DOWN and (leaf := leaf_of(host, reading.part)):
             leaves.setdefault(leaf, []).append(name)
     down = {name: [step for step in found if step.name == DOWN] for name, found in steps.items()}
     of_leaves = (_of_leaf(leaf, sorted(leaves[leaf]), down, steps, samples.every_s) for leaf in leaves)
     return [one for one in of_leaves if one is not None]
-
-
-def _leaf(host: str, device: str, topology: Topology) -> str:
-    """The leaf of an RNIC; empty where none is known."""
-    found = topology.hosts.get(host)
-    rnic = found.platform.rnic_by_device.get(device) if found is not None else None
-    return found.leaves[rnic.rail] if found is not None and rnic is not None and rnic.rail < len(found.leaves) else ""
 
 
 def _of_leaf(
@@ -79,3 +82,50 @@ def _of_leaf(
 def _near(one: Step, other: Step) -> bool:
     """Whether the two may have been one event."""
     return one.touches(other.from_s, other.at_s)
+
+
+def unseen_uplinks(
+    probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase], topology: Topology
+) -> list[str]:
+    """
+    In words, from which hour of a run with several rounds on nobody looked whether the cables between switches are up.
+
+    Only the state of ports shows a cable or a switch above the leaves that died (iblinkinfo, which ``localise`` reads
+    where paths are static): routes go around it, so that probes across leaves are as fast as before, or nearly.
+    Nothing is said when it was read in the last round, where the inventory lists no such cables, or of rounds that do
+    not fill a time: they compare something, and watch over nothing.
+    """
+    rounds = Counter((phase.written, phase.where) for phase in phases)
+    repeated = {phase.name for phase in phases if phase.fills and rounds[phase.written, phase.where] > 1}
+    upper = {name for uplinks in topology.uplinks for name in uplinks.upper}
+    if not upper or not repeated:
+        return []
+    ran = [(probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results]
+    ends = [result.ended_s for probe, result in ran if probe.phase in repeated]
+    if not ends:
+        return []
+    last = max((result.started_s, probe.phase) for probe, result in ran if probe.phase in repeated)[1]
+    if any(probe.kind == routes.KIND and probe.phase == last for probe, _ in ran):
+        return []
+    read_s = max((result.ended_s for probe, result in ran if probe.kind == routes.KIND), default=None)
+    sent_s = max((result.ended_s for probe, result in ran if _crosses(probe, topology)), default=None)
+    count = sum(uplinks.count * len(uplinks.lower) * len(uplinks.upper) for uplinks in topology.uplinks)
+    end = hours(max(ends))
+    looked = f"was never looked at in the {end} of the run"
+    if read_s is not None:
+        looked = f"was not looked at between {hours(read_s)} and {end} of the run"
+    crossed = (
+        "nothing was sent across them" if sent_s is None else f"the last that crossed them ended at {hours(sent_s)}"
+    )
+    return [
+        f"{UNSEEN}{count:,} cables between switches (to {fold(sorted(upper))}) are up {looked}, "
+        f"and {crossed}; routes go around a dead switch or cable, so no probe shows it: "
+        "read the state of their ports (InfiniBand: iblinkinfo); where routes are static, `localise: {paths: static}` "
+        "on the repeated phase does"
+    ]
+
+
+def _crosses(probe: Probe, topology: Topology) -> bool:
+    """Whether its bytes leave the leaf; one of which that is not known does not count."""
+    between = crosses_leaves(probe) or len(probe.hosts) > 1
+    return between and link_class(probe, topology) not in (SAME_LEAF, None)

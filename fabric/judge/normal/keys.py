@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from fabric.judge.normal.samples import OF_AGAIN, name_of
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.recorded import Key
 from fabric.model.topology import Host, Topology
@@ -46,7 +49,7 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
         return str(given)
     hosts = [topology.hosts[name] for name in probe.hosts]
     if "peer_rnic" in probe.params:
-        ends = [_leaf(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
+        ends = [leaf_of(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
         return None if None in ends else (SAME_LEAF if ends[0] == ends[1] else CROSS_LEAF)
     if len(hosts) < 2 or not all(host.leaves for host in hosts):
         return None
@@ -66,9 +69,43 @@ def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
 _ENDS = ("rnic", "peer_rnic")
 
 
-def _leaf(host: Host, device: str) -> str | None:
+def leaf_of(host: Host, device: str) -> str | None:
+    """The leaf of an RNIC; None where it is not known."""
     rail = host.platform.rnic_by_device[device].rail
     return host.leaves[rail] if rail < len(host.leaves) else None
+
+
+def rnics_of(probe: Probe) -> tuple[str, ...]:
+    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+    if "rnic" not in probe.params:
+        return ()
+    own = str(probe.params["rnic"])
+    other = f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
+    return tuple(dict.fromkeys((f"{probe.hosts[0]}/{own}", other)))
+
+
+class Alike:
+    """Which probes should reach the same number: one number for all that are alike, worked out once for a layout."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._of_layout: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, probe: Probe, phase: Hashable, size_bytes: int | None = None) -> int:
+        """Of a probe in a *phase*, or in the rounds of one."""
+        host = self._topology.hosts[probe.hosts[0]]
+        # Hosts of a layout share the parameters; those live as long as their probes, so their identity is theirs.
+        layout = (id(probe.params), phase, host.platform.name, host.leaves, probe.kind, len(probe.hosts), size_bytes)
+        known = self._of_layout.get(layout) if len(probe.hosts) == 1 else None
+        if known is None:
+            key = (
+                *(phase, probe.kind, name_of(probe).removesuffix(OF_AGAIN), host.platform.name, size_bytes),
+                *(link_class(probe, self._topology), line_rate_gbps(probe, self._topology)),
+                *(probe.params.get(name) for name in ("size_bytes", "ranks", "algorithm")),
+            )
+            known = self._of_layout[layout] = self._numbers.setdefault(key, len(self._numbers) + 1)
+        return known
 
 
 BANDWIDTH_UNIT = "Gb/s"

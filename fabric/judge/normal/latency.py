@@ -10,12 +10,11 @@ is never PASS. There are no recorded baselines of latencies, and nothing follows
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fabric.judge.normal.keys import line_rate_gbps, link_class
-from fabric.judge.normal.peers import PeerGroup, Peers, slow_among
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.keys import Alike, rnics_of
+from fabric.judge.normal.peers import Z_SLOW, Peers, peers_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -35,32 +34,32 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
     found = [(probe, {one.metric: one for one in result.measurements}) for probe, result in listed if _has(result)]
     if not found:
         return {}
-    groups: dict[Hashable, dict[Hashable, float]] = {}
+    alike = Alike(topology)
+    groups: dict[int, dict[str, float]] = {}
     for probe, numbers in found:
-        groups.setdefault(_key(probe, topology), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
-    slow = slow_among([PeerGroup(values, FLOOR) for values in groups.values()]).sure
+        groups.setdefault(alike.of(probe, probe.phase), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
+    slow = {name: peers for values in groups.values() for name, peers in _slow(values)}
     sure = _sure(found, slow.keys())
     return {probe.probe_id: _verdict(probe, numbers, slow.get(probe.probe_id), sure) for probe, numbers in found}
+
+
+def _slow(values: Mapping[str, float]) -> Iterator[tuple[str, Peers]]:
+    """Those far below their peers by the size of the loss and by their spread."""
+    peers = peers_of(list(values.values()))
+    for name, value in values.items() if peers is not None else ():
+        if peers is not None and value < (1 - FLOOR) * peers.median_gbps and peers.z(value) < Z_SLOW:
+            yield name, peers
 
 
 def _has(result: ProbeResult) -> bool:
     return result.outcome is None and any(one.metric == TYPICAL and one.value > 0.0 for one in result.measurements)
 
 
-def _key(probe: Probe, topology: Topology) -> Hashable:
-    path = link_class(probe, topology), line_rate_gbps(probe, topology)
-    return probe.phase, probe.kind, name_of(probe), probe.params.get("size_bytes"), path
-
-
-def _ends(probe: Probe) -> tuple[str, ...]:
-    return tuple(f"{host}/{probe.params[end]}" for host, end in zip(probe.hosts, ("rnic", "peer_rnic"), strict=True))
-
-
-def _sure(found: Sequence[Measured], slow: AbstractSet[Hashable]) -> frozenset[str]:
+def _sure(found: Sequence[Measured], slow: AbstractSet[str]) -> frozenset[str]:
     """The RNICs that were slow with every partner, and with two at least."""
     by_end: dict[str, list[bool]] = {}
     for probe, _ in found:
-        for end in _ends(probe):
+        for end in rnics_of(probe):
             by_end.setdefault(end, []).append(probe.probe_id in slow)
     return frozenset(end for end, all_of_it in by_end.items() if len(all_of_it) > 1 and all(all_of_it))
 
@@ -74,7 +73,7 @@ def _verdict(probe: Probe, numbers: dict[str, Measurement], slow: Peers | None, 
     if slow is not None:
         normal_us = 1.0 / slow.median_gbps
         text = f"{said}, {typical_us / normal_us:.1f} times the median of {slow.n} peers, {normal_us:.2f} us"
-        ends = [end for end in _ends(probe) if end in sure]
+        ends = [end for end in rnics_of(probe) if end in sure]
         if ends:
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}; so is every latency of {' and '.join(ends)}")
         return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, f"{text}: measure it again")

@@ -13,7 +13,6 @@ from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, LimitChange, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.perftest_pair import int_param
 
-_LimitKey = tuple[str, str, object, object, object, object]
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
 
 
@@ -26,7 +25,6 @@ class LimitTable:
 
     def __init__(self, baselines: Mapping[str, Baseline], topology: Topology, override: str | None) -> None:
         self._baselines, self._topology, self._override = baselines, topology, override
-        self._limits: dict[_LimitKey, Limit | None] = {}
         self._required: dict[Hashable, tuple[float | None, str]] = {}
 
     def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
@@ -52,16 +50,9 @@ class LimitTable:
         return known
 
     def _worked_out(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
-        limit = self._limit_for(probe, size_bytes)
+        get, limits = probe.params.get, self._baselines[self.baseline_of(probe)].limits
+        limit = most_specific(limits, probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm"))
         return (None, "") if limit is None else required(limit, probe, self._topology)
-
-    def _limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
-        """The most specific limit that matches, from the probe's baseline."""
-        params, name = probe.params, self.baseline_of(probe)
-        key = (name, probe.kind, params.get("link_class"), size_bytes, params.get("ranks"), params.get("algorithm"))
-        if key not in self._limits:
-            self._limits[key] = most_specific(self._baselines[name].limits, probe.kind, *key[2:])
-        return self._limits[key]
 
     def baseline_of(self, probe: Probe) -> str:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""

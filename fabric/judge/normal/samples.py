@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe, ProbeResult
 
+OF_AGAIN = "-again"
+"""Behind the name of what is measured again: it is compared with what was planned."""
+
 _GONE = (FailureKind.RETRIES_EXCEEDED, FailureKind.PORT_DOWN)
 
 

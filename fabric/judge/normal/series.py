@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import sqrt
+from itertools import pairwise
+from math import log, sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
-from fabric.judge.normal.peers import Peers, peers_of
-from fabric.judge.normal.samples import name_of, series_key
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, Alike, bandwidths, floor_of
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.samples import series_key
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
@@ -64,17 +65,14 @@ class Steadiness:
         return f"median of {self.n}, least {gbps_text(self.least_gbps)} Gb/s, CV {self.cv:.3f}{dips}"
 
 
-def steadiness(
-    values: Sequence[float], *, normal_spread: float, floor: float, noise: float | None = None
-) -> Steadiness:
+def steadiness(values: Sequence[float], *, floor: float, noise: float | None = None) -> Steadiness:
     """
     Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share, where it is known.
 
-    *normal_spread* is the coefficient of variation that is normal for the key, from peers or records: the samples
-    themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
+    The samples themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
     """
     middle, mean = median(values), fmean(values)
-    deep = max(DIP_SIGMAS * normal_spread, floor)
+    deep = max(DIP_SIGMAS * (USUAL_CV if noise is None else noise), floor)
     return Steadiness(
         n=len(values),
         least_gbps=min(values),
@@ -98,20 +96,14 @@ def _chi_squared(degrees: int) -> float:
     return float(chdtri(degrees, BY_CHANCE))
 
 
+DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
+"""The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
+
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""
 
 MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PeerKey:
-    """What peers share, *key*; one object a key, so that hundreds of thousands of them cost no comparing of keys."""
-
-    phase: str
-    kind: str
-    key: Hashable
 
 
 class ProbeSeries:
@@ -121,12 +113,11 @@ class ProbeSeries:
     A series is equal to itself alone, and so it can be looked up by.
     """
 
-    __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
+    __slots__ = ("_steadiness", "group", "noise", "probe", "size_bytes", "values")
 
-    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerKey | None) -> None:
+    def __init__(self, probe: Probe, size_bytes: int | None, group: int | None) -> None:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
-        self.peers: Peers | None = None  # of a repeated series: what is normal
         self.noise: float | None = None  # of one sample of its class, where that is known, as a share
         self._steadiness: Steadiness | None = None
 
@@ -139,18 +130,8 @@ class ProbeSeries:
     def steadiness(self) -> Steadiness | None:
         """How its repetitions lie; None for a single one. Worked out once, when all of them are there."""
         if self._steadiness is None and len(self.values) > 1:
-            self._steadiness = self._spread()
+            self._steadiness = steadiness(self.values, floor=floor_of(self.probe.kind), noise=self.noise)
         return self._steadiness
-
-    def _spread(self) -> Steadiness:
-        floor = floor_of(self.probe.kind)
-        if self.noise is not None:
-            return steadiness(self.values, normal_spread=self.noise, floor=floor, noise=self.noise)
-        spread = USUAL_CV
-        if self.peers is not None:
-            # Peers are medians of as many repetitions: a single one spreads more.
-            spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(len(self.values)) / MEDIAN_EFFICIENCY
-        return steadiness(self.values, normal_spread=spread, floor=floor)
 
 
 def series_of(
@@ -159,7 +140,7 @@ def series_of(
     """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
     by_name: dict[Hashable, ProbeSeries] = {}
     belongs: list[ProbeSeries | None] = []
-    groups = _Groups(topology)
+    alike = Alike(topology)
     for probe, result in listed:
         number = _number(result)
         if number is None:
@@ -168,23 +149,35 @@ def series_of(
         name = series_key(probe)
         one = by_name.get(name)
         if one is None:
-            one = by_name[name] = ProbeSeries(probe, number[1], groups.of(probe, number[1]))
+            group = alike.of(probe, probe.phase, number[1]) if probe.kind in PEER_KINDS else None
+            one = by_name[name] = ProbeSeries(probe, number[1], group)
         one.values.append(number[0])
         belongs.append(one)
-    return list(by_name.values()), belongs
-
-
-def find_peers(series: Sequence[ProbeSeries]) -> None:
-    """Tell each repeated series what is normal among its peers, which says what a dip of it is."""
-    groups: dict[PeerKey, list[ProbeSeries]] = {}
+    series = list(by_name.values())
+    classes: dict[Hashable, list[ProbeSeries]] = {}
     for one in series:
-        if one.group is not None:
-            groups.setdefault(one.group, []).append(one)
-    for members in groups.values():
-        if any(len(one.values) > 1 for one in members):
-            peers = peers_of([one.value for one in members])
-            for one in members:
-                one.peers = peers
+        if len(one.values) > 1 and min(one.values) > 0.0:
+            # Peers share their noise; a series without any has its own.
+            classes.setdefault(one.group or one, []).append(one)
+    for members in classes.values():
+        noise = noise_of(one.values for one in members)
+        for one in members:
+            one.noise = noise
+    return series, belongs
+
+
+def noise_of(series: Iterable[Sequence[float]]) -> float | None:
+    """
+    The noise of one sample, pooled over a class: standard deviation of the logarithm, at least 0.003.
+
+    From successive differences (von Neumann 1941) within each of *series* (Gb/s, positive), so that neither how probes
+    differ nor slow drift counts as noise; the median of their sizes (a MAD), so that a few dips do not either. None
+    when there are too few differences.
+    """
+    sizes = [abs(log(after / before)) for values in series for before, after in pairwise(values)]
+    if len(sizes) < LEAST_PEERS:
+        return None
+    return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
 
 
 def _number(result: ProbeResult) -> tuple[float, int | None] | None:
@@ -210,42 +203,6 @@ def representative(result: ProbeResult) -> tuple[float, int | None]:
     largest = max(m.size_bytes or 0 for m in measured)
     value = min(m.value for m in measured if (m.size_bytes or 0) == largest)
     return value, largest or None
-
-
-class _Groups:
-    """Which probes are peers: worked out once for each probe of a host layout, whose parameters all hosts share."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._known: dict[Hashable, PeerKey] = {}
-        self._by_key: dict[Hashable, PeerKey] = {}
-
-    def of(self, probe: Probe, size_bytes: int | None) -> PeerKey | None:
-        """What a probe shares with its peers; None when it has none."""
-        if probe.kind not in PEER_KINDS:
-            return None
-        host = self._topology.hosts[probe.hosts[0]]
-        # The parameters live as long as their probes, so their identity is theirs alone meanwhile.
-        layout = (id(probe.params), probe.phase, host.leaves, len(probe.hosts), size_bytes)
-        known = self._known.get(layout) if len(probe.hosts) == 1 else None
-        if known is None:
-            known = self._known[layout] = self._group(probe, size_bytes, host.platform.name)
-        return known
-
-    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerKey:
-        topology, params = self._topology, probe.params
-        key = (
-            probe.phase,
-            probe.kind,
-            name_of(probe),
-            platform,
-            link_class(probe, topology),
-            line_rate_gbps(probe, topology),
-            size_bytes,
-            params.get("ranks"),
-            params.get("algorithm"),
-        )
-        return self._by_key.setdefault(key, PeerKey(probe.phase, probe.kind, key))
 
 
 RETEST = "seen once: measure it again"

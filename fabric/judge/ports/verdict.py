@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 
@@ -57,11 +58,14 @@ def with_samples(
     hosts: Sequence[str],
     zero_growth: ZeroGrowth | None = None,
     links: LinkSamples | None = None,
+    *,
+    well: AbstractSet[str] = frozenset(),
 ) -> Verdict:
     """
     The verdict of a run with what the ports of its *hosts* counted meanwhile, and both ends of its *links*.
 
-    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE.
+    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE. Of ports
+    that are *well* another part explains all that they counted.
     """
     if not samples.courses and zero_growth is None and links is None:
         return verdict
@@ -69,7 +73,8 @@ def with_samples(
     shared = sorted({(result.started_s, result.ended_s) for result in contended})
     ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
     cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth)
-    sick = _together(port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
+    bad = (port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
+    sick = _together(port for port in bad if port.component not in well)
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
     for one in verdict.probes:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log, log1p
+from typing import TYPE_CHECKING
 
-from fabric.judge.course import shapes
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
+from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
@@ -28,6 +29,9 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 
+if TYPE_CHECKING:
+    from fabric.judge.locate.structure import Floats
+
 MISSED = 0.05
 """The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
 
@@ -38,9 +42,6 @@ Whatever the rate of a part is, the chance to be bad so often and to pass now wi
 
 LEAST_COURSE_S = 3600.0
 """What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
-
-ALPHA = 1e-3
-"""The chance that a healthy part is said to fade or to follow its temperature (as in ``judge.course``)."""
 
 AS_WARM_C = 2.0
 """So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
@@ -186,19 +187,30 @@ def _course(
     """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
     import numpy as np
 
+    from fabric.judge.course.courses import LEAST_WARMING_C, lost_along
+
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
-    if len(own) < shapes.LEAST_POINTS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
+    if len(own) < LEAST_PEERS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
         return 0.0, None
     floor = floor_of(own[0].probe.kind)
     at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
     shares = values / np.quantile(values, 0.9)
-    warmth = [None if course is None else course.value_at(one.at_s) for one in own]
-    heat = None if None in warmth else shapes.heat(np.array(warmth, dtype=float), shares, floor=floor, alpha=ALPHA)
-    if heat is not None:
-        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, heat.warm_c))
-        return first_s - began_s, heat.warm_c
-    trend = shapes.trend(at_s, shares, floor=floor, alpha=ALPHA)
-    if trend is None or trend.kind != "drift":
-        return 0.0, None
-    return float(at_s[-1] - at_s[0]) * floor / -trend.change, None
+    warmth = np.array([None if course is None else course.value_at(one.at_s) for one in own], dtype=float)
+    if np.ptp(warmth) >= LEAST_WARMING_C and lost_along(warmth, shares) >= floor:
+        warm_c = float(np.quantile(warmth, 0.875))  # the middle of its warmest quarter
+        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, warm_c))
+        return first_s - began_s, warm_c
+    lost = lost_along(at_s, shares)
+    return (float(at_s[-1] - at_s[0]) * floor / lost if lost >= floor and _is_line(at_s, shares) else 0.0), None
+
+
+def _is_line(x: Floats, shares: Floats) -> bool:
+    """Whether a line describes it better than two levels, one after the other."""
+    import numpy as np
+    from scipy.stats import theilslopes
+
+    slope, middle, *_ = theilslopes(shares, x)
+    of_steps = (np.split(shares, [at]) for at in range(2, len(shares) - 1))
+    off = min(sum(float(np.abs(level - np.median(level)).sum()) for level in levels) for levels in of_steps)
+    return float(np.abs(shares - middle - slope * x).sum()) < off

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
-from fabric.judge.course.partners import not_cleared_by_older
-from fabric.judge.course.unseen import unseen_uplinks
+from fabric.judge.course.findings import not_cleared_by_older
+from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fabric.judge.course.dips.follow_up import DippedAgain
+from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.series import LEAST_FOR_CV, RETEST
 from fabric.judge.verdict.probes import Judge

@@ -14,7 +14,7 @@ far apart are MARGINAL at least, whatever the median. Of two there is no median:
 the limit, the series is INCONCLUSIVE.
 
 Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
-sequential test (``standings.py``) and not by the rules for a single number.
+sequential test (``sequential.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations
@@ -30,18 +30,16 @@ from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import series_key
-from fabric.judge.normal.sequential import SequentialAnswer
+from fabric.judge.normal.sequential import Against, SequentialAnswer, Standings
 from fabric.judge.normal.series import (
     CONFIRMED,
     NORMAL,
     RETEST,
     ProbeSeries,
-    find_peers,
     series_of,
     slower,
     with_spread,
 )
-from fabric.judge.normal.standings import Against, Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
@@ -201,7 +199,6 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self.topology)
-        find_peers(series)
         standings = Standings(series if self.sequential else (), self._recorded_for)
         judged = {
             one: self._by_samples(one, standings) if one in standings.known else self._series(one) for one in series
@@ -230,7 +227,6 @@ class Judge:
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
         """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
         series, _ = series_of(list(pairs), self.topology)
-        find_peers(series)
         standings = Standings(series, self._recorded_for)
         return [
             one.probe

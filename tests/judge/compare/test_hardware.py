@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fabric.config import load_inventory
-from fabric.judge.compare.hosts import other_hardware, otherwise_described
+from fabric.judge.compare.identity import other_hardware, otherwise_described
 from fabric.model.topology import Host
 from tests.places import INVENTORY
 
@@ -43,4 +43,4 @@ def test_parts_that_are_gone_or_new_are_named() -> None:
 
 def test_another_link_layer_is_other_hardware() -> None:
     (said,) = other_hardware(HOST, with_platform(link_layer="other"))
-    assert said.endswith(f"link layer was {HOST.platform.link_layer}, is other")
+    assert said.endswith(f"link_layer was {HOST.platform.link_layer}, is other")

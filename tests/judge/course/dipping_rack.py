@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.dips.follow_up import DippedAgain
+from fabric.judge.course.follow_up import DippedAgain
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase

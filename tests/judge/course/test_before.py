@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.course.partners import not_cleared_by_older
+from fabric.judge.course.findings import not_cleared_by_older
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict, Suspect

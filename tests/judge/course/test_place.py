@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.course.findings import with_over_time
+from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.judge.course.findings import CourseFinding
-from fabric.judge.course.over_time import with_over_time
+from fabric.judge.course.findings import CourseFinding, with_over_time
 from fabric.judge.course.ports import down_together
+from fabric.judge.ports.verdict import with_samples
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
-from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
+from fabric.model.verdict import Verdict
 from tests.judge.course.halls import NAMES, hall
 
 EVERY_S = 300.0
@@ -17,9 +17,12 @@ RAILS = range(4)
 HOUR_S = 3600.0
 
 
-def found(
-    down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], float] | None = None
-) -> list[CourseFinding]:
+def found(*counted: Mapping[tuple[str, int], float]) -> list[CourseFinding]:
+    """What is said of them."""
+    return down_together(sampled(*counted), hall(1))
+
+
+def sampled(down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], float] | None = None) -> Samples:
     """Of ports (host, rail) that went down once then, and others that counted a symbol error then."""
     courses = {}
     for host in NAMES:
@@ -29,7 +32,7 @@ def found(
                 steps = [(0.0, 0)] if at_s is None else [(0.0, 0), (at_s, 1)]
                 course = CounterCourse([when for when, _ in steps], [count for _, count in steps], 10 * HOUR_S)
                 courses[CounterReading(host, f"mlx5_{rail}", name)] = course
-    return down_together(Samples(EVERY_S, courses), hall(1))
+    return Samples(EVERY_S, courses)
 
 
 def all_of(rail: int, at_s: float = HOUR_S) -> dict[tuple[str, int], float]:
@@ -56,27 +59,13 @@ def test_a_port_that_counted_at_another_time_too_is_not_explained() -> None:
     assert len(one.ports) == len(NAMES) - 1
 
 
-def judged(*evidence: str) -> Verdict:
-    """What becomes of ports that are suspected for this, when their leaf went down."""
-    ports = [f"{host}/mlx5_3:port" for host in NAMES]
-    verdict = Verdict(
-        Outcome.FAIL,
-        (*(f"FAIL: {port}: 1 time down" for port in ports[:4]), f"and {len(ports) - 4} more ports, in verdict.json"),
-        tuple(Suspect(port, "link", Outcome.FAIL, 0.67, evidence, hosts=(port.partition("/")[0],)) for port in ports),
-        tuple(ComponentVerdict(port, Outcome.FAIL, "1 time down") for port in ports),
-        (),
-    )
-    return with_over_time(verdict, found(all_of(3)))
-
-
-def test_the_ports_of_a_leaf_that_went_down_are_suspects_no_more() -> None:
-    verdict = judged("counters: 1 time down")
-    assert [(one.component, one.kind) for one in verdict.suspects] == [("su0-leaf3", "leaf")]
-    assert verdict.reasons == (f"FAIL: su0-leaf3: {found(all_of(3))[0].text}",)
-    of_ports = [one for one in verdict.components if one.component != "su0-leaf3"]
-    assert {one.outcome for one in of_ports} == {Outcome.PASS}
-    assert all(one.reason.startswith("because of su0-leaf3") for one in of_ports)
-
-
-def test_a_port_that_was_slow_too_stays_a_suspect() -> None:
-    assert len(judged("counters: 1 time down", "2 of 2 samples are slow").suspects) == len(NAMES) + 1
+def test_the_ports_of_a_leaf_that_went_down_are_no_suspects() -> None:
+    rail = all_of(3)
+    leaf = found(rail)
+    verdict = Verdict(Outcome.PASS, (), (), (), ())
+    named = [
+        with_over_time(with_samples(verdict, sampled(rail), (), {}, hall(1), NAMES, well=well), leaf).suspects
+        for well in (frozenset[str](), frozenset(leaf[0].ports))
+    ]
+    assert [len(of_each) for of_each in named] == [len(NAMES) + 1, 1]
+    assert [(one.component, one.kind) for one in named[1]] == [("su0-leaf3", "leaf")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.course.unseen import unseen_uplinks
+from fabric.judge.course.ports import unseen_uplinks
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Uplinks

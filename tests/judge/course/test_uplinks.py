@@ -8,7 +8,7 @@ from random import Random
 
 from benchmarks.measured_rack import one_number
 from fabric.judge.course.findings import CourseFinding
-from fabric.judge.course.over_time import over_time
+from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase

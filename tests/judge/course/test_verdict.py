@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.course.findings import CourseFinding
-from fabric.judge.course.over_time import with_over_time
+from fabric.judge.course.findings import CourseFinding, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 

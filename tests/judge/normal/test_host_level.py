@@ -7,7 +7,7 @@ import random
 import pytest
 
 from benchmarks.measured_rack import judge_of, normal_gbps, probes_of, sampled
-from fabric.judge.normal.peers import LEAST_NUMBERS, Peers, levels
+from fabric.judge.normal.peers import LEAST_PEERS, Peers, levels
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from tests.builders import suspects
@@ -18,15 +18,15 @@ PEERS = Peers(400.0, 2.0, 100)
 
 def test_a_host_that_is_a_little_low_has_a_level() -> None:
     """A percent and a half is no loss that matters."""
-    assert levels({"gpu001": [394.0] * LEAST_NUMBERS}, PEERS, excused=0.02) == {"gpu001": pytest.approx(0.985)}
+    assert levels({"gpu001": [394.0] * LEAST_PEERS}, PEERS, excused=0.02) == {"gpu001": pytest.approx(0.985)}
 
 
 @pytest.mark.parametrize(
     ("numbers", "why"),
     [
-        ([390.0] * LEAST_NUMBERS, "what matters is not excused"),
-        ([401.0] * LEAST_NUMBERS, "who is better than others is compared with others"),
-        ([394.0] * (LEAST_NUMBERS - 1), "too few to tell"),
+        ([390.0] * LEAST_PEERS, "what matters is not excused"),
+        ([401.0] * LEAST_PEERS, "who is better than others is compared with others"),
+        ([394.0] * (LEAST_PEERS - 1), "too few to tell"),
         ([388.0] * 4 + [400.0] * 4, "half of it is slow, and the other half tells"),
     ],
 )

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.sequential import SequentialAnswer, above, noise_of, own_noise, samples_needed, standing
+from benchmarks.judge_goals import samples_needed
+from fabric.judge.normal.sequential import SequentialAnswer, above, own_noise, standing
+from fabric.judge.normal.series import noise_of
 from fabric.model.scenario import MOST_SAMPLES
 
 

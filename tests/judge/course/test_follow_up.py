@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.course.dips.follow_up import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
+from fabric.judge.course.follow_up import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings
@@ -212,13 +212,13 @@ def test_a_part_that_was_cleared_is_a_partner_again() -> None:
 
 def test_no_more_than_so_many_parts_are_begun_after_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that is settled makes no room for another one."""
-    monkeypatch.setattr("fabric.judge.course.dips.follow_up.MOST_PARTS", 1)
-    monkeypatch.setattr("fabric.judge.course.dips.follow_up.FIRST_TESTS", 10)
+    monkeypatch.setattr("fabric.judge.course.follow_up.MOST_PARTS", 1)
+    monkeypatch.setattr("fabric.judge.course.follow_up.FIRST_TESTS", 10)
     assert len(parts_of(Rounds(dips_once).run(soak(1)))) == 1
 
 
 def test_all_tests_of_a_phase_have_a_bound_whatever_became_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fabric.judge.course.dips.follow_up.MOST_IN_ALL", 50)
+    monkeypatch.setattr("fabric.judge.course.follow_up.MOST_IN_ALL", 50)
 
     def fails_alone(probe: Probe) -> float | None:
         return None if AGAIN in probe.params else dips_once(probe)
@@ -230,10 +230,3 @@ def test_all_tests_of_a_phase_have_a_bound_whatever_became_of_them(monkeypatch: 
     assert sum(len(dipping.run(soak(number))) for number in range(1, 4)) == 50
     dipping.follow_up.back("gpu003")
     assert dipping.run(soak(4)) == []
-
-
-def test_a_partner_with_which_alone_a_part_dips_is_measured_itself() -> None:
-    partner = "gpu012/mlx5_1"
-    rounds = Rounds(lambda probe: 0.5 if AGAIN in probe.params and partner in ends(probe) else dips_once(probe))
-    added = [probe for number in (1, 2) for probe in rounds.run(soak(number))]
-    assert partner in parts_of(added)

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding
-from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding, with_over_time
+from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
@@ -89,7 +89,7 @@ def test_without_a_follow_up_one_dip_says_nothing() -> None:
 def test_what_was_measured_again_is_no_part_of_the_course_that_was_planned() -> None:
     """A part that is slow for as long as it is looked at alone has no step in what was planned."""
     found = by_part(ran(lambda probe: 0.5 if AGAIN in probe.params and BAD in ends(probe) else once(probe)))
-    assert [one.kind for one in found.values() if one.component == BAD] in ([CLEARED], ["dips"], [OPEN])
+    assert [one.kind for one in found.values() if one.component == BAD] in ([CLEARED], ["low"], [OPEN])
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
@@ -130,7 +130,7 @@ def test_dips_that_were_all_with_one_partner_may_be_the_partner() -> None:
         return 0.5 if AGAIN in probe.params and partner in ends(probe) else once(probe)
 
     found = by_part(ran(share))
-    assert [one.component for one in found.values() if one.kind == "dips"] == [partner]
+    assert [one.component for one in found.values() if one.kind == "low"] == [partner]
 
 
 SMALL = rack_topology(3, parts=2)

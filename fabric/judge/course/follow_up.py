@@ -11,13 +11,11 @@ Time that earlier rounds did not need is kept, so that who dips in the last roun
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil, log
 
-from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
-from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
-from fabric.judge.course.dips.tests import tests as tests_of
+from fabric.judge.course.dips import RoundDips, answers_of, dips_in_round, further_tests, unanswered
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
@@ -88,60 +86,49 @@ class DippedAgain:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._known: dict[_Repeated, dict[str, DipRecord]] = {}
+        self._known: defaultdict[_Repeated, dict[str, DipRecord]] = defaultdict(dict)
         self._spent: Counter[_Repeated] = Counter()
-        self._kept_s: dict[_Repeated, float] = {}
+        self._kept_s: defaultdict[_Repeated, float] = defaultdict(float)
         self._seen: tuple[str, int, RoundDips] | None = None
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """As many tests of a part as fit into its share of the rounds so far; None where that is none."""
         count = self._tests(phase_plan)
-        if not count:
-            return None
-        rounds = -(-count // BATCH)
-        return FollowUpLimits(rounds, MOST_PARTS * count, self._share_s(phase_plan))
+        return FollowUpLimits(-(-count // BATCH), MOST_PARTS * count, self._share_s(phase_plan)) if count else None
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A round is over, in this session of the run or in one before it: the next rounds know of it."""
         if _followed(phase_plan) is not None:
             repeated = _repeated(phase_plan.phase)
             self._known[repeated] = self._now(phase_plan, results, added)[0]
-            self._spent[repeated] += counted(added).total()
+            self._spent[repeated] += _counted(added).total()
             self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
 
     def back(self, host: str) -> None:
         """A host was repaired and let in again: what its parts did before says nothing of them."""
-        for repeated, known in self._known.items():
-            self._known[repeated] = {part: one for part, one in known.items() if Part.of(part).host != host}
+        for known in self._known.values():
+            for part in [part for part in known if Part.of(part).host == host]:
+                del known[part]
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
-        standings, dips = self._now(phase_plan, results, added)
-        done, most = counted(added), self._tests(phase_plan)
+        records, dips = self._now(phase_plan, results, added)
+        done, most, spec = _counted(added), self._tests(phase_plan), _spec(phase_plan.phase)
         left = MOST_IN_ALL - self._spent[_repeated(phase_plan.phase)] - done.total()
-        unanswered, silent = unanswered_by(added, {result.probe_id: result for result in results})
-        most_urgent = sorted(
-            (
-                part
-                for part, one in standings.items()
-                if one.wanted and part in dips.able and unanswered[part] < MOST_UNANSWERED
-            ),
-            key=lambda p: _urgency(p, standings),
-        )
-        new = [part for part in most_urgent if part not in done][: max(0, MOST_PARTS - len(done))]
-        now = {*new, *done}
-        counts = {part: min(BATCH, standings[part].wanted, most - done[part]) for part in most_urgent if part in now}
+        silent = unanswered(added, {result.probe_id: result for result in results})
+        able = (part for part in dips.able if part in records and silent[part] < MOST_UNANSWERED)
+        urgent = sorted((part for part in able if records[part].wanted), key=lambda part: _urgency(part, records[part]))
+        now = {*done, *[part for part in urgent if part not in done][: max(0, MOST_PARTS - len(done))]}
+        counts = {part: min(BATCH, records[part].wanted, most - done[part]) for part in urgent if part in now}
         wanted = {part: count for part, count in counts.items() if count > 0}
-        spec = _spec(phase_plan.phase)
         if not wanted or spec is None or left <= 0:
             return ()
-        well = dips.well - silent - {part for part, one in standings.items() if not one.cleared}
-        made = tests_of(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
-        return made[:left]
+        well = dips.well - silent.keys() - {part for part, one in records.items() if not one.cleared}
+        return further_tests(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)[:left]
 
     def _share_s(self, phase_plan: PhasePlan) -> float:
         """What may be spent after this round: its own share, and what earlier ones left."""
-        return self._kept_s.get(_repeated(phase_plan.phase), 0.0) + SHARE * phase_plan.schedule.makespan_s
+        return self._kept_s[_repeated(phase_plan.phase)] + SHARE * phase_plan.schedule.makespan_s
 
     def _tests(self, phase_plan: PhasePlan) -> int:
         """How many tests of one part fit after this round, one after the other; 0 where nothing is measured again."""
@@ -151,40 +138,20 @@ class DippedAgain:
     def _now(
         self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
     ) -> tuple[dict[str, DipRecord], RoundDips]:
-        """What is known with this round."""
-        known = self._known.get(_repeated(phase_plan.phase), {})
+        """What is known with this round; its planned probes have ended, and are looked at once."""
         by_id = {result.probe_id: result for result in results}
-        dips = self._dips(phase_plan, by_id, added, known)
-        standings = dict(known)
-        for part, count in dips.parts.items():
-            old = standings.get(part, DipRecord())
-            standings[part] = replace(old, dips=old.dips + count)
-        for part, (tests, again) in answers_of(added, by_id, self._topology).items():
-            old = standings.get(part, DipRecord())
-            standings[part] = replace(old, tests=old.tests + tests, again=old.again + again)
-        for part in doubtful_partners(added, by_id, self._topology):
-            old = standings.get(part, DipRecord())
-            standings[part] = replace(old, dips=old.dips + 1)
-        return standings, dips
-
-    def _dips(
-        self,
-        phase_plan: PhasePlan,
-        by_id: Mapping[str, ProbeResult],
-        added: Sequence[Probe],
-        known: Mapping[str, DipRecord],
-    ) -> RoundDips:
-        """Looked for once a round: its planned probes have ended when it is asked for."""
-        planned = [slot.probe for slots in phase_plan.schedule.components for slot in slots]
-        planned += [probe for probe in added if AGAIN not in probe.params]
-        measured = sum(probe.probe_id in by_id for probe in planned)
-        name = phase_plan.phase.name
-        if self._seen is None or self._seen[:2] != (name, measured):
-            before = {part: one.dips for part, one in known.items()}
-            sure = [part for part, one in known.items() if one.again >= ENOUGH_DIPS]
-            found = dips_in_round(planned, by_id, self._topology, before=before, known_bad=sure)
-            self._seen = name, measured, found
-        return self._seen[2]
+        records = dict(self._known[_repeated(phase_plan.phase)])
+        planned = [probe for probe in (*phase_plan.planned, *added) if AGAIN not in probe.params]
+        seen = phase_plan.phase.name, sum(probe.probe_id in by_id for probe in planned)
+        if self._seen is None or self._seen[:2] != seen:
+            sure = [part for part, one in records.items() if one.again >= ENOUGH_DIPS]
+            self._seen = *seen, dips_in_round(planned, by_id, self._topology, known_bad=sure)
+        dips = self._seen[2]
+        answers = answers_of(added, by_id, self._topology)
+        for part in {**dips.parts, **answers}:
+            old, (tests, again) = records.get(part, DipRecord()), answers.get(part, (0, 0))
+            records[part] = DipRecord(old.dips + dips.parts.get(part, 0), old.tests + tests, old.again + again)
+        return records, dips
 
 
 def dips_lines(plan: Plan) -> tuple[str, ...]:
@@ -229,7 +196,11 @@ def _repeated(phase: Phase) -> _Repeated:
     return phase.written, phase.where
 
 
-def _urgency(part: str, standings: Mapping[str, DipRecord]) -> tuple[int, int, int, str]:
+def _counted(added: Sequence[Probe]) -> Counter[str]:
+    """How many tests each part was given in this round."""
+    return Counter(str(probe.params[AGAIN]) for probe in added if AGAIN in probe.params)
+
+
+def _urgency(part: str, one: DipRecord) -> tuple[int, int, int, str]:
     """Who dipped again comes first, then who dipped most, then who was begun with."""
-    one = standings[part]
     return -one.again, -one.dips, -one.tests, part
