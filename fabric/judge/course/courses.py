@@ -58,7 +58,7 @@ def course_of(
         return "heat", with_heat
     lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
     if fault.follows is not None:
-        return "drift", f"{lost} by and by, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
+        return "drift", f"{lost} gradually, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
     if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN[-1][0]:
         return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
     if fault.until_s < inf and most.rho >= OFTEN[-1][0]:

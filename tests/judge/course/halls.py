@@ -19,5 +19,5 @@ def hall(units: int) -> Topology:
             name: replace(host, leaves=tuple(f"su{place // size}-leaf{rail}" for rail in range(8)))
             for place, (name, host) in enumerate(BARE.hosts.items())
         },
-        switches=(),
+        switches={},
     )
