@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, FaultyPart, SampleMatrix
-from fabric.judge.locate.description import CERTAIN
+from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.schedule import routes_of
-from fabric.judge.locate.structure import Floats
+from fabric.judge.locate.search import CERTAIN
+from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.keys import floor_of
 from fabric.model.part import Part

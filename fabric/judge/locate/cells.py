@@ -13,12 +13,12 @@ from math import inf, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import HEAVY, Bools, Floats, Ints, student
+from fabric.judge.locate.structure import HEAVY, Bools, FaultyPart, Floats, Follows, Ints, student
 
 NOTHING = log(0.01)
 """What a probe that measured nothing counts as: a hundredth of the normal."""
 
-SPREADS = ((0.004, 0.0), (0.05, 1.0), (0.25, 2.0))
+SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 """Of a part's loss, and what each costs in nats."""
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
@@ -28,47 +28,6 @@ _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
 _LINE = 2.0  # nats that a loss that grows costs beside its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in fewer of its samples explains those alone that it is likelier to have slowed
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """In one cell: a *loss* (natural log), give or take *spread*, in a share *rho* of its samples."""
-
-    cell: int
-    loss: float
-    spread: float
-    rho: float
-
-
-@dataclass(frozen=True, slots=True)
-class Follows:
-    """
-    A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
-
-    Seconds, or degrees Celsius.
-    """
-
-    warm: bool
-    zero: float
-    full: float
-    least: float
-
-
-@dataclass(frozen=True, slots=True)
-class FaultyPart:
-    """
-    A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
-
-    *follows*: with what its losses grow.
-    """
-
-    part: int
-    gain: float
-    losses: tuple[Loss, ...]
-    since_s: float = -inf
-    until_s: float = inf
-    follows: Follows | None = None
-    rivals: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
-from fabric.judge.locate.cells import FaultyPart
-from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.fit import DEAD
-from fabric.judge.locate.inside import LEAST_GAIN, Search
+from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN
 from fabric.judge.locate.steps import next_step
+from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome

@@ -7,9 +7,9 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Ints
+from fabric.judge.locate.search import CERTAIN
 
 _CLEARED = 2
 _ODD = 4.0  # sigmas below what is expected
