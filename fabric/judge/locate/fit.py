@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, SPREADS, Cells
 from fabric.judge.locate.search import QUARTILES, quartiles
-from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Follows, Ints, Loss
+from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Loss
 
 DEAD = -NOTHING / 2
 """A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
@@ -23,6 +24,7 @@ ONE_MORE, NOT_SHOWN, NO_FIT = 0.5, 1.5, 3.0
 """Nats that a part costs: each loss, a class of samples that does not show it, and one that no loss fits."""
 
 _LEAST_OF_LINE = 3  # samples in each third that a line goes through
+_LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
 _MOST_CLEAR = 2  # samples of a class without a loss that count against a part
 _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
 
@@ -42,13 +44,15 @@ class Fit:
     ) -> None:
         self._follows = follows
         self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
-        self._cells, sample, local = data.entries(parts)
+        self._cells, sample, local, way = data.entries(parts)
         matrix = data.matrix
         self._place = np.searchsorted(parts, data.part_of(self._cells))
         at_s = matrix.at_s[sample]
         within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
         if follows is not None:
             within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
+        self._ways: dict[int, frozenset[int]] = {}
+        within &= self._chosen(self._place[local], way, data.open(explained)[sample])
         self._count = np.bincount(local[within], minlength=len(self._cells))
         if matrix.clear is not None:
             within &= (explained[sample] > 0) | (-matrix.y[sample] > matrix.clear[matrix.of_class[sample]])
@@ -61,6 +65,22 @@ class Fit:
         self._slow = data.open(explained)[self._sample]
         little = np.where(matrix.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
         self._least = little * matrix.least[data.class_of_cell[self._cells]]
+
+    def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
+        """
+        Of a bundle the entries on ways of which most samples are slow, where two or more are; of all else all.
+
+        With static routes a way takes one thing of the bundle, and all that takes the faulty one is slow.
+        """
+        chosen = np.ones(len(way), dtype=np.bool_)
+        for number in np.unique(place[way != UNKNOWN]).tolist():
+            mine = np.flatnonzero(place == number)
+            names, of = np.unique(way[mine], return_inverse=True)
+            bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
+            if _LEAST_WAYS <= bad.sum() < len(names):
+                chosen[mine] = bad[of]
+                self._ways[number] = frozenset(names[bad].tolist())
+        return chosen
 
     def faults(self) -> list[FaultyPart]:
         """One for each part that any loss fits, with its gain."""
@@ -146,8 +166,8 @@ class Fit:
         part = int(self._parts[number])
         told = np.flatnonzero((self._place == number) & (rho > 0)).tolist()
         losses = tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told)
-        when = self._data.when(part, since_s, until_s, self._follows)
-        return FaultyPart(part, gain - when, losses, since_s, until_s, self._follows)
+        found = FaultyPart(part, gain, losses, since_s, until_s, self._follows, self._ways.get(number))
+        return replace(found, gain=gain - self._data.when(found))
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""

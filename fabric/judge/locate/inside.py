@@ -21,7 +21,7 @@ import numpy as np
 from fabric.judge.locate.cells import NOTHING, SPREADS, Cells, SampleMatrix
 from fabric.judge.locate.fit import DEAD, NO_FIT, ONE_MORE, SHARES, SOMETIMES, Fit, line, unshown
 from fabric.judge.locate.search import LEAST_GAIN, NOBODY, FaultSearch
-from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Ints
 
 _AT_ONCE = 16  # parts that are fitted together
 _MOST_LINES = 8  # of these, those that may have a loss that grows: the best
@@ -34,7 +34,9 @@ class Search(Cells, FaultSearch):
 
     def __init__(self, matrix: SampleMatrix) -> None:
         super().__init__(matrix)
-        self.large, self.whole = matrix.large, np.arange(len(matrix.cost))
+        self.large, self.whole = matrix.large.copy(), np.arange(len(matrix.cost))
+        if matrix.way is not None:
+            self.large[matrix.part[matrix.way != UNKNOWN]] = True
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
@@ -65,9 +67,9 @@ class Search(Cells, FaultSearch):
         ]
         often = max(shares, default=0.0)
         dead = fault.loss > DEAD
-        cost = float(self._matrix.cost[fault.part]) + self.when(fault.part, fault.since_s, fault.until_s, fault.follows)
+        cost = float(self._matrix.cost[fault.part]) + self.when(fault)
         for cell in self.cells_of(fault.part):
-            mine = self.during(fault, self.samples_of(cell))
+            mine = self.during(fault, cell)
             if cell in told:
                 loss = told[cell]
                 share = SHARES.get(loss.rho, SOMETIMES)

@@ -123,7 +123,7 @@ class _Told:
     def _all(self, fault: FaultyPart) -> list[int]:
         """The samples that could show it: of classes that do, in its time."""
         search = self._search
-        return sorted({i for one in fault.losses for i in search.during(fault, search.samples_of(one.cell)).tolist()})
+        return sorted({i for one in fault.losses for i in search.during(fault, one.cell).tolist()})
 
     def _bad(self, fault: FaultyPart) -> list[int]:
         slow = self._search.matrix.slow
@@ -230,6 +230,7 @@ class _Told:
             evidence=(
                 column.text,
                 f"{len(bad)} of {len(telling)} probes that could show it {said}{self._since(fault)}",
+                *self._routes(fault),
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),
             ambiguous_with=rivals,
@@ -276,6 +277,13 @@ class _Told:
         until = "" if fault.until_s == inf else f" to {fault.until_s / 3600:.1f} h"
         after = "" if fault.until_s == inf else ", and then it was well again"
         return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good{after}"
+
+    def _routes(self, fault: FaultyPart) -> list[str]:
+        """Whose routes take the faulty one of a bundle."""
+        if fault.ways is None:
+            return []
+        ends = fold(sorted(self._columns[way].name.partition(":")[0] for way in fault.ways))
+        return [f"the routes of {ends} have it in common; those of the other RNICs under the leaf do well"]
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""
