@@ -23,9 +23,8 @@ from fabric.judge.course.notes import Standing, notes
 from fabric.judge.course.passed import DOWN, UP, UPLINKS, Passed
 from fabric.judge.course.rows import CourseRow, CourseRows
 from fabric.judge.locate.inside import Search
-from fabric.judge.locate.search import CERTAIN
+from fabric.judge.locate.search import CERTAIN, SURE
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
-from fabric.judge.locate.suspects import SURE
 from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.text import fold

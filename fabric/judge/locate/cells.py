@@ -26,6 +26,7 @@ _DEPTH = 0.1  # nats: dips that differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
+_WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
 _LINE = 2.0  # nats that a loss that grows costs beside its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in fewer of its samples explains those alone that it is likelier to have slowed
 
@@ -158,10 +159,10 @@ class Cells:
         entries = slice(int(self._start[cells.start]), int(self._start[cells.stop]))
         count = log(max(entries.stop - entries.start, 2))
         line = 0.0 if fault.follows is None else count + _LINE
-        which = 0.0
+        ways = np.unique(self._way[entries])
+        which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
         if fault.ways is not None:
-            of = len(np.unique(self._way[entries]))
-            which = log(comb(of, len(fault.ways))) + log(of) / 2
+            which = log(comb(len(ways), len(fault.ways))) + log(len(ways)) / 2
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 
     def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -44,20 +44,25 @@ _MANY = 2.0  # times the usual number of samples of a part
 
 
 def describe(
-    y: Floats, normal: Normal, incidence: Incidence, floor: float = FLOOR, background: float | None = None
+    y: Floats,
+    normal: Normal,
+    incidence: Incidence,
+    floor: float = FLOOR,
+    background: float | None = None,
+    *,
+    told: bool = True,
 ) -> Description:
     """
     Find the faulty parts given what is normal.
 
     No part is named for a loss below *floor*. *background* is the share of dips that belong to no part; without it the
-    share of slow samples that no suspicious part explains.
+    share of slow samples that no suspicious part explains. Not *told*: without rivals, which take as long to find.
     """
     search = PairSearch(y, normal, incidence, background or _background(y, normal, incidence), floor)
     effects = max((search.settled(one) for one in search.begun()), key=search.score)
-    told = search.told(effects)
-    return Description(
-        normal, tuple(told), search.explained(effects)[1], search.background, search.score(effects), search.slow
-    )
+    found = search.told(effects) if told else effects
+    explained, score = search.explained(effects)[1], search.score(effects)
+    return Description(normal, tuple(found), explained, search.background, score, search.slow)
 
 
 def left_over(found: Description) -> float:
@@ -204,16 +209,19 @@ class PairSearch(FaultSearch):
         loss, spread, rho = np.zeros(len(parts)), np.zeros(len(parts)), np.zeros(len(parts))
         bundles = inc.bundle[parts]
         rhos = (ALWAYS, OFTEN, _SELDOM) if bundles.any() else (ALWAYS, OFTEN)
+        seldom = np.zeros(len(parts)) if costs is None else _NOT_ALWAYS + np.log(np.maximum(inc.count[parts], 2)) / 2
         for guess in self._losses(local, sample, explained, len(parts)):
             at = guess[local]
             open_ = explained[sample] < at
             for width in _SPREADS if costs is not None else list(_SPREADS)[:1]:
                 more = np.where(open_, self._held_down(sample, at, width) / before - 1, 0.0)
+                paid = np.zeros(len(parts))
+                if costs is not None:
+                    paid = costs[parts] + self.said(parts, guess, width, ALWAYS)
                 for often in rhos if costs is not None else (ALWAYS,):
-                    paid = np.zeros(len(parts))
-                    if costs is not None:
-                        paid = costs[parts] + self.said(parts, guess, width, often)
                     gain: Floats = np.bincount(local, np.log1p(often * more), minlength=len(parts)) - paid
+                    if often != ALWAYS:
+                        gain -= seldom
                     gain[(guess < self.floor) | ((often == _SELDOM) & ~bundles)] = -np.inf
                     better = gain > best
                     best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often

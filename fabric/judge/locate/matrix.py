@@ -22,6 +22,7 @@ from fabric.judge.locate.candidates import Component, are_about, components_of, 
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
+from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
@@ -61,7 +62,6 @@ Written = Mapping[str, Hashable]
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
-_FAMILY = 0.05  # the chance that any healthy number of a run is called low
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
@@ -252,7 +252,7 @@ class ProbeSamples:
 
         With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
         """
-        sigmas = max(SIGMAS, -float(ndtri(_FAMILY / among)))
+        sigmas = max(SIGMAS, -float(ndtri(CHANCE / among)))
         least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
         return frozenset(
             row.probe.probe_id

@@ -26,6 +26,15 @@ LEAST_GAIN = 3.0
 CERTAIN = 5.0
 """A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 
+SURE = 0.99
+"""Confidence is never more: the model is not the world."""
+
+SAME_LOSS = 0.03
+"""Losses (natural logarithm) so near are one."""
+
+CHANCE = 0.05
+"""That healthy samples of a run make anything be said of a part: what is told of chance alone keeps below it."""
+
 _MOST_BLAMED = 64
 _BETTER = 0.1  # nats that a swap must gain
 QUARTILES = (0.25, 0.5, 0.75)

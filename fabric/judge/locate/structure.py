@@ -129,7 +129,7 @@ class Incidence:
         bundle = np.zeros(len(extra), dtype=np.bool_) if bundle is None else bundle
         return cls(len(paths), sample[order], part[order], start, family, extra, whole, bundle)
 
-    @property
+    @cached_property
     def count(self) -> Ints:
         """How many samples pass through each part."""
         found: Ints = np.diff(self.start)

@@ -12,7 +12,7 @@ from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, SAME_LOSS, SURE
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.samples import series_key
@@ -25,13 +25,9 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 
-SURE = 0.99
-"""Confidence is never more: the model is not the world."""
-
 EQUAL = 0.5
 """Nats by which equal explanations differ."""
 
-_SAME = 0.03  # losses so near are one
 _MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
 _SHARED = (
     "what they share first: firmware, BIOS and PCIe settings (ACS, IOMMU), a power cap, switch configuration, or a "
@@ -174,7 +170,7 @@ class _Told:
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
         """What a fault shares with others: the same part of enough other hosts that loses about as much."""
         mine, loss = self._within(fault), self._loss(fault)
-        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < _SAME]
+        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < SAME_LOSS]
         hosts = len({Part.of(self._columns[one.part].name).host for one in same})
         everybody = len({host for row in self._made.rows for host in row.probe.hosts})
         enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL

@@ -16,15 +16,12 @@ from fabric.judge.locate.description import describe, left_over, open_parts
 from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, level_and_noise, refitted, structures
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import Joint
-from fabric.judge.locate.pairs.samples import Floats, Ints, PairSamples
-from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Incidence, Normal
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
+from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
 
 EFFECT_FLOOR = 0.03
 """The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
-
-SURE = 0.99
-"""Confidence is never more: the model is not the world."""
 
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
@@ -34,7 +31,6 @@ CLASS_HOSTS = 32
 
 _OFTEN = 0.5  # of its samples a part must hold down
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
-_SAME = 0.03  # losses so near are one
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _MOST_RIVALS = 8
 _TURNS = 2  # of seeking groups of hosts, then faults
@@ -160,11 +156,11 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
             cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
             for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
                 more = replace(normal, cost=normal.cost + cost)
-                found = describe(y, more, joint.incidence, floor=least)
+                found = describe(y, more, joint.incidence, floor=least, told=False)
                 tried.append((own, found))
                 if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                     again = refitted(more, y, found.explained == 0)
-                    tried.append((own, describe(y, again, joint.incidence, floor=least)))
+                    tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
         best = max(tried, key=lambda one: one[1].score)
         if not best[1].effects:
             break
@@ -318,9 +314,9 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     doubts = []
     for one in found.effects:
         kin = [other for other in small if family[other.part] == family[one.part]]
-        alike = sum(abs(other.loss - one.loss) < _SAME for other in kin)
+        alike = sum(abs(other.loss - one.loss) < SAME_LOSS for other in kin)
         things = int(incidence.things[family[one.part]])
-        of_place = one in small and (not placed or one.loss < PLACED + _SAME)
+        of_place = one in small and (not placed or one.loss < PLACED + SAME_LOSS)
         if of_place and alike > max(1, FIFTH * things):
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
