@@ -264,7 +264,7 @@ def test_the_rounds_end_where_the_scenario_says_and_the_last_one_measures_once_m
     """However much is open: here every sample is something else."""
     topology = pod(3, 4)
     found = ran(
-        World(topology, {f"gpu{n:03d}/mlx5_0": 0.04 * n for n in range(1, 10)}), localise=LocaliseSettings(rounds=5)
+        World(topology, {f"gpu{n:03d}/mlx5_0": 0.06 * n for n in range(1, 6)}), localise=LocaliseSettings(rounds=5)
     )
     assert max(int(str(probe.params["round"])) for probe in found.probes) == 4
     assert {probe.params["why"] for probe in found.probes if probe.params["round"] == 4} == {"once more"}
