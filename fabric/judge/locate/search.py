@@ -46,12 +46,13 @@ class FaultSearch(ABC):
     Finds the faulty parts: of *large* ones there is a smaller part for each of their faults.
 
     *whole* is the part that both directions of one thing belong to: they are never rivals. Another part is named beside
-    the best within *rival* nats.
+    the best within *rival* nats. *refits*: a part is told as it is beside all others, not as it was when it was found.
     """
 
     large: Bools
     whole: Ints
     rival: float
+    refits: bool
 
     @abstractmethod
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
@@ -129,7 +130,8 @@ class FaultSearch(ABC):
             others = [one for one in again if self.whole[one.part] != self.whole[fault.part] and one.gain > least]
             best = {int(self.whole[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
-            found.append(replace(mine, rivals=(*rivals, *self._several(faults, fault, mine.gain))))
+            kept = mine if self.refits else replace(fault, gain=mine.gain)
+            found.append(replace(kept, rivals=(*rivals, *self._several(faults, fault, mine.gain))))
         return sorted(found, key=lambda one: -one.gain)
 
     def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:
