@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.schedule import PairState, next_round
+from fabric.judge.locate.search import CERTAIN
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.probes.pairs import across_leaves, under_leaves

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, FaultyPart, SampleMatrix
-from fabric.judge.locate.description import CERTAIN
+from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.schedule import routes_of
-from fabric.judge.locate.structure import Floats
+from fabric.judge.locate.search import CERTAIN
+from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of
 from fabric.judge.normal.series import USUAL_CV
@@ -124,13 +124,14 @@ def culprits(seen: Sequence[Both], ways: Ways, *, worse: bool) -> list[Culprit]:
     floor = np.maximum(least, SIGMAS * noise) if len(groups) else least
     if not len(y) or not (y < -floor[of_class]).any():
         return []
-    columns, sample, part, cost, large = entries_of(ways.parts(one) for one, _ in samples)
+    columns, sample, part, way, cost, large = entries_of(ways.parts(one) for one, _ in samples)
     matrix = SampleMatrix(
         y=np.clip(y, NOTHING, SIGMAS * noise[of_class]),
         of_class=of_class,
         at_s=np.zeros(len(y)),
         sample=sample,
         part=part,
+        way=way,
         noise=noise,
         floor=floor,
         least=least,

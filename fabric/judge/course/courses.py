@@ -11,9 +11,7 @@ from scipy.special import betaincinv
 
 from fabric.judge.course.findings import MOST_PROBES
 from fabric.judge.course.rows import CourseRow, hours
-from fabric.judge.locate.cells import FaultyPart
-from fabric.judge.locate.fit import OFTEN
-from fabric.judge.locate.structure import Floats
+from fabric.judge.locate.structure import OFTEN, FaultyPart, Floats
 from fabric.judge.normal.keys import floor_of
 from fabric.judge.normal.peers import LEAST_PEERS
 
@@ -52,16 +50,16 @@ def course_of(
     low = [one for one in own if one.low]
     if len(gone) == len(low):
         return GONE, "failed, and did not come back"
-    most = max(fault.losses, key=lambda one: (one.rho >= OFTEN[-1][0], one.loss))
+    most = max(fault.losses, key=lambda one: (one.rho >= OFTEN, one.loss))
     with_heat = _with_heat(fault, own, celsius)
     if with_heat:
         return "heat", with_heat
     lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
     if fault.follows is not None:
         return "drift", f"{lost} gradually, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
-    if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN[-1][0]:
+    if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN:
         return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
-    if fault.until_s < inf and most.rho >= OFTEN[-1][0]:
+    if fault.until_s < inf and most.rho >= OFTEN:
         return "low", f"{lost} from {hours(fault.since_s)} to {hours(fault.until_s)}, and then it was well again"
     count, n = len(low), len(own)
     depth = float(np.median([one.share for one in low]))

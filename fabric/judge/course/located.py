@@ -22,12 +22,9 @@ from fabric.judge.course.notes import notes
 from fabric.judge.course.passed import DOWN, UP, UPLINKS, Modules, Passed
 from fabric.judge.course.ports import down_together
 from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
-from fabric.judge.locate.cells import FaultyPart
-from fabric.judge.locate.description import CERTAIN
-from fabric.judge.locate.fit import OFTEN
-from fabric.judge.locate.inside import RIVAL, Search
-from fabric.judge.locate.structure import Bools, Floats
-from fabric.judge.locate.suspects import SURE
+from fabric.judge.locate.inside import Search
+from fabric.judge.locate.search import CERTAIN, SURE
+from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
 from fabric.judge.normal.keys import rnics_of
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -79,7 +76,7 @@ class _Located:
 
     def _without_crowds(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Without those that dipped mostly in rounds in which so many did that it is no single part."""
-        often = [one for one in faults if max(loss.rho for loss in one.losses) >= OFTEN[-1][0]]
+        often = [one for one in faults if max(loss.rho for loss in one.losses) >= OFTEN]
         open_ = self._search.matrix.slow & (self._search.explained(often)[1] == 0)
         phases = [row.probe.phase for row in self._rows.rows]
         low, every = Counter(phases[i] for i in np.flatnonzero(open_).tolist()), Counter(phases)
@@ -97,7 +94,7 @@ class _Located:
             (other, gain - rarer)
             for part, gain in ((fault.part, fault.gain), *fault.rivals)
             for other, rarer in self._passed.alike.get(part, ())
-            if rarer < RIVAL
+            if rarer < Search.rival
         ]
         return replace(fault, rivals=(*fault.rivals, *rivals))
 

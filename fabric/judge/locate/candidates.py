@@ -25,6 +25,7 @@ class Component:
     name: str
     kind: str
     text: str  # what it is, in words
+    way: str = ""  # of a bundle of things, the name of the component that is the way over one of them
 
 
 def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], bool]:
@@ -188,8 +189,10 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
     platform, leaves = topology.hosts[host].platform, topology.hosts[host].leaves
     for device in devices:
         leaf = leaves[platform.rnic_by_device[device].rail]
-        yield Component(f"{leaf}:uplinks", "uplinks", f"the cables above {leaf}, or the switches that they lead to")
-        yield Component(f"{host}/{device}:above", "uplinks", f"the cable above {leaf} that the routes of {device} take")
+        way = f"{host}/{device}:above"
+        yield Component(way, "uplinks", f"the cable above {leaf} that the routes of {device} take")
+        text = f"the cables above {leaf}, or the switches that they lead to"
+        yield Component(f"{leaf}:uplinks", "uplinks", text, way)
     yield Component(f"{host}:above", "uplinks", "the switch above the leaves that the routes of the host take")
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, log
+from math import comb, inf, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import HEAVY, Bools, Floats, Ints, student
+from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, student
 
 NOTHING = log(0.01)
 """What a probe that measured nothing counts as: a hundredth of the normal."""
 
-SPREADS = ((0.004, 0.0), (0.05, 1.0), (0.25, 2.0))
+SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 """Of a part's loss, and what each costs in nats."""
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
@@ -26,49 +26,9 @@ _DEPTH = 0.1  # nats: dips that differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
+_WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
 _LINE = 2.0  # nats that a loss that grows costs beside its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in fewer of its samples explains those alone that it is likelier to have slowed
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """In one cell: a *loss* (natural log), give or take *spread*, in a share *rho* of its samples."""
-
-    cell: int
-    loss: float
-    spread: float
-    rho: float
-
-
-@dataclass(frozen=True, slots=True)
-class Follows:
-    """
-    A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
-
-    Seconds, or degrees Celsius.
-    """
-
-    warm: bool
-    zero: float
-    full: float
-    least: float
-
-
-@dataclass(frozen=True, slots=True)
-class FaultyPart:
-    """
-    A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
-
-    *follows*: with what its losses grow.
-    """
-
-    part: int
-    gain: float
-    losses: tuple[Loss, ...]
-    since_s: float = -inf
-    until_s: float = inf
-    follows: Follows | None = None
-    rivals: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +43,8 @@ class SampleMatrix:
     else 0. By part: *cost*, the nats that it takes to say that it is faulty, and whether it is *large*: many samples
     pass through it. *timed*: parts may become faulty in the course of the run. *clear*, by class: of many rounds, in
     which a part may be bad now and then, a sample that lost less than this was not slowed by any part. *warmth*: by
-    part, its temperature at some times, degrees Celsius, NaN where that is not known.
+    part, its temperature at some times, degrees Celsius, NaN where that is not known. *way*, by entry: of a part that
+    is a bundle of things (the cables above a leaf), the part that is the way over one of them; else UNKNOWN.
     """
 
     y: Floats
@@ -101,6 +62,7 @@ class SampleMatrix:
     timed: bool = False
     clear: Floats | None = None
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
+    way: Ints | None = None
 
     @cached_property
     def slow(self) -> Bools:
@@ -118,6 +80,7 @@ class Cells:
         key = matrix.part * classes + matrix.of_class[matrix.sample]
         order = np.argsort(key, kind="stable")
         self._sample = matrix.sample[order]
+        self._way = np.full(len(order), UNKNOWN) if matrix.way is None else matrix.way[order]
         cells, self._count = np.unique(key[order], return_counts=True)
         self._start = np.concatenate([[0], np.cumsum(self._count)])
         self._part_of_cell, self.class_of_cell = cells // classes, cells % classes
@@ -158,8 +121,11 @@ class Cells:
         """The samples of one part and class."""
         return self._sample[self._start[cell] : self._start[cell + 1]]
 
-    def during(self, fault: FaultyPart, samples: Ints) -> Ints:
-        """Those of *samples* that began while the part was faulty."""
+    def during(self, fault: FaultyPart, cell: int) -> Ints:
+        """The samples of a cell that began while its part was faulty, on the ways over what is faulty of it."""
+        samples = self.samples_of(cell)
+        if fault.ways is not None:
+            samples = samples[np.isin(self._way[self._start[cell] : self._start[cell + 1]], list(fault.ways))]
         at_s = self._matrix.at_s[samples]
         within = (at_s >= fault.since_s) & (at_s <= fault.until_s)
         if fault.follows is not None:
@@ -183,20 +149,29 @@ class Cells:
         """The cells of a part."""
         return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
 
-    def when(self, part: int, since_s: float, until_s: float, follows: Follows | None = None) -> float:
-        """Nats that it takes to say when: each end, and a slope, is one of as many as the part was measured times."""
-        cells = self.cells_of(part)
-        count = int(self._start[cells.stop] - self._start[cells.start])
-        line = 0.0 if follows is None else log(max(count, 2)) + _LINE
-        return ((since_s > -inf) + (until_s < inf)) * log(max(count, 2)) + line
+    def when(self, fault: FaultyPart) -> float:
+        """
+        Nats that it takes to say when a part is faulty, and which of its ways are.
 
-    def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints]:
-        """Of *parts*: their cells, the samples of these, and for each sample the place of its cell."""
+        Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all.
+        """
+        cells = self.cells_of(fault.part)
+        entries = slice(int(self._start[cells.start]), int(self._start[cells.stop]))
+        count = log(max(entries.stop - entries.start, 2))
+        line = 0.0 if fault.follows is None else count + _LINE
+        ways = np.unique(self._way[entries])
+        which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
+        if fault.ways is not None:
+            which = log(comb(len(ways), len(fault.ways))) + log(len(ways)) / 2
+        return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
+
+    def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of *parts*: their cells, the samples of these, and for each sample the place of its cell and its way."""
         cells = np.concatenate([np.arange(self._first_cell[p], self._first_cell[p + 1]) for p in parts.tolist()])
         count = self._count[cells]
         ends = np.cumsum(count)
         entry = np.arange(ends[-1]) + np.repeat(self._start[cells] - (ends - count), count)
-        return cells, self._sample[entry], np.repeat(np.arange(len(cells)), count)
+        return cells, self._sample[entry], np.repeat(np.arange(len(cells)), count), self._way[entry]
 
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
         """The density of every sample given *faults*, and the loss that explains it."""
@@ -211,7 +186,7 @@ class Cells:
             (loss.loss, number, loss.cell, loss) for number, one in enumerate(faults) for loss in one.losses
         )
         for *_, number, _, loss in losses:
-            mine = self.during(faults[number], self.samples_of(loss.cell))
+            mine = self.during(faults[number], loss.cell)
             before = explained[mine]
             alone = loss.loss * self.grown(faults[number].part, mine, faults[number].follows)
             held = self.held(mine, np.maximum(alone, before), loss.spread)

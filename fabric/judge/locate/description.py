@@ -1,10 +1,5 @@
 """
-The shortest description of what was measured: a structure of what is normal, and the few parts that are faulty.
-
-A hypothesis says what healthy samples reach (``Normal``) and which parts hold samples down (``Effect``). Its score is
-the log likelihood of all samples minus what it costs to say the hypothesis, in nats. The best score wins (minimum
-description length). What a part adds to the score is the evidence for it; parts that would add nearly as much in its
-place are its rivals.
+The shortest description of what pairs of hosts measured, given a structure of what is normal.
 
 Samples are logarithms of bandwidth. A healthy sample is a mixture of levels with Student t noise (4 degrees of freedom:
 heavy tails), or, at the background rate, a dip that belongs to no part. A faulty part has one loss *d* with a spread,
@@ -13,24 +8,27 @@ and shows in a share *rho* of its samples. Of several faulty parts on one path t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from math import log, pi
 
 import numpy as np
 
+from fabric.judge.locate.search import NOBODY, QUARTILES, FaultSearch, quartiles
 from fabric.judge.locate.structure import (
+    ALWAYS,
     FLOOR,
+    OFTEN,
     Bools,
     Description,
-    Effect,
+    FaultyPart,
     Floats,
     Incidence,
     Ints,
+    Loss,
     Normal,
 )
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
-_ALWAYS, _OFTEN = 0.98, 0.65  # shares of its samples in which a faulty part shows
 _SPREADS = {
     0.004: 0.4,
     0.05: 1.4,
@@ -39,35 +37,32 @@ _SPREADS = {
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
 _SELDOM = 0.2  # of a bundle, of which one thing is faulty
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
-_QUANTILES = (0.25, 0.5, 0.75)
-_MOST_BLAMED = 64
-
-LEAST_GAIN = 3.0
-"""Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
-
-CERTAIN = 5.0
-"""A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
+_WITHIN = 0.9  # of a part's samples: then it is inside another
+_MANY = 2.0  # times the usual number of samples of a part
 
 
 def describe(
     y: Floats,
     normal: Normal,
     incidence: Incidence,
-    least_gain: float = LEAST_GAIN,
     floor: float = FLOOR,
     background: float | None = None,
+    *,
+    told: bool = True,
 ) -> Description:
     """
-    Find the faulty parts given what is normal: greedy, then swaps and drops until nothing changes.
+    Find the faulty parts given what is normal.
 
-    No part is named for less than *least_gain* nats or for a loss below *floor*. *background* is the share of dips that
-    belong to no part; without it the share of slow samples that no suspicious part explains.
+    No part is named for a loss below *floor*. *background* is the share of dips that belong to no part; without it the
+    share of slow samples that no suspicious part explains. Not *told*: without rivals, which take as long to find.
     """
-    search = _Search.of(y, normal, incidence, background or _background(y, normal, incidence), floor)
-    effects = max((_settled(search, one, least_gain) for one in _begun(search, least_gain)), key=search.score)
-    return _told(search, effects)
+    search = PairSearch(y, normal, incidence, background or _background(y, normal, incidence), floor)
+    effects = max((search.settled(one) for one in search.begun()), key=search.score)
+    found = search.told(effects) if told else effects
+    explained, score = search.explained(effects)[1], search.score(effects)
+    return Description(normal, tuple(found), explained, search.background, score, search.slow)
 
 
 def left_over(found: Description) -> float:
@@ -94,54 +89,92 @@ def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
     return _share_of_dips(int((slow & ~touched).sum()), int((~touched).sum()))
 
 
-@dataclass(frozen=True)
-class _Search:
-    """What stays the same while parts are tried."""
+class PairSearch(FaultSearch):
+    """The likelihood of pairs of hosts."""
 
-    y: Floats
-    normal: Normal
-    incidence: Incidence
-    background: float
-    base: Floats
-    slow: Bools
-    deviation: Floats
-    beside_main: Floats
-    noise: Floats  # of a part: the mean of its samples
-    floor: float
+    rival = 5.0
+    refits = False
 
-    @classmethod
-    def of(cls, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float) -> _Search:
-        top = normal.top[normal.of_class]
+    def __init__(self, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float) -> None:
+        self.y, self.normal, self.incidence, self.background, self.floor = y, normal, incidence, background, floor
+        top, count = normal.top[normal.of_class], incidence.count
         dip = np.where(y < top - FLOOR, 1 / _DIP_WIDTH, 1e-9)
-        base = (1 - background) * normal.density(y, normal.of_class) + background * dip
-        slow = y < normal.least[normal.of_class]
-        beside = (normal.top - normal.main)[normal.of_class]
-        noise = incidence.mean(normal.noise[normal.of_class])
-        return cls(y, normal, incidence, background, base, slow, top - y, beside, noise, floor)
+        self._base = (1 - background) * normal.density(y, normal.of_class) + background * dip
+        self.slow: Bools = y < normal.least[normal.of_class]
+        self._deviation = top - y
+        self._beside_main = (normal.top - normal.main)[normal.of_class]
+        self._noise = incidence.mean(normal.noise[normal.of_class])  # of a part: the mean of its samples
+        usual = float(np.median(count[count > 0]))
+        self.large = (count > _MANY * usual) & (incidence.extra > 0)
+        self.whole = incidence.whole
 
-    def density(self, effects: list[Effect]) -> tuple[Floats, Floats]:
-        """Of every sample given *effects*, and the loss that explains it: of several the largest, so it comes last."""
-        density, explained = self.base.copy(), np.zeros(len(self.y))
-        for effect in sorted(effects, key=lambda one: one.loss):
-            mine = self.incidence.of(effect.part)
+    def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
+        """The density of every sample given *faults*, and the loss that explains it: of several the largest."""
+        density, explained = self._base.copy(), np.zeros(len(self.y))
+        for fault in sorted(faults, key=lambda one: one.loss):
+            mine, (effect,) = self.incidence.of(fault.part), fault.losses
             density[mine] = (
-                effect.rho * self.held_down(mine, effect.loss, effect.spread) + (1 - effect.rho) * density[mine]
+                effect.rho * self._held_down(mine, effect.loss, effect.spread) + (1 - effect.rho) * density[mine]
             )
             explained[mine] = effect.loss
         return density, explained
 
-    def score(self, effects: list[Effect]) -> float:
+    def score(self, faults: Sequence[FaultyPart]) -> float:
         """Log likelihood of all samples minus what it costs to say the hypothesis."""
-        density, _ = self.density(effects)
-        cost, taken = self.normal.cost, np.empty(0, dtype=np.int64)
-        for one in effects:
-            mine = np.array([one.part])
-            cost += float(self.said(mine, np.array([one.loss]), one.spread, one.rho)[0])
+        density, _ = self.explained(faults)
+        cost, taken = self.normal.cost, NOBODY
+        for one in faults:
+            mine, (effect,) = np.array([one.part]), one.losses
+            cost += float(self.said(mine, np.array([effect.loss]), effect.spread, effect.rho)[0])
             cost += float(self.incidence.costs(taken)[one.part])
             taken = np.append(taken, one.part)
         return float(np.log(density).sum() - cost)
 
-    def held_down(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
+    def candidates(
+        self, rest: Sequence[FaultyPart], *, instead: int | None = None, banned: Ints = NOBODY
+    ) -> list[FaultyPart]:
+        """What could be faulty beside *rest*, the best first."""
+        density, explained = self.explained(rest)
+        taken = np.array([one.part for one in rest], dtype=np.int64)
+        costs = self.incidence.costs(taken)
+        parts = self.possible(density, explained, taken, costs)
+        if instead is not None:
+            parts = np.union1d(parts[self.incidence.share(self._through(instead))[parts] > 0], instead)
+        parts = parts[~np.isin(parts, banned)]
+        if not len(parts):
+            return []
+        gain, loss, spread, rho = self.gains(density, explained, parts, costs)
+        found = []
+        for i in [i for i in np.argsort(-gain, kind="stable").tolist() if np.isfinite(gain[i])]:
+            part = int(parts[i])
+            found.append(
+                FaultyPart(part, float(gain[i]), (Loss(part, float(loss[i]), float(spread[i]), float(rho[i])),))
+            )
+        return found
+
+    def _through(self, part: int) -> Bools:
+        found = np.zeros(self.incidence.samples, dtype=np.bool_)
+        found[self.incidence.of(part)] = True
+        return found
+
+    def gathered(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
+        """Parts replaced by one that all their samples pass through (a host for its RNICs), where that is better."""
+        inc, found = self.incidence, list(faults)
+        inside = np.zeros(len(inc.extra), dtype=np.int64)
+        for fault in found:
+            hits = np.bincount(inc.part, self._through(fault.part)[inc.sample], minlength=len(inc.extra))
+            inside += hits >= _WITHIN * inc.count[fault.part]
+        for part in np.argsort(-inside, kind="stable").tolist():
+            if inside[part] < 2:
+                break
+            mine = self._through(part)
+            rest = [one for one in found if mine[inc.of(one.part)].mean() < _WITHIN]
+            whole = [one for one in self.candidates(rest, instead=part) if one.part == part]
+            if len(rest) < len(found) - 1 and whole and self.score([*rest, whole[0]]) > self.score(found):
+                found = [*rest, whole[0]]
+        return found
+
+    def _held_down(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
         return self.normal.density(self.y[samples], self.normal.of_class[samples], loss, spread)
 
     def said(self, parts: Ints, loss: Floats, spread: float, rho: float) -> Floats:
@@ -153,10 +186,10 @@ class _Search:
         for a part that shows now and then that it does, and the share rho, as BIC has it.
         """
         count = np.maximum(self.incidence.count[parts], 2)
-        width = np.hypot(self.noise[parts], spread)
+        width = np.hypot(self._noise[parts], spread)
         size = np.log(np.maximum(loss, 1e-9) * _SIZES / width) + np.log(count / (2 * pi)) / 2
         found: Floats = np.maximum(size, 0.0) + _SPREADS[spread]
-        return found if rho == _ALWAYS else found + _NOT_ALWAYS + np.log(count) / 2
+        return found if rho == ALWAYS else found + _NOT_ALWAYS + np.log(count) / 2
 
     def gains(
         self, density: Floats, explained: Floats, parts: Ints, costs: Floats | None
@@ -176,17 +209,20 @@ class _Search:
         best = np.full(len(parts), -np.inf)
         loss, spread, rho = np.zeros(len(parts)), np.zeros(len(parts)), np.zeros(len(parts))
         bundles = inc.bundle[parts]
-        rhos = (_ALWAYS, _OFTEN, _SELDOM) if bundles.any() else (_ALWAYS, _OFTEN)
+        rhos = (ALWAYS, OFTEN, _SELDOM) if bundles.any() else (ALWAYS, OFTEN)
+        seldom = np.zeros(len(parts)) if costs is None else _NOT_ALWAYS + np.log(np.maximum(inc.count[parts], 2)) / 2
         for guess in self._losses(local, sample, explained, len(parts)):
             at = guess[local]
             open_ = explained[sample] < at
             for width in _SPREADS if costs is not None else list(_SPREADS)[:1]:
-                more = np.where(open_, self.held_down(sample, at, width) / before - 1, 0.0)
-                for often in rhos if costs is not None else (_ALWAYS,):
-                    paid = np.zeros(len(parts))
-                    if costs is not None:
-                        paid = costs[parts] + self.said(parts, guess, width, often)
+                more = np.where(open_, self._held_down(sample, at, width) / before - 1, 0.0)
+                paid = np.zeros(len(parts))
+                if costs is not None:
+                    paid = costs[parts] + self.said(parts, guess, width, ALWAYS)
+                for often in rhos if costs is not None else (ALWAYS,):
                     gain: Floats = np.bincount(local, np.log1p(often * more), minlength=len(parts)) - paid
+                    if often != ALWAYS:
+                        gain -= seldom
                     gain[(guess < self.floor) | ((often == _SELDOM) & ~bundles)] = -np.inf
                     better = gain > best
                     best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
@@ -195,28 +231,19 @@ class _Search:
     def _losses(self, local: Ints, sample: Ints, explained: Floats, parts: int) -> list[Floats]:
         """Where to look for the loss of each part: quartiles of its slow open samples, and the middle of all."""
         found = []
-        slow = self.slow[sample] & (self.deviation[sample] > explained[sample] + self.floor / 2)
-        for which, quantiles in ((slow, _QUANTILES), (explained[sample] == 0, (0.5,))):
-            mine, value = local[which], self.deviation[sample[which]]
-            order = np.lexsort((value, mine))
-            mine, value = mine[order], value[order]
-            count = np.bincount(mine, minlength=parts)
-            start = np.cumsum(count) - count
-            for quantile in quantiles:
-                guess = np.zeros(parts)
-                seen = count > 0
-                place = start[seen] + np.rint(quantile * (count[seen] - 1)).astype(np.int64)
-                guess[seen] = value[place]
-                found.append(guess)
-                if self.beside_main.any():
-                    behind = np.zeros(parts)
-                    behind[seen] = guess[seen] - self.beside_main[sample[which]][order][place]
-                    found.append(behind)
+        slow = self.slow[sample] & (self._deviation[sample] > explained[sample] + self.floor / 2)
+        for which, shares in ((slow, QUARTILES), (explained[sample] == 0, (0.5,))):
+            mine = sample[which]
+            value, behind = self._deviation[mine], self._beside_main[mine]
+            for seen, place in quartiles(value, local[which], parts, shares):
+                for guess in (value[place], value[place] - behind[place]) if behind.any() else (value[place],):
+                    found.append(np.zeros(parts))
+                    found[-1][seen] = guess
         return found
 
     def possible(self, density: Floats, explained: Floats, taken: Ints, costs: Floats) -> Ints:
         """Parts worth trying: enough of their samples lie low to carry the cost of blaming them."""
-        low = self.deviation - explained > self.floor / 2
+        low = self._deviation - explained > self.floor / 2
         noise = self.normal.noise[self.normal.of_class[low]]
         room = np.zeros(len(low))
         room[low] = np.maximum(np.log(0.4 / noise / density[low]), 0.0)
@@ -225,145 +252,10 @@ class _Search:
         part = inc.part[entry]
         most = np.bincount(part, room[inc.sample[entry]], minlength=len(inc.extra))
         well = inc.count - np.bincount(part, minlength=len(inc.extra))
-        least = np.where(inc.bundle, log(1 - _SELDOM), log(1 - _OFTEN))
+        least = np.where(inc.bundle, log(1 - _SELDOM), log(1 - OFTEN))
         free = (most + well * least - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
         found: Ints = np.flatnonzero(free)
         return found
-
-
-_NOBODY: Ints = np.empty(0, dtype=np.int64)
-_WITHIN = 0.9  # of a part's samples: then it is inside another
-_MANY = 2.0  # times the usual number of samples of a part
-
-
-def _greedy(search: _Search, effects: list[Effect], least_gain: float, banned: Ints = _NOBODY) -> list[Effect]:
-    """With further parts, the best first, until none is worth it; never the *banned* ones."""
-    effects = list(effects)
-    while len(effects) < _MOST_BLAMED:
-        found = _candidates(search, effects, banned=banned)
-        if not found or found[0].gain < least_gain:
-            break
-        effects.append(found[0])
-    return effects
-
-
-def _candidates(
-    search: _Search, rest: list[Effect], *, instead: Effect | None = None, banned: Ints = _NOBODY
-) -> list[Effect]:
-    """What could be faulty beside *rest*, the best first; only what shares samples with *instead*, and that itself."""
-    density, explained = search.density(rest)
-    taken = np.array([one.part for one in rest], dtype=np.int64)
-    costs = search.incidence.costs(taken)
-    parts = search.possible(density, explained, taken, costs)
-    if instead is not None:
-        overlap = np.zeros(search.incidence.samples, dtype=np.bool_)
-        overlap[search.incidence.of(instead.part)] = True
-        parts = np.union1d(parts[search.incidence.share(overlap)[parts] > 0], instead.part)
-    parts = parts[~np.isin(parts, banned)]
-    if not len(parts):
-        return []
-    gain, loss, spread, rho = search.gains(density, explained, parts, costs)
-    order = np.argsort(-gain, kind="stable")
-    return [
-        Effect(int(parts[i]), float(loss[i]), float(spread[i]), float(rho[i]), float(gain[i]))
-        for i in order.tolist()
-        if np.isfinite(gain[i])
-    ]
-
-
-def _gathered(search: _Search, effects: list[Effect]) -> list[Effect]:
-    """Parts replaced by one that all their samples pass through (a host for its RNICs), where that is better."""
-    inc = search.incidence
-    inside = np.zeros(len(inc.extra), dtype=np.int64)
-    for effect in effects:
-        mine = np.zeros(inc.samples, dtype=np.bool_)
-        mine[inc.of(effect.part)] = True
-        hits = np.bincount(inc.part, mine[inc.sample], minlength=len(inc.extra))
-        inside += hits >= _WITHIN * inc.count[effect.part]
-    for part in np.argsort(-inside, kind="stable").tolist():
-        if inside[part] < 2:
-            break
-        mine = np.zeros(inc.samples, dtype=np.bool_)
-        mine[inc.of(part)] = True
-        rest = [one for one in effects if mine[inc.of(one.part)].mean() < _WITHIN]
-        found = [one for one in _candidates(search, rest, instead=Effect(part, 0.0, 0.0, 1.0)) if one.part == part]
-        if len(rest) < len(effects) - 1 and found and search.score([*rest, found[0]]) > search.score(effects):
-            effects = [*rest, found[0]]
-    return effects
-
-
-def _improved(search: _Search, effects: list[Effect], least_gain: float) -> list[Effect] | None:
-    """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
-    for number, effect in enumerate(effects):
-        rest = effects[:number] + effects[number + 1 :]
-        again = _candidates(search, rest, instead=effect)
-        if not again or again[0].gain < least_gain:
-            return rest
-        mine = next((one for one in again if one.part == effect.part), None)
-        if mine is None or again[0].gain > mine.gain + 0.1:
-            return [*rest, again[0]]
-    return None
-
-
-def _begun(search: _Search, least_gain: float) -> list[list[Effect]]:
-    """
-    Where to begin: with whatever gains most, and with small parts before those that many samples pass through.
-
-    A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes that.
-    """
-    count = search.incidence.count
-    large = np.flatnonzero((count > _MANY * float(np.median(count[count > 0]))) & (search.incidence.extra > 0))
-    found = _greedy(search, [], least_gain)
-    if not np.isin([one.part for one in found], large).any():
-        return [found]
-    small = _greedy(search, _greedy(search, [], least_gain, banned=large), least_gain)
-    for effect in [one for one in found if one.part in large]:
-        rest = [one for one in found if one.part != effect.part]
-        found = max(found, _greedy(search, rest, least_gain, banned=large), key=search.score)
-    return [found, small]
-
-
-def _settled(search: _Search, effects: list[Effect], least_gain: float) -> list[Effect]:
-    """Gathered, swapped and dropped until nothing is better."""
-    effects = _gathered(search, effects)
-    for _ in range(_MOST_BLAMED):
-        improved = _improved(search, effects, least_gain)
-        if improved is None:
-            break
-        effects = _greedy(search, improved, least_gain)
-    return effects
-
-
-_RIVAL = 5.0  # nats within which another part is named beside the best
-_MOST_RIVALS = 8
-
-
-def _several(search: _Search, effects: list[Effect], effect: Effect, gain: float) -> tuple[tuple[int, float], ...]:
-    """Several parts that together would explain nearly as much as *effect*, where some of its samples are good."""
-    if effect.rho == _ALWAYS:
-        return ()
-    rest = [one for one in effects if one.part != effect.part]
-    apart = _greedy(search, rest, LEAST_GAIN, banned=np.array([effect.part]))
-    lead = search.score(effects) - search.score(apart)
-    return tuple((one.part, gain - lead) for one in apart[len(rest) :] if lead < _RIVAL)
-
-
-def _told(search: _Search, effects: list[Effect]) -> Description:
-    """With each part's gain beside all others, and its rivals."""
-    found, whole = [], search.incidence.whole
-    for number, effect in enumerate(effects):
-        again = _candidates(search, effects[:number] + effects[number + 1 :], instead=effect)
-        mine = next((one for one in again if one.part == effect.part), effect)
-        least = max(mine.gain - _RIVAL, 0.0)
-        others = [one for one in again if whole[one.part] != whole[effect.part] and one.gain > least]
-        best = {int(whole[one.part]): (one.part, one.gain) for one in reversed(others)}
-        rivals = tuple(sorted(best.values(), key=lambda one: -one[1])[:_MOST_RIVALS])
-        rivals += _several(search, effects, effect, mine.gain)
-        found.append(replace(effect, gain=mine.gain, rivals=rivals))
-    found.sort(key=lambda one: -one.gain)
-    _, explained = search.density(effects)
-    score = search.score(effects)
-    return Description(search.normal, tuple(found), explained, search.background, score, search.slow)
 
 
 OPEN = 1.5
@@ -378,8 +270,8 @@ def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float
 
     Another test would tell.
     """
-    search = _Search.of(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
-    density, explained = search.density(list(found.effects))
+    search = PairSearch(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
+    density, explained = search.explained(found.effects)
     taken = np.array([one.part for one in found.effects], dtype=np.int64)
     parts = search.possible(density, explained, taken, np.zeros(len(incidence.extra)))
     if not len(parts):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from fabric.judge.locate.cells import NOTHING, SPREADS, Cells, FaultyPart, Follows, Loss
-from fabric.judge.locate.structure import Bools, Floats, Ints
+from fabric.judge.locate.cells import NOTHING, SPREADS, Cells
+from fabric.judge.locate.search import QUARTILES, quartiles
+from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Loss
 
 DEAD = -NOTHING / 2
 """A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
 
-OFTEN = ((0.98, 0.5), (0.65, 1.0))
-"""In which share of its samples a faulty part shows; how often half the logarithm of their number it costs to say."""
+SHARES = {ALWAYS: 0.5, OFTEN: 1.0}
+"""In which share of its samples a faulty part shows; how often the logarithm of their number it costs to say."""
 
 SOMETIMES = 0.5
 """The same cost of a share that is estimated: half the logarithm for one parameter (Schwarz 1978)."""
@@ -21,8 +23,8 @@ SOMETIMES = 0.5
 ONE_MORE, NOT_SHOWN, NO_FIT = 0.5, 1.5, 3.0
 """Nats that a part costs: each loss, a class of samples that does not show it, and one that no loss fits."""
 
-_QUANTILES = (0.25, 0.5, 0.75)
 _LEAST_OF_LINE = 3  # samples in each third that a line goes through
+_LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
 _MOST_CLEAR = 2  # samples of a class without a loss that count against a part
 _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
 
@@ -42,13 +44,15 @@ class Fit:
     ) -> None:
         self._follows = follows
         self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
-        self._cells, sample, local = data.entries(parts)
+        self._cells, sample, local, way = data.entries(parts)
         matrix = data.matrix
         self._place = np.searchsorted(parts, data.part_of(self._cells))
         at_s = matrix.at_s[sample]
         within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
         if follows is not None:
             within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
+        self._ways: dict[int, frozenset[int]] = {}
+        within &= self._chosen(self._place[local], way, data.open(explained)[sample])
         self._count = np.bincount(local[within], minlength=len(self._cells))
         if matrix.clear is not None:
             within &= (explained[sample] > 0) | (-matrix.y[sample] > matrix.clear[matrix.of_class[sample]])
@@ -62,6 +66,22 @@ class Fit:
         little = np.where(matrix.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
         self._least = little * matrix.least[data.class_of_cell[self._cells]]
 
+    def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
+        """
+        Of a bundle the entries on ways of which most samples are slow, where two or more are; of all else all.
+
+        With static routes a way takes one thing of the bundle, and all that takes the faulty one is slow.
+        """
+        chosen = np.ones(len(way), dtype=np.bool_)
+        for number in np.unique(place[way != UNKNOWN]).tolist():
+            mine = np.flatnonzero(place == number)
+            names, of = np.unique(way[mine], return_inverse=True)
+            bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
+            if _LEAST_WAYS <= bad.sum() < len(names):
+                chosen[mine] = bad[of]
+                self._ways[number] = frozenset(names[bad].tolist())
+        return chosen
+
     def faults(self) -> list[FaultyPart]:
         """One for each part that any loss fits, with its gain."""
         cells = len(self._cells)
@@ -74,7 +94,7 @@ class Fit:
         for guess in self._guesses():
             at = guess[self._local] * self._grown
             open_ = at >= least
-            for wide, dear in SPREADS:
+            for wide, dear in SPREADS.items():
                 held = self._data.held(self._sample, at, wide)
                 for often, more in shares:
                     each = often[self._local]
@@ -115,10 +135,10 @@ class Fit:
     def _shares(self) -> list[tuple[Floats, float]]:
         """In which share of the samples of each cell its part may show, and what that costs."""
         cells = len(self._cells)
-        found = [(np.full(cells, often), cost) for often, cost in OFTEN]
+        found = [(np.full(cells, often), cost) for often, cost in SHARES.items()]
         if self._data.matrix.clear is not None:
             slow = np.bincount(self._local, self._slow, minlength=cells)
-            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN[-1][0])
+            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
             large = self._data.matrix.large[self._parts][self._place] & (not self._data.rare_of_large)
             found.append((np.where(large, 1e-9, rare), SOMETIMES))
         return found
@@ -132,7 +152,7 @@ class Fit:
         level = self._data.matrix.level[self._data.class_of_cell[self._cells]]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
         np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
-        counted = rho if self._data.matrix.clear is None else np.where((level > 0) | (rho >= OFTEN[-1][0]), rho, 0.0)
+        counted = rho if self._data.matrix.clear is None else np.where((level > 0) | (rho >= OFTEN), rho, 0.0)
         np.maximum.at(often, self._place, counted)
         np.maximum.at(most, self._place, loss)
         dead = most[self._place] > DEAD
@@ -146,22 +166,17 @@ class Fit:
         part = int(self._parts[number])
         told = np.flatnonzero((self._place == number) & (rho > 0)).tolist()
         losses = tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told)
-        when = self._data.when(part, since_s, until_s, self._follows)
-        return FaultyPart(part, gain - when, losses, since_s, until_s, self._follows)
+        found = FaultyPart(part, gain, losses, since_s, until_s, self._follows, self._ways.get(number))
+        return replace(found, gain=gain - self._data.when(found))
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""
         found = []
-        for which, quantiles in ((self._slow, _QUANTILES), (self._explained == 0, (0.5,))):
-            mine, value = self._local[which], (self._deviation / self._grown)[which]
-            order = np.lexsort((value, mine))
-            mine, value = mine[order], value[order]
-            count = np.bincount(mine, minlength=len(self._cells))
-            start, seen = np.cumsum(count) - count, count > 0
-            for quantile in quantiles:
-                guess = np.zeros(len(self._cells))
-                guess[seen] = value[start[seen] + np.rint(quantile * (count[seen] - 1)).astype(np.int64)]
-                found.append(guess)
+        for which, shares in ((self._slow, QUARTILES), (self._explained == 0, (0.5,))):
+            value = (self._deviation / self._grown)[which]
+            for seen, place in quartiles(value, self._local[which], len(self._cells), shares):
+                found.append(np.zeros(len(self._cells)))
+                found[-1][seen] = value[place]
         return found
 
 

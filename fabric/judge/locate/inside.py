@@ -1,11 +1,10 @@
 """
-The shortest description of what probes of several kinds measured: the few parts that are faulty, and their losses.
+The likelihood of probes of several kinds, for the search for the shortest description.
 
-As ``description.py`` for pairs of hosts, with what is different here: probes of several kinds pass through one part,
-and each kind shares its capacity differently. So a part has one loss for each class of probes (a *cell* is a part and a
-class), and a class that should show a fault and does not speaks against it: that alone tells a cable from its RNIC (by
-loopbacks), a GPU from its NVLink, a path from its RNIC. A fault may last for a part of the run only: from some time on,
-or between two times.
+Probes of several kinds pass through one part, and each kind shares its capacity differently. So a part has one loss for
+each class of probes (a *cell* is a part and a class), and a class that should show a fault and does not speaks against
+it: that alone tells a cable from its RNIC (by loopbacks), a GPU from its NVLink, a path from its RNIC. A fault may last
+for a part of the run only: from some time on, or between two times.
 
 A healthy sample is its class's level with Student t noise (4 degrees of freedom), or at the background rate a dip that
 belongs to no part. Of several faulty parts on one way the slowest counts, or both: a host that is slow as a whole and a
@@ -15,56 +14,48 @@ slow cable of it multiply.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import exp, inf, log
 
 import numpy as np
 
-from fabric.judge.locate.cells import NOTHING, SPREADS, Cells, FaultyPart
-from fabric.judge.locate.fit import DEAD, NO_FIT, OFTEN, ONE_MORE, SOMETIMES, Fit, line, unshown
-from fabric.judge.locate.structure import Bools, Floats, Ints
+from fabric.judge.locate.cells import NOTHING, SPREADS, Cells, SampleMatrix
+from fabric.judge.locate.fit import DEAD, NO_FIT, ONE_MORE, SHARES, SOMETIMES, Fit, line, unshown
+from fabric.judge.locate.search import LEAST_GAIN, NOBODY, FaultSearch
+from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Ints
 
-LEAST_GAIN = 3.0
-"""Nats from which a part is given as possible."""
-
-RIVAL = 3.0
-"""Nats within which another part is named beside the best: one in twenty."""
-
-_MOST_BLAMED = 64
 _AT_ONCE = 16  # parts that are fitted together
 _MOST_LINES = 8  # of these, those that may have a loss that grows: the best
 
 
-class Search(Cells):
-    """Finds the faulty parts of a matrix: greedy, then swaps and drops until nothing is better."""
+class Search(Cells, FaultSearch):
+    """Finds the faulty parts of a matrix."""
 
-    def faults(self) -> tuple[FaultyPart, ...]:
+    rival = 3.0
+    refits = True
+
+    def __init__(self, matrix: SampleMatrix) -> None:
+        super().__init__(matrix)
+        self.large, self.whole = matrix.large.copy(), np.arange(len(matrix.cost))
+        if matrix.way is not None:
+            self.large[matrix.part[matrix.way != UNKNOWN]] = True
+
+    def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
-        faults = self._of_many_rounds() if self._matrix.clear is not None else self._of_few()
-        return tuple(sorted(self._told(faults), key=lambda one: -one.gain))
-
-    def _of_few(self) -> list[FaultyPart]:
-        found = self._greedy([])
-        begun = [found]
-        large = self._matrix.large
-        if any(large[one.part] for one in found):
-            begun.append(self._greedy(self._greedy([], without=large)))
-        return max((self._settled(one) for one in begun), key=self._score)
-
-    def _of_many_rounds(self) -> list[FaultyPart]:
-        """Of large parts those last that show now and then: else they stand for some small ones that always do."""
-        found = self._settled(self._greedy([]))
+        if self._matrix.clear is None:
+            return self.told(max((self.settled(one) for one in self.begun()), key=self.score))
+        # Of large parts those last that show now and then: else they stand for some small ones that always do.
+        found = self.settled(self.greedy([]))
         self.rare_of_large = True
-        return self._settled(self._greedy(found))
+        return self.told(self.settled(self.greedy(found)))
 
     def matters(self, fault: FaultyPart) -> bool:
         """Whether it loses as much as a faulty part must, on average over a class: a host may be a little low."""
-        always = OFTEN[0][0]
         return self._matrix.clear is not None or any(
-            one.rho * one.loss >= always * self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses
+            one.rho * one.loss >= ALWAYS * self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses
         )
 
-    def _score(self, faults: Sequence[FaultyPart]) -> float:
+    def score(self, faults: Sequence[FaultyPart]) -> float:
+        """Log likelihood of all samples minus what it costs to say the hypothesis."""
         density, _ = self.explained(faults)
         return float(np.log(density).sum() - sum(self._cost(one) for one in faults))
 
@@ -73,19 +64,17 @@ class Search(Cells):
         level, many = self._matrix.level, self._matrix.clear is not None
         cap = min((level[self.class_of_cell[one.cell]] * exp(-one.loss) for one in fault.losses), default=0.0)
         shares = [
-            one.rho
-            for one in fault.losses
-            if not many or level[self.class_of_cell[one.cell]] > 0 or one.rho >= OFTEN[-1][0]
+            one.rho for one in fault.losses if not many or level[self.class_of_cell[one.cell]] > 0 or one.rho >= OFTEN
         ]
         often = max(shares, default=0.0)
-        dead = max((one.loss for one in fault.losses), default=0.0) > DEAD
-        cost = float(self._matrix.cost[fault.part]) + self.when(fault.part, fault.since_s, fault.until_s, fault.follows)
+        dead = fault.loss > DEAD
+        cost = float(self._matrix.cost[fault.part]) + self.when(fault)
         for cell in self.cells_of(fault.part):
-            mine = self.during(fault, self.samples_of(cell))
+            mine = self.during(fault, cell)
             if cell in told:
                 loss = told[cell]
-                share = dict(OFTEN).get(loss.rho, SOMETIMES)
-                cost += ONE_MORE + dict(SPREADS)[loss.spread] + share * log(max(len(mine), 2))
+                share = SHARES.get(loss.rho, SOMETIMES)
+                cost += ONE_MORE + SPREADS[loss.spread] + share * log(max(len(mine), 2))
             elif len(mine):
                 of_class = level[self.class_of_cell[cell]]
                 against = unshown(
@@ -144,13 +133,18 @@ class Search(Cells):
         after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
         return float(at_s[order][after.argmax()])
 
-    def _candidates(self, rest: Sequence[FaultyPart], *, instead: FaultyPart) -> list[FaultyPart]:
+    def candidates(
+        self, rest: Sequence[FaultyPart], *, instead: int | None = None, banned: Ints = NOBODY
+    ) -> list[FaultyPart]:
         """What may be faulty beside *rest*, the best first; only what shares slow samples with *instead*."""
         density, explained = self.explained(rest)
-        parts = self._possible(rest, self.open(explained) & self._passed(instead.part))
+        wanted = self.open(explained)
+        if instead is not None:
+            wanted &= self._passed(instead)
+        parts = self._possible(rest, wanted, banned)
         return self._fits(parts, density, explained) if len(parts) else []
 
-    def _possible(self, rest: Sequence[FaultyPart], wanted: Bools, without: Bools | None = None) -> Ints:
+    def _possible(self, rest: Sequence[FaultyPart], wanted: Bools, banned: Ints = NOBODY) -> Ints:
         """The parts that *wanted* samples pass through, of many rounds through which two do, or one that failed."""
         passed = np.repeat(self._part_of_cell, self._count)[wanted[self._sample]]
         count = np.bincount(passed, minlength=len(self._matrix.cost))
@@ -158,36 +152,32 @@ class Search(Cells):
             failed = wanted & (self._matrix.y <= NOTHING)
             count += np.bincount(np.repeat(self._part_of_cell, self._count)[failed[self._sample]], minlength=len(count))
         possible = count > (self._matrix.clear is not None)
-        possible[[one.part for one in rest]] = False
-        if without is not None:
-            possible &= ~without
+        possible[[*(one.part for one in rest), *banned.tolist()]] = False
         found: Ints = np.flatnonzero(possible)
         return found
 
-    def _greedy(self, faults: Sequence[FaultyPart], *, without: Bools | None = None) -> list[FaultyPart]:
-        found = list(faults)
-        gains: dict[int, float] = {}
-        while len(found) < _MOST_BLAMED:
-            best = self._next(found, gains, without)
-            if best is None or best.gain < LEAST_GAIN:
-                break
+    def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = NOBODY) -> list[FaultyPart]:
+        """
+        With further parts, the best first.
+
+        Of many rounds a part gains less beside more faults than when it was last fitted, so that only the best have to
+        be fitted again.
+        """
+        if self._matrix.clear is None:
+            return super().greedy(faults, banned=banned)
+        found, gains = list(faults), dict[int, float]()
+        while (best := self._next(found, gains, banned)) is not None and best.gain >= LEAST_GAIN:
             found.append(best)
         return found
 
-    def _next(self, found: Sequence[FaultyPart], gains: dict[int, float], without: Bools | None) -> FaultyPart | None:
-        """
-        The best further fault.
-
-        Of many rounds *gains* holds what each part gained when it was last fitted: it gains less beside more faults, so
-        that only the best of them have to be fitted again.
-        """
+    def _next(self, found: Sequence[FaultyPart], gains: dict[int, float], banned: Ints) -> FaultyPart | None:
+        """The best further fault; *gains* holds what each part gained when it was last fitted."""
         density, explained = self.explained(found)
-        parts = self._possible(found, self.open(explained), without)
-        many = self._matrix.clear is not None
+        parts = self._possible(found, self.open(explained), banned)
         order = sorted(parts.tolist(), key=lambda part: (-gains.get(part, inf), part))
-        at_once = _AT_ONCE if many and gains else len(order)
+        at_once = _AT_ONCE if gains else max(1, len(order))
         best: FaultyPart | None = None
-        for start in range(0, len(order), max(1, at_once)):
+        for start in range(0, len(order), at_once):
             some = order[start : start + at_once]
             if best is not None and best.gain >= gains.get(some[0], inf):
                 break
@@ -197,16 +187,6 @@ class Search(Cells):
                 if best is None or one.gain > best.gain:
                     best = one
         return best
-
-    def _settled(self, faults: list[FaultyPart]) -> list[FaultyPart]:
-        for _ in range(_MOST_BLAMED):
-            if self._matrix.clear is not None:
-                faults = self._refitted(faults)
-            improved = self._improved(faults)
-            if improved is None:
-                break
-            faults = self._greedy(improved)
-        return faults
 
     def _refitted(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Each as it is beside the others: the first were found beside none."""
@@ -225,46 +205,20 @@ class Search(Cells):
         return found
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
-        for number, fault in enumerate(faults):
-            rest = [*faults[:number], *faults[number + 1 :]]
-            again = self._candidates(rest, instead=fault)
-            if not again or again[0].gain < LEAST_GAIN:
-                return rest
-            mine = next((one for one in again if one.part == fault.part), None)
-            if mine is None or again[0].gain > mine.gain + 0.1:
-                return [*rest, again[0]]
-        return self._split(faults)
+        if self._matrix.clear is None:
+            return super()._improved(faults)
+        found = self._refitted(faults)
+        return super()._improved(found) or self._split(found)
 
     def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """Of many rounds: with several smaller parts instead of a large one; None where that is no better."""
-        for number, fault in enumerate(faults if self._matrix.clear is not None else ()):
-            if self._matrix.large[fault.part]:
+        """With several smaller parts instead of a large one; None where that is no better."""
+        for number, fault in enumerate(faults):
+            if self.large[fault.part]:
                 rest = [*faults[:number], *faults[number + 1 :]]
-                without = np.zeros(len(self._matrix.cost), dtype=np.bool_)
-                without[fault.part] = True
-                apart = self._greedy(rest, without=without)
-                if len(apart) > len(rest) and self._score(apart) > self._score(faults):
+                apart = self.greedy(rest, banned=np.array([fault.part]))
+                if len(apart) > len(rest) and self.score(apart) > self.score(faults):
                     return apart
         return None
 
-    def _told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        found = []
-        for number, fault in enumerate(faults):
-            again = self._candidates([*faults[:number], *faults[number + 1 :]], instead=fault)
-            mine = next((one for one in again if one.part == fault.part), fault)
-            least = max(mine.gain - RIVAL, 0.0)
-            rivals = tuple((one.part, one.gain) for one in again if one.part != fault.part and one.gain > least)
-            found.append(replace(mine, rivals=rivals + self._several(faults, fault, mine.gain)))
-        return found
-
-    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> tuple[tuple[int, float], ...]:
-        """Several parts that together would explain nearly as much as one of which some samples are good."""
-        if self._matrix.clear is not None or all(one.rho == OFTEN[0][0] for one in fault.losses):
-            return ()
-        without = np.zeros(len(self._matrix.cost), dtype=np.bool_)
-        without[fault.part] = True
-        rest = [one for one in faults if one.part != fault.part]
-        apart = self._greedy(rest, without=without)
-        lead = self._score(faults) - self._score(apart)
-        return tuple((one.part, gain - lead) for one in apart[len(rest) :] if lead < RIVAL)
+    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:
+        return super()._several(faults, fault, gain) if self._matrix.clear is None else []

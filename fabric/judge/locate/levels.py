@@ -40,7 +40,7 @@ _DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
 _BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
 _FAR_BEHIND = 10.0  # nats behind no groups: faults that hide them do not make up for more
 _MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS, _MOST_MOVES, _FEW_MOVES = 3, 8, 2, 12, 2
-_FEW_HOSTS = 32  # that are moved one by one
+_FEW_HOSTS = 32  # of which more splits are tried
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
 
@@ -234,8 +234,6 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, placed: bool = False) 
     search = _Groupings(y, a, b, PLACED + FLOOR if placed else NEAR)
     for begun in _begun(y, a, b, hosts):
         search.moved(begun)
-    if hosts <= _FEW_HOSTS:  # few samples: where all moves together lead astray, one by one
-        search.one_by_one()
     return search.best()
 
 
@@ -274,20 +272,6 @@ class _Groupings:
                     gain[group] += np.bincount(ends, likely[name, np.arange(len(y))], minlength=len(groups))
             better = gain.max(axis=0) > gain[groups, np.arange(len(groups))]
             groups = _renumbered(np.where(better, gain.argmax(axis=0), groups))
-
-    def one_by_one(self) -> None:
-        """The best with one host moved, again and again while that is better."""
-        for _ in range(_MOST_MOVES):
-            best = max(self._found, key=lambda one: one[0], default=None)
-            if best is None:
-                return
-            for host in range(len(best[1])):
-                for group in range(int(best[1].max()) + 1):
-                    other = best[1].copy()
-                    other[host] = group
-                    self._try(_renumbered(other))
-            if max(self._found, key=lambda one: one[0]) is best:
-                return
 
     def _try(self, groups: Ints) -> tuple[float, Floats] | None:
         """Their log likelihood, and by class that of each sample; None where they were tried, or are none."""
@@ -329,7 +313,8 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     """
     Groups to begin with: by what hosts reach at best, and, of few hosts, by who sees others alike.
 
-    That is the leading eigenvector of "above or below the middle", and average linkage of rows and of cells.
+    That is the leading eigenvector of "above or below the middle", and average linkage of what each sees. Linkage of
+    cells, and moving hosts one by one, made no difference (benchmarks/real_pairs.py, seed 501).
     """
     ends, values = np.concatenate([a, b]), np.concatenate([y, y])
     order = np.lexsort((values, ends))
@@ -345,11 +330,9 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     if hosts > _MOST_HOSTS:
         return
     matrix = _cells(y, a, b, hosts)
-    middle, highest = float(np.median(y)), float(y.max())
-    yield _renumbered((_leading(np.sign(np.nan_to_num(matrix - middle, nan=0.0))) > 0).astype(np.int64))
-    cells = np.minimum(np.nan_to_num(highest - matrix, nan=highest - middle), 0.12)
-    for distance in (_row_distance(matrix), cells):
-        yield from _linked(distance)
+    above = np.sign(np.nan_to_num(matrix - float(np.median(y)), nan=0.0))
+    yield _renumbered((_leading(above) > 0).astype(np.int64))
+    yield from _linked(_row_distance(matrix))
 
 
 def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:

@@ -22,7 +22,8 @@ from fabric.judge.locate.candidates import Component, are_about, components_of, 
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
-from fabric.judge.locate.structure import Bools, Floats, Ints
+from fabric.judge.locate.search import CHANCE
+from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import name_of
@@ -61,7 +62,6 @@ Written = Mapping[str, Hashable]
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
-_FAMILY = 0.05  # the chance that any healthy number of a run is called low
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
@@ -209,13 +209,14 @@ class ProbeSamples:
         """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
         every = {host for row in self.rows for host in row.probe.hosts}
         times = len(self._topology.hosts) / max(1, len(every))
-        columns, sample, part, cost, large = entries_of(map(self._parts, self.rows), times=times, known=known)
+        columns, sample, part, way, cost, large = entries_of(map(self._parts, self.rows), times=times, known=known)
         matrix = SampleMatrix(
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),
             sample=sample,
             part=part,
+            way=way,
             noise=self.noise,
             floor=self.floor,
             least=self._least,
@@ -251,7 +252,7 @@ class ProbeSamples:
 
         With *among* numbers to choose from by so much more that hardly a healthy one of all of them is.
         """
-        sigmas = max(SIGMAS, -float(ndtri(_FAMILY / among)))
+        sigmas = max(SIGMAS, -float(ndtri(CHANCE / among)))
         least = self.level * np.exp(-np.maximum(self._least, sigmas * self.noise))
         return frozenset(
             row.probe.probe_id
@@ -262,9 +263,9 @@ class ProbeSamples:
 
 def entries_of(
     parts: Iterable[Iterable[Component]], *, times: float = 1.0, known: AbstractSet[str] = frozenset()
-) -> tuple[list[Component], Ints, Ints, Floats, Bools]:
+) -> tuple[list[Component], Ints, Ints, Ints, Floats, Bools]:
     """
-    The columns of a matrix, its entries (sample and part), the cost of each column, and whether it is large.
+    The columns of a matrix, its entries (sample, part and way), the cost of each column, and whether it is large.
 
     *parts* are those of each sample; *times* as many parts of a kind are there as the samples show. A *known* part
     costs nothing.
@@ -273,6 +274,7 @@ def entries_of(
     columns: list[Component] = []
     sample: list[int] = []
     part: list[int] = []
+    way: list[int] = []
     for number, components in enumerate(parts):
         for component in {(one.name, one.kind): one for one in components}.values():
             column = numbers.setdefault((component.name, component.kind), len(columns))
@@ -280,12 +282,15 @@ def entries_of(
                 columns.append(component)
             sample.append(number)
             part.append(column)
-    count = Counter(one.kind for one in columns)
+            way.append(numbers[component.way, component.kind] if component.way else UNKNOWN)
+    count = Counter((one.kind, one.way != "") for one in columns)  # a bundle is one of as many bundles
     cost = [
-        0.0 if one.name in known else log(times * count[one.kind]) + 1 + EXTRA.get(one.kind, 0.0) for one in columns
+        0.0 if one.name in known else log(times * count[one.kind, one.way != ""]) + 1 + EXTRA.get(one.kind, 0.0)
+        for one in columns
     ]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    return columns, np.array(sample, dtype=np.int64), np.array(part, dtype=np.int64), np.array(cost), large
+    of, through, over = (np.array(one, dtype=np.int64) for one in (sample, part, way))
+    return columns, of, through, over, np.array(cost), large
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

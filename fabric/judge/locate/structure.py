@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, lgamma, pi
+from math import exp, inf, lgamma, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,7 @@ class Incidence:
         bundle = np.zeros(len(extra), dtype=np.bool_) if bundle is None else bundle
         return cls(len(paths), sample[order], part[order], start, family, extra, whole, bundle)
 
-    @property
+    @cached_property
     def count(self) -> Ints:
         """How many samples pass through each part."""
         found: Ints = np.diff(self.start)
@@ -164,20 +164,59 @@ class Incidence:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A faulty part: its samples lose *loss* (natural log), give or take *spread*, in a share *rho* of them."""
+ALWAYS, OFTEN = 0.98, 0.65
+"""Shares of its samples in which a faulty part shows."""
 
-    part: int
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """In one cell: a *loss* (natural log), give or take *spread*, in a share *rho* of its samples."""
+
+    cell: int
     loss: float
     spread: float
     rho: float
-    gain: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """
+    A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
+
+    Seconds, or degrees Celsius.
+    """
+
+    warm: bool
+    zero: float
+    full: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyPart:
+    """
+    A faulty *part* from *since_s* to *until_s*, its losses, its evidence in nats, and what would explain as much.
+
+    *follows*: with what its losses grow. *ways*: of a bundle of things, the ways over the one that is faulty.
+    """
+
+    part: int
+    gain: float
+    losses: tuple[Loss, ...]
+    since_s: float = -inf
+    until_s: float = inf
+    follows: Follows | None = None
+    ways: frozenset[int] | None = None
     rivals: tuple[tuple[int, float], ...] = ()
 
     @property
+    def loss(self) -> float:
+        """The largest, natural logarithm."""
+        return max(one.loss for one in self.losses)
+
+    @property
     def share_lost(self) -> float:
-        """The loss as a share of the normal bandwidth."""
+        """The largest loss as a share of the normal bandwidth."""
         return 1 - exp(-self.loss)
 
 
@@ -190,7 +229,7 @@ class Description:
     """
 
     normal: Normal
-    effects: tuple[Effect, ...]
+    effects: tuple[FaultyPart, ...]
     explained: Floats
     background: float
     score: float

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
-from fabric.judge.locate.cells import FaultyPart
-from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.fit import DEAD
-from fabric.judge.locate.inside import LEAST_GAIN, Search
+from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, SAME_LOSS, SURE
 from fabric.judge.locate.steps import next_step
+from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
@@ -25,13 +25,9 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 
-SURE = 0.99
-"""Confidence is never more: the model is not the world."""
-
 EQUAL = 0.5
 """Nats by which equal explanations differ."""
 
-_SAME = 0.03  # losses so near are one
 _MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
 _SHARED = (
     "what they share first: firmware, BIOS and PCIe settings (ACS, IOMMU), a power cap, switch configuration, or a "
@@ -123,7 +119,7 @@ class _Told:
     def _all(self, fault: FaultyPart) -> list[int]:
         """The samples that could show it: of classes that do, in its time."""
         search = self._search
-        return sorted({i for one in fault.losses for i in search.during(fault, search.samples_of(one.cell)).tolist()})
+        return sorted({i for one in fault.losses for i in search.during(fault, one.cell).tolist()})
 
     def _bad(self, fault: FaultyPart) -> list[int]:
         slow = self._search.matrix.slow
@@ -174,7 +170,7 @@ class _Told:
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
         """What a fault shares with others: the same part of enough other hosts that loses about as much."""
         mine, loss = self._within(fault), self._loss(fault)
-        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < _SAME]
+        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < SAME_LOSS]
         hosts = len({Part.of(self._columns[one.part].name).host for one in same})
         everybody = len({host for row in self._made.rows for host in row.probe.hosts})
         enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL
@@ -230,6 +226,7 @@ class _Told:
             evidence=(
                 column.text,
                 f"{len(bad)} of {len(telling)} probes that could show it {said}{self._since(fault)}",
+                *self._routes(fault),
                 *evidence_lines([(probe.kind, self._seen(i)) for i, (probe, _) in zip(bad, judged, strict=True)]),
             ),
             ambiguous_with=rivals,
@@ -276,6 +273,13 @@ class _Told:
         until = "" if fault.until_s == inf else f" to {fault.until_s / 3600:.1f} h"
         after = "" if fault.until_s == inf else ", and then it was well again"
         return f", from {fault.since_s / 3600:.1f} h{until} on; before that it was good{after}"
+
+    def _routes(self, fault: FaultyPart) -> list[str]:
+        """Whose routes take the faulty one of a bundle."""
+        if fault.ways is None:
+            return []
+        ends = fold(sorted(self._columns[way].name.partition(":")[0] for way in fault.ways))
+        return [f"the routes of {ends} have it in common; those of the other RNICs under the leaf do well"]
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""

@@ -7,8 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fabric.judge.locate.description import CERTAIN, describe, open_parts
+from fabric.judge.locate.description import describe, open_parts
 from fabric.judge.locate.levels import groupings, levels_of, refitted, structures
+from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Incidence, Ints, Normal
 
 HOSTS = 12

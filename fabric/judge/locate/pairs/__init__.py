@@ -1,1 +1,1 @@
-"""The bad part named from measurements of pairs of hosts: ``diagnose.py`` is the way in, ``decode.py`` the method."""
+"""The bad part named from measurements of pairs of hosts: ``diagnose.py`` is the way in, ``fitted.py`` the method."""

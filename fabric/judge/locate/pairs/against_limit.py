@@ -14,9 +14,10 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.levels import FIFTH
-from fabric.judge.locate.pairs.findings import CHANCE, by_dips, maybe_dips, pair_numbers, unexplained
+from fabric.judge.locate.pairs.findings import by_dips, pair_numbers, pair_suspect, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.samples import Bools, Floats, Ints
+from fabric.judge.locate.search import SURE
+from fabric.judge.locate.structure import Bools, Floats, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.topology import Topology
@@ -29,6 +30,7 @@ _FAR = 5.0
 """As many for a single pair, of which there are many: chance alone makes one in three million."""
 
 _LEAST_HOSTS = 3  # of a class among others
+_NEXT_PAIR = "measure it again before anybody is drained, and each of the two with another partner"
 _PAIRS_MOST, _PROBES_MOST, _PLANES_MOST, _ONCE_NAMED = 20, 20, 8, 6
 
 
@@ -155,7 +157,7 @@ def _whole(planes: Sequence[SlowClass], *, leaf: str) -> Suspect:
         component=leaf or (f"{hosts[0]}+{hosts[1]}" if pair else fold(hosts)),
         kind="leaf" if leaf else "pair" if pair else "group",
         outcome=Outcome.FAIL,
-        confidence=0.99,  # that all of it is slow is certain
+        confidence=SURE,  # that all of it is slow is certain
         evidence=(said, *(_level(one) for one in planes[:_PLANES_MOST]), *more),
         next_step=step,
         hosts=() if leaf else hosts,
@@ -233,10 +235,14 @@ def with_pairs(
         if level < limit_gbps:
             low |= mine
             a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
-            suspect = _pair(a, b, level, count, limit_gbps, where, samples.tells_ways)
             times = int((both == both[np.flatnonzero(mine)[0]]).sum())
-            if count == 1 and times > 1:  # once each way: in a large file dips alone do that
-                suspect = _or_dips(suspect, by_dips(open_ & low_ones, both, times, fitted.dips))
+            dips = count == 1 and times > 1  # once each way: in a large file dips alone do that
+            chance = by_dips(open_ & low_ones, both, times, fitted.dips) if dips else 0.0
+            way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
+            reached = f"median {level:,.1f} of {count} samples, limit {limit_gbps:g} Gb/s"
+            evidence = (f"{way} below the limit{where}: {reached}",)
+            first, last = min(a, b), max(a, b)
+            suspect = pair_suspect(first, last, count, evidence=evidence, next_step=_NEXT_PAIR, chance=chance)
             found.append((level, suspect))
     found.sort(key=lambda one: (one[0], one[1].component))
     once: Bools = open_ & low_ones & far & good & ~low
@@ -260,26 +266,3 @@ def said_once(fitted: Fitted, once: Bools, limit_gbps: float, where: str) -> lis
         f"{len(which)} samples{where} are below the limit of {limit_gbps:g} Gb/s once, beside good ones of their pair"
     )
     return [(Outcome.MARGINAL, f"{text}: measure again: {', '.join(names)}{more}")]
-
-
-def _pair(a: str, b: str, level: float, count: int, limit_gbps: float, where: str, tells_ways: bool) -> Suspect:
-    way = f"{a}->{b}" if tells_ways else f"{a}-{b}"
-    return Suspect(
-        component="--".join((a, b) if a < b else (b, a)),
-        kind="path",
-        outcome=Outcome.FAIL,
-        # Laplace: k of k samples are below.
-        confidence=round((count + 1) / (count + 2), 2),
-        evidence=(
-            f"{way} below the limit{where}: median {gbps_text(level)} of {count} samples, limit {limit_gbps:g} Gb/s",
-        ),
-        next_step="measure it again before anybody is drained, and each of the two with another partner",
-        hosts=(a, b),
-    )
-
-
-def _or_dips(suspect: Suspect, chance: float) -> Suspect:
-    """INCONCLUSIVE where dips alone would make such a pair."""
-    if chance <= CHANCE:
-        return suspect
-    return replace(suspect, outcome=Outcome.INCONCLUSIVE, evidence=(*suspect.evidence, *maybe_dips(chance)))

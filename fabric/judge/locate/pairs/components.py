@@ -20,8 +20,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
-from fabric.judge.locate.structure import Incidence
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN, Incidence, Ints
 
 SPINES = "spines"
 """All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median_high
 
 import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import Below, below_limit, said_once, whole_suspects, with_pairs
 from fabric.judge.locate.pairs.failed import FailedPairs, failed_tests
-from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
+from fabric.judge.locate.pairs.findings import of_paths, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit_together
 from fabric.judge.locate.pairs.planes import natural, planes_of
-from fabric.judge.locate.pairs.rails import slow_rails
-from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, PairSamples
-from fabric.judge.locate.pairs.settle import shared_parts, to_settle
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.pairs.settle import SlowTogether, shared_parts, to_settle
 from fabric.judge.locate.pairs.targeted import targeted
+from fabric.judge.locate.structure import UNKNOWN, Bools
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -97,6 +98,7 @@ def _joined(first: Suspect, second: Suspect) -> Suspect:
         outcome=Outcome.worst((first.outcome, second.outcome)),
         ambiguous_with=rivals,
         evidence=tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:_EVIDENCE_MOST],
+        probes=(*first.probes, *second.probes),
     )
 
 
@@ -129,6 +131,7 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
         evidence=(f"all measured rails of the host are slow: {names}", *parts[0].evidence[1:])[:_EVIDENCE_MOST],
         next_step="what all rails share first: power, BIOS, PCIe settings, firmware; then loopback on each RNIC",
         hosts=(host,),
+        probes=tuple(name for part in parts for name in part.probes),
     )
 
 
@@ -299,16 +302,11 @@ def doubts(
     """
     samples, found = fitted.samples, list[tuple[Outcome, str]]()
     slow = unexplained(fitted) & ~of_paths(fitted)
-    bad = _certain(fitted)
-    for shared in shared_parts(fitted, slow, planes):
-        if shared.name in bad:  # said already: they are slower still
-            slow[shared.samples] = False
-            continue
+    for shared in _shared(fitted, slow, planes):
         text = (
             f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through it)"
         )
         found.append((Outcome.INCONCLUSIVE, f"{text}: not transient, not certain either; test it again"))
-        slow[shared.samples] = False
     odd = int((slow if said is None else slow & ~said).sum())
     allowed = max(DIPS * len(samples.a), 1)
     if odd > 2 * allowed:
@@ -328,28 +326,32 @@ def doubts(
     hidden = [host for host in hidden if host not in blamed]
     if weak:
         text = f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{where}: {needed} each are needed"
-        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({_some(weak)})"))
+        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
-        text = f"not cleared{where}, measured only over parts that are bad: {_some(hidden)}"
+        text = f"not cleared{where}, measured only over parts that are bad: {some(hidden)}"
         found.append((Outcome.INCONCLUSIVE, text))
     return found
 
 
-def _certain(fitted: Fitted) -> set[str]:
-    """Names of the parts that are bad for certain, each with the part that it is a direction of."""
-    components = fitted.components
+def _shared(fitted: Fitted, slow: Bools, planes: int) -> list[SlowTogether]:
+    """
+    The parts that *slow* samples share, which are slow once no longer.
+
+    Of a part that is bad for certain, and its directions, it is said already: they are slower still.
+    """
+    components, found = fitted.components, []
     blamed = [one.component for one in fitted.decoded.blamed if one.certain]
-    return {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
+    bad = {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
+    for shared in shared_parts(fitted, slow, planes):
+        slow[shared.samples] = False
+        if shared.name not in bad:
+            found.append(shared)
+    return found
 
 
 def _host_of(fitted: Fitted, component: int) -> list[str]:
     host = int(fitted.components.hosts[component])
     return [fitted.samples.hosts[host]] if host >= 0 else []
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES_MOST
-    return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
 def _next_tests(fitted: Fitted, below: Below | None, planes: int) -> list[PairTest]:
@@ -358,22 +360,17 @@ def _next_tests(fitted: Fitted, below: Below | None, planes: int) -> list[PairTe
     used = {host for test in tests for host in (test.a, test.b)}
     samples, paths = fitted.samples, of_paths(fitted)
     single = unexplained(fitted) & ~paths
-    again: list[tuple[int, str]] = []
-    bad = _certain(fitted)
-    for shared in shared_parts(fitted, single, planes):
-        single[shared.samples] = False
-        if shared.name in bad:
-            continue
-        again += [(sample, f"tells about {shared.name}: slow samples share it") for sample in shared.samples.tolist()]
+    shared = _shared(fitted, single, planes)
     none = np.zeros(len(single), dtype=np.bool_)
     low, once = (none, none) if below is None else (below.low & ~single & ~paths, below.once)
-    again += [(sample, "slow every time, and nothing else explains it") for sample in np.flatnonzero(paths).tolist()]
-    again += [
-        (sample, "below the limit once, beside good samples of the pair") for sample in np.flatnonzero(once).tolist()
+    reasons = [
+        *((one.samples, f"tells about {one.name}: slow samples share it") for one in shared),
+        (np.flatnonzero(paths), "slow every time, and nothing else explains it"),
+        (np.flatnonzero(once), "below the limit once, beside good samples of the pair"),
+        (np.flatnonzero(single & ~once), "slow once, and nothing explains it"),
+        (np.flatnonzero(low), "below the limit"),
     ]
-    again += [(sample, "slow once, and nothing explains it") for sample in np.flatnonzero(single & ~once).tolist()]
-    again += [(sample, "below the limit") for sample in np.flatnonzero(low).tolist()]
-    for sample, why in again:
+    for sample, why in ((sample, why) for which, why in reasons for sample in which.tolist()):
         a, b, via = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]], int(samples.via[sample])
         if a not in used and b not in used and len(tests) < _NEXT_MOST:
             tests.append(PairTest(a, b, samples.spines[via] if via != UNKNOWN else None, why))
@@ -418,3 +415,49 @@ def _notes(planes: Sequence[tuple[str, Fitted]], topology: Topology | None) -> t
         known = "which uplink and spine a test crossed is not known (adaptive routing or ECMP)"
         notes.append(f"{known}: they are not in the model, only all uplinks of a leaf together")
     return tuple(notes)
+
+
+_RAIL_LOSS = 0.05  # of a whole rail, from which it is said: wider than what rails of one make differ
+
+
+def slow_rails(planes: Sequence[tuple[str, Fitted]], topology: Topology | None) -> list[tuple[Outcome, str]]:
+    """
+    One INCONCLUSIVE line for each rail behind the others of its kind, line rate and link class.
+
+    It is no FAIL: without a limit nobody knows whether such a rail is bad, or of other hardware by design.
+    """
+    alike: dict[tuple[str, str, float | None], list[tuple[str, float]]] = {}
+    for kind, fitted in planes:
+        rail = fitted.samples.rail
+        if rail is None:
+            continue
+        for grouping, found in zip(fitted.classes, fitted.references, strict=True):
+            key = (kind, grouping.name, _line_rate_gbps(fitted, rail, topology))
+            alike.setdefault(key, []).append((rail, found.gbps))
+    judged = []
+    for (kind, name, _), rails in alike.items():
+        usual = median_high(gbps for _, gbps in rails)
+        where = f"{kind}, {name}" if kind else name
+        judged += [
+            (Outcome.INCONCLUSIVE, _slower_rail(rail, gbps, where, usual, len(rails)))
+            for rail, gbps in rails
+            if gbps < (1 - _RAIL_LOSS) * usual
+        ]
+    return judged
+
+
+def _slower_rail(rail: str, gbps: float, where: str, usual_gbps: float, rails: int) -> str:
+    return (
+        f"{rail} as a whole ({where}) reaches {gbps:,.1f} Gb/s, {gbps / usual_gbps:.0%} of the usual "
+        f"{usual_gbps:,.1f} Gb/s of {rails} rails: its leaf switches and their settings first; is it slower by design, "
+        "give a limit"
+    )
+
+
+def _line_rate_gbps(fitted: Fitted, rail: str, topology: Topology | None) -> float | None:
+    """The line rate of a rail's RNICs where the inventory knows it, of the first host that has one."""
+    if topology is None:
+        return None
+    hosts = (topology.hosts[name] for name in fitted.samples.hosts if name in topology.hosts)
+    known = (host.platform.rnic_by_device.get(rail) for host in hosts)
+    return next((rnic.line_rate_gbps for rnic in known if rnic is not None), None)

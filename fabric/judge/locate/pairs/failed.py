@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fabric.judge.locate.pairs.findings import pair_suspect, some
 from fabric.judge.locate.pairs.planes import rail_name
+from fabric.judge.locate.search import SURE
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -25,8 +27,7 @@ LEAST_PARTNERS = 2
 """So many partners must have been measured with others: with one alone it may be that one, or what is between them."""
 
 _HALF = 0.5  # confidence where the host or the set-up of its tests is to blame, and nothing tells which (a choice)
-_SURE = 0.99  # where the tool names the part; as elsewhere never more
-_TEXTS_MOST, _NAMES_MOST, _PATHS_MOST = 4, 6, 20
+_TEXTS_MOST, _PATHS_MOST = 4, 20
 _NEXT = "what the tool names first; then loopback on this host and its port counters"
 _NEXT_UNSURE = "see that the test can be run there at all (login, driver, device), then measure the host again"
 _NEXT_PATH = "measure the two again, and each with another partner; read the counters of the switches between them"
@@ -156,8 +157,8 @@ def _host(
         kind="rnic" if part != host else "host",
         outcome=Outcome.FAIL if bad else Outcome.INCONCLUSIVE,
         # Named by the tool; else Laplace, as none of n tests gave a result.
-        confidence=_SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), _SURE), 2) if bad else _HALF,
-        evidence=(f"{text}: with {_some(partners)}", *_texts(mine)),
+        confidence=SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), SURE), 2) if bad else _HALF,
+        evidence=(f"{text}: with {some(partners)}", *_texts(mine)),
         next_step=_NEXT if bad else _NEXT_UNSURE,
         hosts=(host,),
     )
@@ -180,24 +181,16 @@ def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
         pairs.setdefault((min(one.a, one.b), max(one.a, one.b)), []).append(one)
     found = []
     for (a, b), mine in list(pairs.items())[:_PATHS_MOST]:
-        name = f"{a}--{b}"
-        suspect = Suspect(
-            component=name,
-            kind="path",
-            outcome=Outcome.FAIL,
-            confidence=round((len(mine) + 1) / (len(mine) + 2), 2),
-            evidence=(f"{len(mine)} pair tests between these two failed", *_texts(mine)),
-            next_step=_NEXT_PATH,
-            hosts=(a, b),
-        )
-        found.append((suspect, f"{name}: detected, not localised further: {mine[0].text}"))
+        evidence = (f"{len(mine)} pair tests between these two failed", *_texts(mine))
+        suspect = pair_suspect(a, b, len(mine), evidence=evidence, next_step=_NEXT_PATH)
+        found.append((suspect, f"{suspect.component}: detected, not localised further: {mine[0].text}"))
     return found
 
 
 def _not_measured(failures: Sequence[PairFailure]) -> list[tuple[Outcome, str]]:
     if not failures:
         return []
-    named = _some([f"{one.a} to {one.b} ({one.text})" for one in failures])
+    named = some([f"{one.a} to {one.b} ({one.text})" for one in failures])
     return [(Outcome.INCONCLUSIVE, f"{len(failures)} pair tests failed and were not measured: {named}")]
 
 
@@ -207,7 +200,7 @@ def _never(hosts: Sequence[str], measured: set[str], suspects: Sequence[Suspect]
     never = [host for host in hosts if host not in measured and host not in named]
     if not never:
         return []
-    return [(Outcome.INCONCLUSIVE, f"not cleared, no test with them gave a result: {_some(never)}")]
+    return [(Outcome.INCONCLUSIVE, f"not cleared, no test with them gave a result: {some(never)}")]
 
 
 def _once(tests: Sequence[PairTest]) -> tuple[PairTest, ...]:
@@ -219,8 +212,3 @@ def _once(tests: Sequence[PairTest]) -> tuple[PairTest, ...]:
             kept.append(test)
             used |= {test.a, test.b}
     return tuple(kept)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES_MOST
-    return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp, floor, log, log10
 
 import numpy as np
 
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
-from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
-from fabric.judge.locate.structure import HEAVY
+from fabric.judge.locate.search import CHANCE
+from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Floats, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
 from fabric.model.verdict import Suspect
@@ -52,10 +52,7 @@ FAR = 5.0
 FAR_HEAVY = 8.0
 """The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
-CHANCE = 0.05
-"""That dips alone make a pair of a healthy file look always slow may be as likely (a choice, as for shared parts)."""
-
-_PATHS_MOST = 20
+_PATHS_MOST, _NAMES_MOST = 20, 6
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
 
@@ -69,10 +66,33 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
     return text
 
 
-def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
-    """Every blamed component, then pairs that stay slow although both ends are good. *where* names the plane."""
-    found = [_suspect(blamed, fitted, where) for blamed in fitted.decoded.blamed]
+def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = ()) -> list[Suspect]:
+    """
+    Every blamed component, then pairs that stay slow although both ends are good.
+
+    *where* names the plane, *probe_ids* the probe of each sample: a suspect comes with its slow ones.
+    """
+    found = [_suspect(blamed, fitted, where, probe_ids) for blamed in fitted.decoded.blamed]
     return found + _paths(fitted, where)
+
+
+def pair_suspect(
+    a: str, b: str, count: int, *, evidence: Sequence[str], next_step: str, chance: float = 0.0
+) -> Suspect:
+    """
+    Two hosts that are bad with each other alone in all of *count* samples.
+
+    INCONCLUSIVE where dips alone would make as many such pairs as *chance*.
+    """
+    return Suspect(
+        component=f"{a}--{b}",
+        kind="path",
+        outcome=Outcome.FAIL if chance <= CHANCE else Outcome.INCONCLUSIVE,
+        confidence=round((count + 1) / (count + 2), 2),  # Laplace: count of count
+        evidence=(*evidence, *maybe_dips(chance)),
+        next_step=next_step,
+        hosts=(a, b),
+    )
 
 
 def unexplained(fitted: Fitted) -> Bools:
@@ -83,7 +103,7 @@ def unexplained(fitted: Fitted) -> Bools:
     return odd
 
 
-def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
+def _suspect(blamed: Blamed, fitted: Fitted, where: str, probe_ids: Sequence[str]) -> Suspect:
     components, samples = fitted.components, fitted.samples
     kind = components.kinds[blamed.component]
     of_it = fitted.through(blamed.component)
@@ -113,6 +133,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
         next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
+        probes=tuple(probe_ids[i] for i in of_it.tolist() if probe_ids and fitted.ratio[i] < 1 - blamed.loss / 2),
     )
 
 
@@ -278,22 +299,11 @@ def _paths(fitted: Fitted, where: str) -> list[Suspect]:
         count = int(mine.sum())
         ratio = float(np.median(fitted.ratio[mine]))
         chance = by_dips(odd, key, count, fitted.dips)
-        found.append(
-            Suspect(
-                component=f"{a}--{b}",
-                kind="path",
-                outcome=Outcome.FAIL if chance <= CHANCE else Outcome.INCONCLUSIVE,
-                # Laplace: k of k samples slow; with others both ends are good.
-                confidence=round((count + 1) / (count + 2), 2),
-                evidence=(
-                    "what is between these two alone: with others both are good",
-                    f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
-                    *maybe_dips(chance),
-                ),
-                next_step=_NEXT["path"],
-                hosts=(a, b),
-            )
+        evidence = (
+            "what is between these two alone: with others both are good",
+            f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
         )
+        found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], chance=chance))
     return found
 
 
@@ -302,3 +312,9 @@ def maybe_dips(chance: float) -> list[str]:
     if chance <= CHANCE:
         return []
     return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of *names*, and how many more there are."""
+    more = len(names) - _NAMES_MOST
+    return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")

@@ -12,18 +12,16 @@ from math import exp, log
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN, describe, left_over, open_parts
+from fabric.judge.locate.description import describe, left_over, open_parts
 from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, level_and_noise, refitted, structures
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import Joint
-from fabric.judge.locate.pairs.samples import Floats, Ints, PairSamples
-from fabric.judge.locate.structure import NEAR, Description, Effect, Incidence, Normal
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
+from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
 
 EFFECT_FLOOR = 0.03
 """The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
-
-SURE = 0.99
-"""Confidence is never more: the model is not the world."""
 
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
@@ -33,8 +31,8 @@ CLASS_HOSTS = 32
 
 _OFTEN = 0.5  # of its samples a part must hold down
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
-_SAME = 0.03  # losses so near are one
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
+_MOST_RIVALS = 8
 _TURNS = 2  # of seeking groups of hosts, then faults
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
@@ -158,11 +156,11 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
             cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
             for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
                 more = replace(normal, cost=normal.cost + cost)
-                found = describe(y, more, joint.incidence, floor=least)
+                found = describe(y, more, joint.incidence, floor=least, told=False)
                 tried.append((own, found))
                 if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                     again = refitted(more, y, found.explained == 0)
-                    tried.append((own, describe(y, again, joint.incidence, floor=least)))
+                    tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
         best = max(tried, key=lambda one: one[1].score)
         if not best[1].effects:
             break
@@ -247,7 +245,7 @@ def _all_blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
     return blamed
 
 
-def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
+def _blamed(effect: FaultyPart, doubt: str, healthy: float) -> Blamed:
     """*healthy*: the nats that are explained by how far healthy hosts are apart."""
     gain = effect.gain - healthy
     others = sum(exp(other - effect.gain) for _, other in effect.rivals)
@@ -257,7 +255,7 @@ def _blamed(effect: Effect, doubt: str, healthy: float) -> Blamed:
         effect.share_lost,
         margin=effect.gain - best,
         confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-gain) + others)),
-        rivals=tuple(part for part, _ in effect.rivals),
+        rivals=tuple(part for part, _ in effect.rivals)[:_MOST_RIVALS],
         gain=gain,
         doubt=doubt,
     )
@@ -284,7 +282,7 @@ def _spread(joint: Joint, found: Description, y: Floats) -> float:
     return float(np.sqrt(max(np.average(excess, weights=n), 0.0)))
 
 
-def _healthy(effect: Effect, y: Floats, normal: Normal, incidence: Incidence, spread: float) -> float:
+def _healthy(effect: FaultyPart, y: Floats, normal: Normal, incidence: Incidence, spread: float) -> float:
     """Nats of an effect that a healthy host explains which is slower by chance, as hosts with this *spread* are."""
     if spread <= 0:
         return 0.0
@@ -316,9 +314,9 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     doubts = []
     for one in found.effects:
         kin = [other for other in small if family[other.part] == family[one.part]]
-        alike = sum(abs(other.loss - one.loss) < _SAME for other in kin)
+        alike = sum(abs(other.loss - one.loss) < SAME_LOSS for other in kin)
         things = int(incidence.things[family[one.part]])
-        of_place = one in small and (not placed or one.loss < PLACED + _SAME)
+        of_place = one in small and (not placed or one.loss < PLACED + SAME_LOSS)
         if of_place and alike > max(1, FIFTH * things):
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:

@@ -14,11 +14,11 @@ from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
 from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import ALL, Fitted
-from fabric.judge.locate.pairs.samples import Floats
 from fabric.judge.locate.pairs.schedule import RunPlane, fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.settle import not_crossed, to_settle
 from fabric.judge.locate.pairs.targeted import targeted
 from fabric.judge.locate.pairs.uplinks import dead, look_at, not_up, unused
+from fabric.judge.locate.structure import Floats
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -185,13 +185,12 @@ def pair_findings(
         return PairFindings((), {}, (), ())
     enough = [one for one in planes if len(one.fitted.samples.hosts) >= LEAST_HOSTS]
     wheres = {id(one): where_text(one.kind, one.fitted.samples) for one in enough}
-    found = [suspect for one in enough for suspect in suspects_of(one.fitted, wheres[id(one)])]
-    ids = _slow_probes(enough)
+    found = [suspect for one in enough for suspect in suspects_of(one.fitted, wheres[id(one)], one.run.probe_ids)]
     losses = _losses(enough)
     within = Inside(inside, probes, results, topology)
     suspects = [
-        _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough, ids.get(suspect.component, ()))
-        for suspect in _with_whole_hosts(found, enough, ids)
+        _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough)
+        for suspect in merged(found, rails_of([(one.kind, one.fitted) for one in enough]))
         if not within.explains(suspect)
     ]
     below = [_below(one, wheres[id(one)], verdicts, topology) for one in enough]
@@ -297,18 +296,6 @@ def _decoded(
     ]
 
 
-def _with_whole_hosts(
-    found: Sequence[Suspect], planes: Sequence[_Decoded], ids: dict[str, tuple[str, ...]]
-) -> list[Suspect]:
-    """Suspects of all planes together; a host of which every rail is bad is given the probes of its rails."""
-    suspects = merged(found, rails_of([(one.kind, one.fitted) for one in planes]))
-    for suspect in suspects:
-        if suspect.component not in ids:
-            parts = [names for name, names in ids.items() if Part.of(name).host == suspect.component]
-            ids[suspect.component] = tuple(name for names in parts for name in names)
-    return suspects
-
-
 def _losses(planes: Sequence[_Decoded]) -> dict[str, float]:
     """By blamed component: the share of bandwidth that it costs."""
     return {
@@ -318,22 +305,9 @@ def _losses(planes: Sequence[_Decoded]) -> dict[str, float]:
     }
 
 
-def _slow_probes(planes: Sequence[_Decoded]) -> dict[str, tuple[str, ...]]:
-    """By blamed component: the ids of its slow probes, the worst first."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in planes:
-        for blamed in one.fitted.decoded.blamed:
-            of_it = one.fitted.through(blamed.component)
-            slow = [int(i) for i in of_it if one.fitted.ratio[i] < 1 - blamed.loss / 2]
-            name = one.fitted.components.names[blamed.component]
-            worst = sorted(slow, key=lambda i: float(one.fitted.ratio[i]))
-            found[name] = found.get(name, ()) + tuple(one.run.probe_ids[i] for i in worst)
-    return found
-
-
-def _placed(suspect: Suspect, planes: Sequence[_Decoded], ids: tuple[str, ...]) -> Suspect:
-    """With its probes, and where others explain as much, the test that would tell them apart."""
-    suspect = replace(suspect, probes=ids[:_MOST_PROBES])
+def _placed(suspect: Suspect, planes: Sequence[_Decoded]) -> Suspect:
+    """With no more probes than are shown, and where others explain as much, the test that would tell them apart."""
+    suspect = replace(suspect, probes=suspect.probes[:_MOST_PROBES])
     if not suspect.ambiguous_with:
         return suspect
     names = {suspect.component, *suspect.ambiguous_with}

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
-from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints, PairSamples
-from fabric.judge.locate.structure import Incidence
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Incidence, Ints
 
 NOTHING = 1e-3
 """Of the highest: what a sample of nothing counts as."""

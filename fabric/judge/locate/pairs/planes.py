@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN, Ints
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 from fabric.tools.pairs.rows import PairRow

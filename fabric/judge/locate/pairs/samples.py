@@ -7,15 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-UNKNOWN = -1
-"""In an array of indexes: not known, or there is none."""
-
+from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 
 Routes = Mapping[tuple[str, str], str]
 """By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""

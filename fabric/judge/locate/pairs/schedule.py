@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit, fit_together
-from fabric.judge.locate.pairs.samples import OVER, UNKNOWN, PairSamples, Routes
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes
 from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
+from fabric.judge.locate.structure import UNKNOWN
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult

@@ -7,9 +7,9 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Ints
+from fabric.judge.locate.search import CERTAIN, CHANCE
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
 _CLEARED = 2
 _ODD = 4.0  # sigmas below what is expected
@@ -102,9 +102,6 @@ def _usable(fitted: Fitted, bad: Bools) -> Bools:
     return found[:-1]
 
 
-LEVEL = 0.05
-"""The chance that any part of any plane is named where slow samples fall anywhere (a choice)."""
-
 _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
 _NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
@@ -137,7 +134,7 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
         }
         # Of equally unlikely ones the whole part before its directions, which come after it.
         best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
-        if best == UNKNOWN or chances[best] * looked_at > LEVEL:
+        if best == UNKNOWN or chances[best] * looked_at > CHANCE:
             break
         mine = left & (components.paths == best).any(axis=1)
         found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))

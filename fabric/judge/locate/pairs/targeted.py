@@ -13,8 +13,8 @@ import numpy as np
 
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.samples import UNKNOWN, Ints
 from fabric.judge.locate.pairs.settle import not_crossed, to_settle, uncertain
+from fabric.judge.locate.structure import UNKNOWN, Ints
 from fabric.model.diagnosis import PairTest
 
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself

@@ -7,7 +7,8 @@ import pytest
 
 from fabric.judge.locate.pairs.findings import likelier, suspects_of
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN
 
 
 def measured(slow, *, spines=True, seed=0, one_way=False):

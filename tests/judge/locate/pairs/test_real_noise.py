@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
-from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN
 
 HOSTS, RAILS, ROUNDS = 12, 4, 5
 Loss = dict[str, float]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.pairs.fitted import Fitted, fit, fit_together
-from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
+from fabric.judge.locate.pairs.samples import PairSamples
+from fabric.judge.locate.structure import UNKNOWN
 from tests.judge.locate.pairs.test_in_run import World, ran
 from tests.probes.test_pairwise import pod
 
@@ -76,5 +77,5 @@ def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
 
 def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:
     """Above its limit, so that nothing else speaks of it."""
-    verdict = ran(World(pod(2, 8, parts=4), {"u0-leaf2": 0.03})).verdict
+    verdict = ran(World(pod(2, 6, parts=4), {"u0-leaf2": 0.03})).verdict
     assert [(one.component, one.kind) for one in verdict.suspects] == [("u0-leaf2", "leaf")]

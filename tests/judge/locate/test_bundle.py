@@ -1,0 +1,59 @@
+"""Several ways that are slow together: one thing that they share, of which there are several, not one fault each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fabric.judge.locate.candidates import Component
+from fabric.judge.locate.cells import SampleMatrix
+from fabric.judge.locate.inside import Search
+from fabric.judge.locate.matrix import entries_of
+
+HOSTS, EACH = 20, 6
+
+
+def blamed(kept: dict[int, float]) -> list[str]:
+    """The faulty parts where the cable of each host passes the share *kept* of what is normal, else all."""
+    random = np.random.default_rng(3)
+    parts, y = [], []
+    for host in range(HOSTS):
+        port, above = f"gpu{host}/mlx5_0:port", f"gpu{host}/mlx5_0:above"
+        passed = [Component(port, "link", ""), Component(above, "uplinks", "")]
+        passed.append(Component("leaf0:uplinks", "uplinks", "", above))
+        parts += [passed] * EACH
+        y += [np.log(kept.get(host, 1.0)) + 0.005 * random.normal() for _ in range(EACH)]
+    columns, sample, part, way, cost, large = entries_of(parts)
+    one = np.ones(1)
+    matrix = SampleMatrix(
+        y=np.array(y),
+        of_class=np.zeros(len(y), dtype=np.int64),
+        at_s=np.zeros(len(y)),
+        sample=sample,
+        part=part,
+        way=way,
+        noise=0.005 * one,
+        floor=0.03 * one,
+        least=0.02 * one,
+        apart=0.02 * one,
+        level=0 * one,
+        cost=cost,
+        large=large,
+    )
+    return sorted(columns[fault.part].name for fault in Search(matrix).faults())
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({}, []),
+        ({3: 0.5}, ["gpu3/mlx5_0:port"]),
+        ({3: 0.5, 8: 0.5}, ["leaf0:uplinks"]),
+        ({1: 0.5, 3: 0.5, 8: 0.5}, ["leaf0:uplinks"]),
+        ({3: 0.5, 8: 0.8}, ["gpu3/mlx5_0:port", "gpu8/mlx5_0:port"]),
+    ],
+    ids=["nothing", "one way", "two ways alike", "three ways alike", "two ways that differ"],
+)
+def test_ways_that_lose_alike_share_one_cable(kept: dict[int, float], expected: list[str]) -> None:
+    """One cable of the bundle explains them in fewer words than a bad port of each."""
+    assert blamed(kept) == expected
