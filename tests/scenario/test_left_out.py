@@ -127,7 +127,7 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
 
 
 def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
-    """From the third round on, which takes as long as 13 others; what the run says of its rounds is in the reasons."""
+    """From the third round on, which takes as long as 13 others; two such rounds, and the host is out."""
     since_s = _begins_s(tmp_path, "soak-r3", FOREVER_S)
     hangs = TimedFault(since_s, FOREVER_S, Fault(f"{BAD}/gpu2", "hanging"))
     judged = run(tmp_path, prepared(tmp_path, hangs, rounds=30), Acts())
@@ -135,7 +135,6 @@ def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path
     assert any(BAD in event["left_out"] for event in events(tmp_path, "round_judged"))
     late = [one for one in events(tmp_path, "finished") if one["probe"].startswith(f"soak-r3/{BAD}/all_to_all")]
     assert all("in earlier rounds" in one["reason"] for one in late)
-    assert any("planned rounds were run" in reason for reason in judged.verdict.reasons)
 
 
 def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
