@@ -85,9 +85,8 @@ def parse(text: str) -> PerftestLog:
         text = COLOUR.sub("", text)
     lines = text.splitlines()
     reader = _Reader()
-    for number, line in enumerate(lines, start=1):
-        reader.line(line, last=number == len(lines))
-    return PerftestLog(tuple([_finished(table) for table in reader.tables]), complaints(lines))
+    others = [line for number, line in enumerate(lines, start=1) if not reader.line(line, last=number == len(lines))]
+    return PerftestLog(tuple([_finished(table) for table in reader.tables]), complaints(others) if others else ())
 
 
 @dataclass(slots=True)
@@ -120,12 +119,13 @@ class _Reader:
         self._open: list[_Table] = []
         self._gpu: str | None = None  # that the next block's buffers are on
 
-    def line(self, line: str, *, last: bool) -> None:
-        """Take one line, the *last* of all or another; what is no part of a block is passed over."""
+    def line(self, line: str, *, last: bool) -> bool:
+        """Take one line, the *last* of all or another; False for what is no part of a block: it may be a complaint."""
         text = line.strip()
         if text[:1].isdigit():
             self._number_line(line, last=last)
-        elif text.startswith("-----"):
+            return text.lower() == text.upper()
+        if text.startswith("-----"):
             self._rule()
         elif text.startswith("#bytes"):
             self._header(text)
@@ -135,6 +135,9 @@ class _Reader:
             self._say(told)
         elif title := _TITLE.fullmatch(text):
             self._title(title[1].rstrip())
+        else:
+            return not text
+        return True
 
     def _title(self, title: str) -> None:
         """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
