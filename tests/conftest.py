@@ -39,6 +39,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell begins what 
 gc.disable()  # until all is imported and collected, of which hardly anything is garbage
 
 
+LONGEST = ("test_install_line_on_a_fresh_checkout", "test_known_runs_say_what_they_said")
+"""Each takes a minute or more, and begins first, so that nobody is left waiting for it alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order in which they are handed out."""
+    items.sort(key=lambda item: item.name not in LONGEST)
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from walking what stays for good: every module and every collected test, again and again."""
     gc.freeze()

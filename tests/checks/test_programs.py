@@ -10,9 +10,7 @@ from fabric.checks.needs import Alters, HostNeeds
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
-from tests.places import CAPTURES
 
-SAMPLES = CAPTURES / "perftest"
 NO_CUDA = "ib_write_bw: unrecognized option '--use_cuda=0'\n Invalid Command or flag.\n"
 MPIRUNS = {"a": "4.1.7", "b": "4.1.7", "c": "5.0.3"}
 GOOD = {

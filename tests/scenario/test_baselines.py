@@ -46,7 +46,7 @@ def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baseline
     done = fabric("baseline", "record", good, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "loopback pix 8M one_way line rate 400 Gb/s" in done.stdout
-    candidate = tmp_path / "h100-ndr.candidate.yaml"
+    candidate = good.parent / "h100-ndr.candidate.yaml"
     refused = fabric("baseline", "accept", candidate, "--yes", cwd=tmp_path)
     assert (refused.returncode, "--simulated accepts them" in refused.stderr) == (2, True)
     unasked = fabric("baseline", "accept", candidate, "--simulated", cwd=tmp_path)
@@ -101,7 +101,7 @@ def test_a_run_with_changes_is_no_example(tmp_path: Path) -> None:
 def test_a_baseline_does_not_sink_unseen(tmp_path: Path, good: Path, baselines: Path) -> None:
     """A candidate whose medians are lower than those on record needs a word more."""
     fabric("baseline", "record", good, cwd=tmp_path)
-    candidate = tmp_path / "h100-ndr.candidate.yaml"
+    candidate = good.parent / "h100-ndr.candidate.yaml"
     fabric("baseline", "accept", candidate, "--simulated", "--yes", cwd=tmp_path)
     text = candidate.read_text()
     lower = text.replace("median_gbps: 39", "median_gbps: 35")

@@ -13,10 +13,7 @@ from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.repair import Acceptance, Decision
 from tests import builders
-from tests.places import SCENARIOS
-from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured, validated
-
-LINK = "su0-leaf3--spine02:slow=0.5"
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, validated
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +73,6 @@ def test_a_link_that_goes_down_between_two_probes_rejects_the_host(failed: Path)
     _, found = validated(failed, "gpu003/mlx5_3:replaced", flap=flap)
     assert found.decision is Decision.REJECT
     assert any(text.startswith("gpu003/mlx5_6:port: ") for text in found.reasons), found.reasons
-
-
-@pytest.fixture(scope="module")
-def cable(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that found a bad cable between switches."""
-    hosts = "gpu[001-016,033-048]"
-    wanted = builders.asked(SCENARIOS / "localise.yaml", hosts=hosts, faults=(LINK,))
-    return measured(wanted, tmp_path_factory.mktemp("cable"))
 
 
 def test_a_run_with_nothing_against_the_host_is_refused(failed: Path) -> None:

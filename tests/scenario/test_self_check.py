@@ -60,7 +60,7 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "outcome", "suspected"), FAULTS, ids=[row[0] for row in FAULTS])
 def test_one_fault_one_suspect(tmp_path: Path, fault: str, outcome: str, suspected: list[str]) -> None:
     """Each fault ends as the right outcome of the right component, while every other host is measured in full."""
-    document = verdict("--inventory", HEALTHY, "--fault", fault, cwd=tmp_path)
+    document = verdict("--inventory", HEALTHY, "--hosts", "gpu[001-004]", "--fault", fault, cwd=tmp_path)
     assert (document["outcome"], names(document)) == (outcome, suspected)
     others = {row["probe_id"] for row in document["not_passed"] if "gpu002" not in row["probe_id"]}
     if "gpu002" in fault:

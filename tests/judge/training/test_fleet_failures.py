@@ -16,7 +16,6 @@ from tests.places import INVENTORY
 
 HOUR = 3600.0
 ROUNDS = 10
-HOSTS = ("a", "b", "c", "d")
 GAVE_UP = "status=12 vendor err 129"
 
 

@@ -26,10 +26,10 @@ def certain(fitted: Fitted) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cv", "most"), [(0.02, 3), (0.03, 8)])
+@pytest.mark.parametrize(("cv", "most"), [(0.02, 1), (0.03, 3)])
 def test_few_samples_that_vary_call_hardly_anybody_bad_for_certain(cv: float, most: int) -> None:
     """What is slow could be called bad, and the rest be steady: or nobody is, and all of them vary."""
-    assert sum(bool(certain(rounds(seed, cv=cv))) for seed in range(100)) <= most
+    assert sum(bool(certain(rounds(seed, cv=cv))) for seed in range(40)) <= most
 
 
 def test_a_host_that_lost_a_tenth_is_bad_for_certain_after_as_few() -> None:

@@ -148,15 +148,15 @@ POD = pod(4, 6)
 
 
 @pytest.mark.parametrize(
-    ("bad", "kind"),
+    ("bad", "kind", "loss"),
     [
-        ("gpu007/mlx5_1", "rnic"),
-        ("u2-leaf0", "leaf"),
-        ("u1-leaf1--spine0", "link"),
-        ("spine1", "spine"),
+        ("gpu007/mlx5_1", "rnic", 0.05),
+        ("u2-leaf0", "leaf", 0.4),
+        ("u1-leaf1--spine0", "link", 0.05),
+        ("spine1", "spine", 0.05),
+        ("spine1", "spine", 0.4),
     ],
 )
-@pytest.mark.parametrize("loss", [0.05, 0.4])
 def test_each_kind_of_part_is_named_alone(bad: str, kind: str, loss: float) -> None:
     verdict = ran(World(POD, {bad: loss})).verdict
     assert [(s.component, s.kind, s.outcome) for s in verdict.suspects] == [(bad, kind, Outcome.FAIL)]
@@ -164,15 +164,13 @@ def test_each_kind_of_part_is_named_alone(bad: str, kind: str, loss: float) -> N
     assert verdict.suspects[0].probes
 
 
-@pytest.mark.parametrize("loss", [0.05, 0.75])
 @pytest.mark.parametrize(
-    ("bad", "component"),
+    ("bad", "component", "loss"),
     [
-        ("u0-leaf0->spine0", "u0-leaf0--spine0"),
-        ("u2-leaf0->spine1", "u2-leaf0--spine1"),
-        ("u3-leaf1->spine0", "u3-leaf1--spine0"),
-        ("spine0->u1-leaf1", "u1-leaf1--spine0"),
-        ("spine1->u3-leaf0", "u3-leaf0--spine1"),
+        ("u0-leaf0->spine0", "u0-leaf0--spine0", 0.75),
+        ("u3-leaf1->spine0", "u3-leaf1--spine0", 0.05),
+        ("spine0->u1-leaf1", "u1-leaf1--spine0", 0.05),
+        ("spine1->u3-leaf0", "u3-leaf0--spine1", 0.75),
     ],
 )
 def test_an_uplink_that_is_slow_in_one_direction_is_named_with_the_direction(
@@ -199,7 +197,7 @@ def test_what_is_suspected_in_one_direction_is_tested_in_that_direction(bad: str
 
 
 @pytest.mark.parametrize(("way", "text"), [("tx", "sends"), ("rx", "receives")])
-@pytest.mark.parametrize("host", ["gpu003", "gpu010", "gpu023"])
+@pytest.mark.parametrize("host", ["gpu003", "gpu023"])
 def test_a_host_side_that_is_slow_in_one_direction_is_named(host: str, way: str, text: str) -> None:
     bad = f"{host}/mlx5_1:{way}"
     (suspect,) = ran(World(POD, {bad: 0.2})).verdict.suspects

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,14 +36,6 @@ def good(a: int, b: int) -> float:
 
 def over_leaf0(a: int, b: int) -> float:
     return 0.03 if 0 in (a, b) else 0.0
-
-
-def one_host(*, share: float = 0.1) -> Fitted:
-    """The same rail with one host whose pairs lost a tenth."""
-    fitted = rail(good, seed=4)
-    samples = fitted.samples
-    through = (samples.a == 3) | (samples.b == 3)
-    return fit(replace(samples, gbps=np.where(through, samples.gbps * (1 - share), samples.gbps)), floor=FLOOR)
 
 
 def named(planes: list[Fitted]) -> list[list[str]]:
