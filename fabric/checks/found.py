@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, parsed, quoted
 from fabric.model.command import MIB
 from fabric.model.fields.scalars import HOST_PATTERN
-from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundHost, FoundRnic
+from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
 from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import Executor
@@ -181,14 +181,14 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     told = {name.partition("/")[0] for name in own.values()}
     strangers: set[str] = set()
 
-    def end(guid: int, port: int, description: str) -> CableEnd:
+    def end(guid: int, port: int, description: str) -> FoundEnd:
         if guid in names:
-            return CableEnd(names[guid], str(port))
+            return FoundEnd(names[guid], str(port))
         first, _, device = description.partition(" ")
         if guid not in own and (first not in hosts or first in told or not _is_name(device)):
             strangers.add(description)
-            return CableEnd(description, str(port))
-        return CableEnd(own.get(guid, f"{first}/{device}"), str(port))
+            return FoundEnd(description, str(port))
+        return FoundEnd(own.get(guid, f"{first}/{device}"), str(port))
 
     cables = []
     for (guid, port), line in by_port.items():
@@ -238,5 +238,5 @@ def _heard(
             port = ports.get((rnic.device, rnic.port))
             here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
             if len(here) == 1 and _is_name(str(here[0].switch)):
-                end = CableEnd(f"{name}/{rnic.device}", str(rnic.port))
-                yield FoundCable(end, CableEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)
+                end = FoundEnd(f"{name}/{rnic.device}", str(rnic.port))
+                yield FoundCable(end, FoundEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fabric.checks.kind import problem, unknown, warning
 from fabric.model.finding import Finding
-from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundRnic
+from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundRnic
 from fabric.model.topology import Topology
 
 NAME = "wiring"
@@ -59,7 +59,7 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
         )
 
 
-def _misplaced(wrong: Mapping[str, CableEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
+def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
     """RNICs in the wrong switch: whole hosts that changed places, pairs that did, then each by itself."""
     left = dict(wrong)
     yield from _moved_hosts(left, topology)
@@ -79,7 +79,7 @@ def _misplaced(wrong: Mapping[str, CableEnd], wanted: Mapping[str, str], topolog
         yield problem(what, _WHY, advice, *dict.fromkeys((host, partner.partition("/")[0])))
 
 
-def _moved_hosts(left: dict[str, CableEnd], topology: Topology) -> Iterator[Finding]:
+def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Finding]:
     """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
     groups = {host.leaves: host.leaves for host in topology.hosts.values()}
     at: dict[str, tuple[str, ...]] = {}
