@@ -173,12 +173,22 @@ def enter(name: str, argv: Sequence[str]) -> tuple[str, ...]:
     return ("ip", "netns", "exec", Box(**_saved(name)["box"]).namespace(ORCHESTRATOR), *argv)
 
 
+def refuse_name(name: str) -> None:
+    """Raise ConfigError for what is no name of a box: it is part of a path that root deletes, and of namespaces."""
+    if not (name.isascii() and name.isalnum() and len(name) <= 12):
+        raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
+
+
 def _saved(name: str) -> dict[str, Any]:
+    refuse_name(name)
     path = STATE / name / "box.json"
     try:
         saved: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError.at("fabric lab", f"there is no box {name}: fabric lab up makes one") from None
+    except ValueError:
+        advice = f"delete namespaces fabric-{name}-* (ip netns delete) and {path.parent}"
+        raise ConfigError.at(path, f"is no record of a box any more: {advice}") from None
     return saved
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_its_inventory_is_what_is_built(tmp_path: Path, with_mpi: bool) -> None:
     planned = CliRunner().invoke(main, ["plan", str(SCENARIOS / "box.yaml"), f"--inventory={tmp_path / 'box.yaml'}"])
     assert planned.exit_code == 0, planned.output
     assert "no limit" not in planned.output
+
+
+@pytest.mark.parametrize("name", ["../../tmp", "", ".", "a/b", "x" * 13])
+@pytest.mark.parametrize("does", [machine.down, machine.status, machine.mend])
+def test_a_name_never_leads_out_of_the_folder_of_boxes(does: Callable[[str], object], name: str) -> None:
+    """``down`` deletes as root what the file there says."""
+    with pytest.raises(ConfigError, match="up to 12 letters and digits"):
+        does(name)
 
 
 def test_every_address_is_one_nodes() -> None:
