@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.found import discover
+from fabric.checks.found import cables_of, discover
 from fabric.checks.wiring import wiring
 from fabric.config import load_inventory
 from fabric.model.finding import Finding, Severity
 from fabric.model.found import FoundCable, FoundFabric
 from fabric.model.inventory import Inventory
+from fabric.tools.infiniband import End, PortLine
 from fabric.wiring import make_executor
 from tests.places import INVENTORY
 
@@ -109,6 +110,21 @@ def test_a_host_that_tells_nothing_is_unknown_and_never_right() -> None:
     found = findings(*looked(POD, "gpu005:hanging"))
     assert {one.severity for one in found} == {Severity.UNKNOWN}
     assert {host for one in found for host in one.hosts} == {"gpu005"}
+
+
+def test_a_switch_that_calls_itself_like_a_host_is_named_by_its_guid() -> None:
+    """An inventory has each name once, and no cable of a host leads to that host."""
+    _, found = looked(INVENTORY / "demo-rack-healthy.yaml")
+    leaf, spine = End(1, "gpu001", 1, 1), End(2, "spine0", 2, 1)
+    lines = [
+        PortLine(replace(end, port=port), "4X 106.25 Gbps", "Active", "LinkUp", None)
+        for end in (leaf, spine)
+        for port in (2, 3)
+    ]
+    lines.append(PortLine(leaf, "4X 106.25 Gbps", "Active", "LinkUp", spine))
+    cables, switches, _ = cables_of(lines, found.hosts)
+    assert switches == {"switch-0000000000000001", "spine0"}
+    assert [cable.a.node for cable in cables] == ["switch-0000000000000001"]
 
 
 def test_an_adapter_of_nobody_is_a_warning(pod: tuple[Inventory, FoundFabric]) -> None:
