@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.rack_shapes import SHAPES
+from benchmarks.shapes import inventory as drawn_up
 from fabric.checks.found import cables_of, discover
 from fabric.checks.wiring import wiring
 from fabric.config import load_inventory
@@ -48,6 +50,12 @@ def test_what_is_as_the_inventory_says_has_no_finding(name: str) -> None:
     inventory, found = looked(INVENTORY / name)
     assert findings(inventory, found) == []
     assert {cable.a.node for cable in found.cables} >= {f"{host}/mlx5_0" for host in inventory.topology.hosts}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_clean_rack_of_any_shape_has_no_finding(shape: str, tmp_path: Path) -> None:
+    """Several rails on one leaf, two planes, three levels, leaves that nothing joins, hosts of two kinds."""
+    assert findings(*looked(drawn_up(SHAPES[shape], tmp_path, "clean"))) == []
 
 
 def test_a_hundred_exchanged_cables_are_each_named_with_both_ends(pod: tuple[Inventory, FoundFabric]) -> None:
