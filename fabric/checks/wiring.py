@@ -35,6 +35,7 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
             reason = "; ".join(told.unread) if told and told.unread else "it was not asked"
             what = f"it told nothing of its RNICs ({reason}): its cables are known by their description at most"
             yield unknown(what, _WHY, "see fabric check", host)
+    yield from _same_guid(found)
     wanted = {
         link.a: link
         for link in topology.links()
@@ -57,6 +58,20 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
             "their traffic shares the fabric with what is measured",
             "add their hosts to the inventory, or leave them out on purpose",
         )
+
+
+def _same_guid(found: FoundFabric) -> Iterator[Finding]:
+    """InfiniBand ports of two hosts that call themselves the same: only one of them can be told in a list of cables."""
+    ports: dict[int, dict[str, str]] = defaultdict(dict)
+    for host in found.hosts.values():
+        for rnic in host.rnics:
+            if rnic.guid is not None and rnic.link_layer == "infiniband":
+                ports[rnic.guid].setdefault(host.name, f"{host.name}/{rnic.device}")
+    for guid, names in ports.items():
+        if len(names) > 1:
+            what = f"{' and '.join(names.values())} have the same GUID {guid:#018x}"
+            advice = "burn the GUID of the board into it again (flint sg), and restart it"
+            yield problem(what, "the subnet manager takes them for one port, and routes to one of them", advice, *names)
 
 
 def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:

@@ -135,6 +135,17 @@ def test_a_switch_that_calls_itself_like_a_host_is_named_by_its_guid() -> None:
     assert [cable.a.node for cable in cables] == ["switch-0000000000000001"]
 
 
+def test_two_hosts_with_one_guid_are_named_together(pod: tuple[Inventory, FoundFabric]) -> None:
+    """A board whose firmware was copied: its cable is not to be known, and that is why."""
+    inventory, whole = pod
+    copied = whole.hosts["gpu001"].rnics[0].guid
+    host = whole.hosts["gpu002"]
+    hosts = {**whole.hosts, "gpu002": replace(host, rnics=(replace(host.rnics[0], guid=copied), *host.rnics[1:]))}
+    (found,) = findings(inventory, replace(whole, hosts=hosts))
+    assert "gpu001/mlx5_0 and gpu002/mlx5_0 have the same GUID" in found.what
+    assert found.hosts == ("gpu001", "gpu002")
+
+
 def test_an_adapter_of_nobody_is_a_warning(pod: tuple[Inventory, FoundFabric]) -> None:
     """Its host is missing in the inventory."""
     inventory, whole = pod
