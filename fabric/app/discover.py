@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from fabric.checks.kind import signed
 from fabric.config import load_inventory
 from fabric.config.written import inventory_text
 from fabric.errors import ConfigError, StoreError, ToolError
+from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
 from fabric.model.finding import Finding
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
@@ -38,6 +41,11 @@ class Discovered:
     found: FoundFabric
     silent: tuple[str, ...]
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The baselines that it names: their files have to be beside it."""
+        return tuple(dict.fromkeys(re.findall(r"^    baseline: (\S+)", self.text, re.MULTILINE)))
+
 
 def discovered(
     hosts: str | None,
@@ -58,6 +66,9 @@ def discovered(
     *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, instead of asking a host.
     Raises ConfigError for what is wrong with the words.
     """
+    for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
+        if said is not None and re.fullmatch(shape.pattern, said) is None:
+            raise ConfigError.at(option, f"expected {shape.expected}, got {said!r}")
     listed = ports_listed(links)
     if inventory_path is not None:
         reached = load_inventory(inventory_path, extra_faults=faults)
@@ -75,7 +86,7 @@ def discovered(
         reason = next(iter(found.hosts.values())).unread
         raise StoreError(f"no host told of any RDMA device; {asked[0]}: {'; '.join(reason)}")
     ssh = {"user": user, "key_file": key_file}
-    lines = "".join(f"  {key}: {value}\n" for key, value in ssh.items() if value is not None)
+    lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in ssh.items() if value is not None)
     text = inventory_text(
         found,
         name=name,
@@ -94,7 +105,8 @@ def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
         text = read_plain(links, WALK_MOST_BYTES).decode("utf-8", "replace")
         return infiniband.read_ports(text) if text.startswith("0x") else infiniband.read_links(text)
     except (OSError, ToolError) as exc:
-        raise ConfigError.at(str(links), f"expected what iblinkinfo -l or ibnetdiscover -p prints: {exc}") from None
+        why = (exc.strerror if isinstance(exc, OSError) else None) or exc
+        raise ConfigError.at(str(links), f"expected what iblinkinfo -l or ibnetdiscover -p prints: {why}") from None
 
 
 def _found(
@@ -123,7 +135,7 @@ def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) ->
         raise ConfigError.at("HOSTS", str(exc)) from None
     if not 0 < len(names) <= HOSTS_MOST:
         raise ConfigError.at("HOSTS", f"expected 1 to {HOSTS_MOST:,} hosts, got {len(names):,}")
-    if address.count("{name}") != 1 or "{" in address.replace("{name}", ""):
+    if address.count("{name}") != 1 or re.fullmatch(ADDRESS.pattern, address.replace("{name}", "h")) is None:
         raise ConfigError.at("--address", f"expected an address with {{name}} in it, got {address!r}")
     made = {name: Host(name, _UNKNOWN, address.replace("{name}", name), None, ()) for name in names}
     return Inventory("found", "the command line", Topology(made, {}), backend, ssh, ProcessSettings(), MockSettings())

@@ -7,12 +7,13 @@ switch it is in (LLDP). What nobody said is left open and told; nothing is alter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, parsed, quoted
 from fabric.model.command import MIB
-from fabric.model.fields.scalars import HOST_PATTERN
-from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundHost, FoundRnic
+from fabric.model.fields.scalars import DEVICE, HOST_PATTERN
+from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
 from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import Executor
@@ -104,17 +105,30 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     who = parsed(answers[sysfs.identity(devices)], sysfs.read_identity, "devices", unread) or {}
     place = parsed(answers[sysfs.places(devices)], sysfs.read_places, "ports", unread)
     numa, ports = place or ({}, {})
+    odd = [of for of in ports if not _is_describable(of[0], ports[of].link_layer)]
+    if odd:
+        names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
+        unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
     matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
-        tuple(_rnic(port, number, who.get(port), numa.get(port), ports[port, number]) for port, number in ports),
+        tuple(
+            _rnic(port, number, who.get(port), numa.get(port), ports[port, number])
+            for port, number in ports
+            if (port, number) not in odd
+        ),
         tuple(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU")),
         matrix.distance if matrix else {},
         matrix.numa if matrix else {},
         int(nodes) + 1 if nodes.isascii() and nodes.isdigit() and len(nodes) < 4 else None,
         tuple(unread),
     )
+
+
+def _is_describable(device: str, link_layer: str | None) -> bool:
+    """Whether an inventory knows such an RNIC: not ``siw0``, nor a link layer that the kernel calls unspecified."""
+    return re.fullmatch(DEVICE.pattern, device) is not None and link_layer in (None, "infiniband", "ethernet")
 
 
 def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, port: RdmaPort) -> FoundRnic:
@@ -176,19 +190,19 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     """
     by_port = {(line.end.guid, line.end.port): line for line in lines}
     switches = infiniband.switches(by_port.values())
-    names = _switch_names(line for line in by_port.values() if line.end.guid in switches)
+    names = _switch_names((line for line in by_port.values() if line.end.guid in switches), hosts)
     own = {rnic.guid: f"{host.name}/{rnic.device}" for host in hosts.values() for rnic in host.rnics if rnic.guid}
     told = {name.partition("/")[0] for name in own.values()}
     strangers: set[str] = set()
 
-    def end(guid: int, port: int, description: str) -> CableEnd:
+    def end(guid: int, port: int, description: str) -> FoundEnd:
         if guid in names:
-            return CableEnd(names[guid], str(port))
+            return FoundEnd(names[guid], str(port))
         first, _, device = description.partition(" ")
         if guid not in own and (first not in hosts or first in told or not _is_name(device)):
             strangers.add(description)
-            return CableEnd(description, str(port))
-        return CableEnd(own.get(guid, f"{first}/{device}"), str(port))
+            return FoundEnd(description, str(port))
+        return FoundEnd(own.get(guid, f"{first}/{device}"), str(port))
 
     cables = []
     for (guid, port), line in by_port.items():
@@ -205,12 +219,12 @@ def cables_of(lines: Iterable[PortLine], hosts: Mapping[str, FoundHost]) -> tupl
     return cables, set(names.values()), strangers
 
 
-def _switch_names(lines: Iterable[PortLine]) -> dict[int, str]:
-    """A name for each GUID; switches that call themselves alike are told apart by the end of their GUID."""
+def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int, str]:
+    """A name for each GUID; a switch that calls itself like another one, or like a host, is named by its GUID."""
     named = {line.end.guid: switch_name(line.end.description) for line in lines}
     alike = [name for name in named.values()]
     return {
-        guid: name if alike.count(name) == 1 and _is_name(name) else f"switch-{guid:016x}"
+        guid: name if alike.count(name) == 1 and _is_name(name) and name not in hosts else f"switch-{guid:016x}"
         for guid, name in named.items()
     }
 
@@ -237,6 +251,6 @@ def _heard(
         for rnic in host.rnics:
             port = ports.get((rnic.device, rnic.port))
             here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
-            if len(here) == 1 and _is_name(str(here[0].switch)):
-                end = CableEnd(f"{name}/{rnic.device}", str(rnic.port))
-                yield FoundCable(end, CableEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)
+            if len(here) == 1 and _is_name(str(here[0].switch)) and here[0].switch not in found:
+                end = FoundEnd(f"{name}/{rnic.device}", str(rnic.port))
+                yield FoundCable(end, FoundEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fabric.checks.kind import problem, unknown, warning
 from fabric.model.finding import Finding
-from fabric.model.found import CableEnd, FoundCable, FoundFabric, FoundRnic
+from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundRnic
 from fabric.model.topology import Topology
 
 NAME = "wiring"
@@ -35,6 +35,7 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
             reason = "; ".join(told.unread) if told and told.unread else "it was not asked"
             what = f"it told nothing of its RNICs ({reason}): its cables are known by their description at most"
             yield unknown(what, _WHY, "see fabric check", host)
+    yield from _same_guid(found)
     wanted = {
         link.a: link
         for link in topology.links()
@@ -59,7 +60,21 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
         )
 
 
-def _misplaced(wrong: Mapping[str, CableEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
+def _same_guid(found: FoundFabric) -> Iterator[Finding]:
+    """InfiniBand ports of two hosts that call themselves the same: only one of them can be told in a list of cables."""
+    ports: dict[int, dict[str, str]] = defaultdict(dict)
+    for host in found.hosts.values():
+        for rnic in host.rnics:
+            if rnic.guid is not None and rnic.link_layer == "infiniband":
+                ports[rnic.guid].setdefault(host.name, f"{host.name}/{rnic.device}")
+    for guid, names in ports.items():
+        if len(names) > 1:
+            what = f"{' and '.join(names.values())} have the same GUID {guid:#018x}"
+            advice = "burn the GUID of the board into it again (flint sg), and restart it"
+            yield problem(what, "the subnet manager takes them for one port, and routes to one of them", advice, *names)
+
+
+def _misplaced(wrong: Mapping[str, FoundEnd], wanted: Mapping[str, str], topology: Topology) -> Iterator[Finding]:
     """RNICs in the wrong switch: whole hosts that changed places, pairs that did, then each by itself."""
     left = dict(wrong)
     yield from _moved_hosts(left, topology)
@@ -79,7 +94,7 @@ def _misplaced(wrong: Mapping[str, CableEnd], wanted: Mapping[str, str], topolog
         yield problem(what, _WHY, advice, *dict.fromkeys((host, partner.partition("/")[0])))
 
 
-def _moved_hosts(left: dict[str, CableEnd], topology: Topology) -> Iterator[Finding]:
+def _moved_hosts(left: dict[str, FoundEnd], topology: Topology) -> Iterator[Finding]:
     """Hosts all of whose cables are in the leaves of another group, in rail order; theirs are taken out of *left*."""
     groups = {host.leaves: host.leaves for host in topology.hosts.values()}
     at: dict[str, tuple[str, ...]] = {}

@@ -103,6 +103,8 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
 
     if output is not None and output.exists():
         raise click.UsageError(f"{output} is there already: give --output a new file")
+    if output is not None and not output.parent.is_dir():
+        raise click.UsageError(f"--output: there is no folder {output.parent}")
     made = discovered(hosts, inventory_path=inventory, make_executor=make_executor, **asked)
     if output is None:
         say(made.text.rstrip())
@@ -112,6 +114,9 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
             f"{output}: {len(made.found.hosts) - len(made.silent)} hosts, {len(made.found.cables)} cables; "
             f"next: fabric inventory show {output}"
         )
+        for baseline in made.baselines:
+            if not (output.parent / "baselines" / f"{baseline}.yaml").exists():
+                warn(f"before that: copy baselines/{baseline}.yaml, which it names, to {output.parent / 'baselines'}")
     if made.silent:
         warn(f"told nothing, left out: {fold(made.silent)}")
     return 3 if made.silent else 0

@@ -41,8 +41,7 @@ def up_command(name: str, hosts: float, leaves: float, spines: float, rate: floa
     from fabric.lab.layout import Box
 
     machine.refuse_where_impossible()
-    if not (name.isascii() and name.isalnum() and len(name) <= 12):
-        raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
+    machine.refuse_name(name)
     if leaves > hosts:
         raise ConfigError.at("--leaves", f"{leaves:.0f} leaves for {hosts:.0f} hosts: some would have none")
     box = Box(name, str(machine.STATE / name), int(hosts), int(leaves), int(spines), int(rate))

@@ -12,7 +12,7 @@ from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import KINDS, PORT, CableEnds, cable_ends, is_above_leaves, require_passing
+from fabric.sim.faults import KINDS, PORT, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
 
 if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
@@ -59,7 +59,7 @@ def component_problem(component: str, kind: str, topology: Topology) -> str | No
         return _other_part_problem(component, kind, topology)
     if kind in KINDS and KINDS[kind].comes:
         return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
-    return _fault_problem(component, kind, topology)
+    return _fault_problem(component, kind, topology) or _kind_problem(component, kind, topology)
 
 
 def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
@@ -69,7 +69,7 @@ def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
     if kind == "garbage" and (slash or host is None):
         return f"only a host can print garbage, got {quoted(component)}"
     if component.endswith(PORT) and "cable" not in KINDS[kind].parts.split():
-        return f"a cable can be slow; make its RNIC {kind} instead, got {quoted(component)}"
+        return f"a cable cannot be {kind}: make its RNIC {kind} instead, got {quoted(component)}"
     if kind == "absent" and component.endswith(":nvlink"):
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
     if not slash:
@@ -85,6 +85,15 @@ def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
     if not arrow:
         return None if part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
     return _path_problem(host, device, end)
+
+
+def _kind_problem(component: str, kind: str, topology: Topology) -> str | None:
+    """Why what is there cannot have that kind of fault, and which it can have."""
+    try:
+        faults_by_host(topology, (Fault(component, kind),))
+    except ValueError as exc:
+        return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
+    return None
 
 
 def _other_part_problem(component: str, kind: str, topology: Topology) -> str | None:
@@ -144,6 +153,8 @@ def _uplink_problem(component: str, kind: str, topology: Topology) -> str | None
     if kind not in _ABOVE:
         what = "a cable between switches" if ends else f"a {topology.switches[component].tier} switch"
         return f"{quoted(component)}: {what} can be {one_of(_ABOVE)}, not {kind}"
+    if kind == "swapped" and (ends is None or not ends.both):
+        return f"{quoted(component)}: only a cable is swapped: write su0-leaf3--spine02, or gpu003/mlx5_2:port"
     if ends is not None and not ends.both and kind == "broken":
         return f"{quoted(component)}: a cable breaks in both directions: write {ends.one}--{ends.other}"
     irregular = network_problem(topology)

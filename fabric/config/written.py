@@ -65,7 +65,8 @@ def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str 
     for layout, platform in names.items():
         lines += _platform(platform, layout, _left_out(layouts, layout, told, kept))
     lines += ["hosts:", *_hosts({host: names[layout] for host, layout in layouts.items()}, leaves, address)]
-    return "\n".join([*lines, *_switches(found, set().union(*leaves.values()))]) + "\n"
+    rate_gbps = max(usual.values(), default=0.0)
+    return "\n".join([*lines, *_switches(found, set().union(*leaves.values()), rate_gbps)]) + "\n"
 
 
 def _unread(found: FoundFabric) -> Iterator[str]:
@@ -133,7 +134,7 @@ def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, flo
         for each in members.values()
         if len(each) > 1
     )
-    nodes = host.numa_nodes or 1 + max((node or 0 for node in numa.values()), default=0)
+    nodes = max(host.numa_nodes or 1, 1 + max((node or 0 for node in numa.values()), default=0))
     return _Layout(
         rnics[0].link_layer if rnics else "infiniband",
         nodes,
@@ -248,8 +249,12 @@ def _template(units: Sequence[tuple[str, ...]], sizes: Sequence[int]) -> str | N
     return None
 
 
-def _switches(found: FoundFabric, leaves: set[str]) -> Iterator[str]:
-    """Switches of each tier with their cables upwards: leaves have hosts below, spines leaves, cores spines."""
+def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterator[str]:
+    """
+    Switches of each tier with their cables upwards: leaves have hosts below, spines leaves, cores spines.
+
+    Of a cable whose rate nobody said that of the hosts, *host_gbps*, is the guess.
+    """
     joined: dict[str, Counter[str]] = defaultdict(Counter)
     rates: dict[tuple[str, str], Counter[float]] = defaultdict(Counter)
     for cable in found.cables:
@@ -276,5 +281,6 @@ def _switches(found: FoundFabric, leaves: set[str]) -> Iterator[str]:
             entries[tuple(sorted(up)), count, rate].append(name)
         for (upper_names, count, rate), lower in entries.items():
             many = f", count: {count}" if count > 1 else ""
-            cables = f'uplinks: {{to: "{fold(upper_names)}"{many}, line_rate_gbps: {rate:g}}}'
-            yield f'  - {{names: "{fold(lower)}", tier: {tier}{f", {cables}" if upper_names else ""}}}'
+            cables = f'uplinks: {{to: "{fold(upper_names)}"{many}, line_rate_gbps: {rate or host_gbps:g}}}'
+            guess = "" if rate or not upper_names else "   # guess: the rate of these cables was not said"
+            yield f'  - {{names: "{fold(lower)}", tier: {tier}{f", {cables}" if upper_names else ""}}}{guess}'

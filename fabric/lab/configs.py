@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.lab.layout import HOST_PORT, MANAGEMENT, MANAGEMENT_PORT, ORCHESTRATOR, Box, Port
+from fabric.lab.layout import HOST_PORT, MANAGEMENT, MANAGEMENT_PORT, ORCHESTRATOR, Box, BoxPort
 
 DAEMONS = ("zebra", "bgpd", "bfdd")
 """What FRR runs on a switch."""
@@ -49,7 +49,7 @@ def _uplinks(box: Box, node: str) -> list[tuple[str, str]]:
     return []
 
 
-def shaped(port: Port, rate_mbit: float, *, verb: str = "replace") -> str:
+def shaped(port: BoxPort, rate_mbit: float, *, verb: str = "replace") -> str:
     """The line of a ``tc -batch`` that shapes what leaves by a port; a queue holds 20 ms of it."""
     return f"qdisc {verb} dev {port.name} root tbf rate {round(rate_mbit * 1000)}kbit burst 64kb latency 20ms"
 

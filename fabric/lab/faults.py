@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fabric.errors import ConfigError
 from fabric.lab.configs import shaped
-from fabric.lab.layout import DEVICE, Box, Cable, Port
+from fabric.lab.layout import DEVICE, Box, BoxCable, BoxPort
 
 KINDS = {
     "slow": "=SHARE of its rate is left",
@@ -84,7 +84,7 @@ def _share(text: str, value: str) -> float:
     return share
 
 
-def _cables(box: Box, text: str, component: str) -> list[Cable]:
+def _cables(box: Box, text: str, component: str) -> list[BoxCable]:
     """The cables that a component is or has; ConfigError where there is none of that name."""
     name = component.removesuffix(f"/{DEVICE}")
     found = [
@@ -98,7 +98,7 @@ def _cables(box: Box, text: str, component: str) -> list[Cable]:
     return found
 
 
-def _ends(box: Box, text: str, component: str) -> list[Port]:
+def _ends(box: Box, text: str, component: str) -> list[BoxPort]:
     """The ports by which a component's traffic leaves: of a direction one, of a cable two, of a switch all."""
     for cable in box.cables:
         host, low, high = cable.low.node, cable.low, cable.high
@@ -110,17 +110,17 @@ def _ends(box: Box, text: str, component: str) -> list[Port]:
     return [end for cable in _cables(box, text, component) for end in (cable.low, cable.high)]
 
 
-def _slow(box: Box, text: str, ports: list[Port], share: float, number: int) -> BoxFault:
+def _slow(box: Box, text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
     del number
     at = {rate: tuple(_tc(port, rate) for port in ports) for rate in (share * box.rate_mbit, float(box.rate_mbit))}
     return BoxFault(text, at[share * box.rate_mbit], at[float(box.rate_mbit)])
 
 
-def _tc(port: Port, rate_mbit: float) -> Act:
+def _tc(port: BoxPort, rate_mbit: float) -> Act:
     return Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n")
 
 
-def _filtered(box: Box, text: str, ports: list[Port], share: float, number: int) -> BoxFault:
+def _filtered(box: Box, text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
     """What leaves by some ports is dropped, all of it or by chance."""
     del box
     by_node: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def _table(number: int) -> str:
     return f"fabric_fault_{number}"
 
 
-def _down(text: str, cables: list[Cable]) -> BoxFault:
+def _down(text: str, cables: list[BoxCable]) -> BoxFault:
     """At the upper end: the lower one loses its carrier and keeps its address and routes."""
     if len(cables) != 1:
         raise _wrong(text, "only a cable can be down: h5/mlx5_0 or l1--s1")

@@ -28,7 +28,7 @@ Measured: 0.957 with a spread of 0.3 %, 0.91, and 0.6 over six hosts, less where
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class BoxPort:
     """One end of a cable; what leaves by it is shaped."""
 
     node: str
@@ -36,11 +36,11 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class BoxCable:
     """*low* is the end nearer to the hosts."""
 
-    low: Port
-    high: Port
+    low: BoxPort
+    high: BoxPort
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,19 @@ class Box:
         return f"fabric-{self.name}-{node}"
 
     @cached_property
-    def cables(self) -> list[Cable]:
+    def cables(self) -> list[BoxCable]:
         """Of hosts first; ``sw3`` is a leaf's port to h3, ``up1`` to s1, ``dn2`` a spine's to l2."""
-        down = [Cable(Port(host, HOST_PORT), Port(leaf, f"sw{host[1:]}")) for host, leaf in self.leaf_of.items()]
+        down = [
+            BoxCable(BoxPort(host, HOST_PORT), BoxPort(leaf, f"sw{host[1:]}")) for host, leaf in self.leaf_of.items()
+        ]
         up = [
-            Cable(Port(leaf, f"up{spine[1:]}"), Port(spine, f"dn{leaf[1:]}"))
+            BoxCable(BoxPort(leaf, f"up{spine[1:]}"), BoxPort(spine, f"dn{leaf[1:]}"))
             for leaf in self.leaf_names
             for spine in self.spine_names
         ]
         return down + up
 
-    def ports(self, node: str) -> list[Port]:
+    def ports(self, node: str) -> list[BoxPort]:
         """The ports of a node that carry data."""
         return [end for cable in self.cables for end in (cable.low, cable.high) if end.node == node]
 

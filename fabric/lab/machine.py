@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fabric.errors import ConfigError, FabricError
+from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.lab import configs
 from fabric.lab.faults import Act, BoxFault, fault
 from fabric.lab.layout import ORCHESTRATOR, Box, baseline_text, inventory_text
@@ -93,8 +93,12 @@ def up(box: Box, inventory: Path) -> BoxStatus:
     for path in written:
         if path.exists():
             raise ConfigError.at(path, "is there already, and is not overwritten: move it, or give --inventory")
-    folder.mkdir(parents=True, mode=0o755, exist_ok=True)
-    _save(folder, {"box": asdict(box), "inventory": str(inventory.absolute()), "files": mine, "faults": []})
+    try:
+        folder.mkdir(parents=True, mode=0o755, exist_ok=True)
+        _save(folder, {"box": asdict(box), "inventory": str(inventory.absolute()), "files": mine, "faults": []})
+    except OSError as exc:
+        (folder / "box.json.part").unlink(missing_ok=True)
+        raise StoreError(f"no box can be made in {folder}: {exc.strerror}") from exc
     try:
         mpi = _programs(folder)
         texts = (inventory_text(box, with_mpi=mpi), baseline_text(box))
@@ -105,8 +109,10 @@ def up(box: Box, inventory: Path) -> BoxStatus:
         for path, text in zip(written, texts, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-    except BaseException:
+    except BaseException as exc:
         down(box.name)
+        if isinstance(exc, OSError):
+            raise StoreError(f"the box could not be made: {exc.filename or folder}: {exc.strerror}") from exc
         raise
     return status(box.name)
 
@@ -173,12 +179,22 @@ def enter(name: str, argv: Sequence[str]) -> tuple[str, ...]:
     return ("ip", "netns", "exec", Box(**_saved(name)["box"]).namespace(ORCHESTRATOR), *argv)
 
 
+def refuse_name(name: str) -> None:
+    """Raise ConfigError for what is no name of a box: it is part of a path that root deletes, and of namespaces."""
+    if not (name.isascii() and name.isalnum() and len(name) <= 12):
+        raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
+
+
 def _saved(name: str) -> dict[str, Any]:
+    refuse_name(name)
     path = STATE / name / "box.json"
     try:
         saved: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError.at("fabric lab", f"there is no box {name}: fabric lab up makes one") from None
+    except ValueError:
+        advice = f"delete namespaces fabric-{name}-* (ip netns delete) and {path.parent}"
+        raise ConfigError.at(path, f"is no record of a box any more: {advice}") from None
     return saved
 
 

@@ -45,7 +45,7 @@ class FoundHost:
 
 
 @dataclass(frozen=True, slots=True)
-class CableEnd:
+class FoundEnd:
     """A port: *node* is ``gpu001/mlx5_0``, a switch, or what a node that is neither calls itself; *port* as printed."""
 
     node: str
@@ -59,8 +59,8 @@ class CableEnd:
 class FoundCable:
     """One cable with both ends; *rate_gbps* is None where nobody said it."""
 
-    a: CableEnd
-    b: CableEnd
+    a: FoundEnd
+    b: FoundEnd
     rate_gbps: float | None
 
 

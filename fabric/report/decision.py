@@ -49,8 +49,10 @@ def acceptance_lines(found: Acceptance, suspects: Sequence[Suspect] = ()) -> lis
     lines += [f"  {text}" for text in _table(found.weighed)]
     if found.parts:
         lines += ["", "Parts:"] + [f"  {text}" for text in found.parts]
-    watched = "not at all" if found.watched_s is None else f"for {duration_text(found.watched_s)}"
-    lines += ["", f"Ports were watched for bit errors {watched}."]
+    watched = "were not watched for bit errors"
+    if found.watched_s is not None:
+        watched = f"were watched for bit errors for {duration_text(found.watched_s)}"
+    lines += ["", f"Ports {watched}."]
     if found.notes:
         lines += ["", "Also:"] + [f"  {text}" for text in found.notes]
     return [visible(line) for line in lines]

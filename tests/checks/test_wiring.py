@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.found import discover
+from benchmarks.rack_shapes import SHAPES
+from benchmarks.shapes import inventory as drawn_up
+from fabric.checks.found import cables_of, discover
 from fabric.checks.wiring import wiring
 from fabric.config import load_inventory
 from fabric.model.finding import Finding, Severity
 from fabric.model.found import FoundCable, FoundFabric
 from fabric.model.inventory import Inventory
+from fabric.tools.infiniband import End, PortLine
 from fabric.wiring import make_executor
 from tests.places import INVENTORY
 
@@ -47,6 +50,12 @@ def test_what_is_as_the_inventory_says_has_no_finding(name: str) -> None:
     inventory, found = looked(INVENTORY / name)
     assert findings(inventory, found) == []
     assert {cable.a.node for cable in found.cables} >= {f"{host}/mlx5_0" for host in inventory.topology.hosts}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_clean_rack_of_any_shape_has_no_finding(shape: str, tmp_path: Path) -> None:
+    """Several rails on one leaf, two planes, three levels, leaves that nothing joins, hosts of two kinds."""
+    assert findings(*looked(drawn_up(SHAPES[shape], tmp_path, "clean"))) == []
 
 
 def test_a_hundred_exchanged_cables_are_each_named_with_both_ends(pod: tuple[Inventory, FoundFabric]) -> None:
@@ -109,6 +118,32 @@ def test_a_host_that_tells_nothing_is_unknown_and_never_right() -> None:
     found = findings(*looked(POD, "gpu005:hanging"))
     assert {one.severity for one in found} == {Severity.UNKNOWN}
     assert {host for one in found for host in one.hosts} == {"gpu005"}
+
+
+def test_a_switch_that_calls_itself_like_a_host_is_named_by_its_guid() -> None:
+    """An inventory has each name once, and no cable of a host leads to that host."""
+    _, found = looked(INVENTORY / "demo-rack-healthy.yaml")
+    leaf, spine = End(1, "gpu001", 1, 1), End(2, "spine0", 2, 1)
+    lines = [
+        PortLine(replace(end, port=port), "4X 106.25 Gbps", "Active", "LinkUp", None)
+        for end in (leaf, spine)
+        for port in (2, 3)
+    ]
+    lines.append(PortLine(leaf, "4X 106.25 Gbps", "Active", "LinkUp", spine))
+    cables, switches, _ = cables_of(lines, found.hosts)
+    assert switches == {"switch-0000000000000001", "spine0"}
+    assert [cable.a.node for cable in cables] == ["switch-0000000000000001"]
+
+
+def test_two_hosts_with_one_guid_are_named_together(pod: tuple[Inventory, FoundFabric]) -> None:
+    """A board whose firmware was copied: its cable is not to be known, and that is why."""
+    inventory, whole = pod
+    copied = whole.hosts["gpu001"].rnics[0].guid
+    host = whole.hosts["gpu002"]
+    hosts = {**whole.hosts, "gpu002": replace(host, rnics=(replace(host.rnics[0], guid=copied), *host.rnics[1:]))}
+    (found,) = findings(inventory, replace(whole, hosts=hosts))
+    assert "gpu001/mlx5_0 and gpu002/mlx5_0 have the same GUID" in found.what
+    assert found.hosts == ("gpu001", "gpu002")
 
 
 def test_an_adapter_of_nobody_is_a_warning(pod: tuple[Inventory, FoundFabric]) -> None:

@@ -18,6 +18,7 @@ def test_what_is_found_is_written_once_and_next_is_told(tmp_path: Path) -> None:
     said = called(["inventory", "discover", "--inventory", DEMO, "--output", str(new)])
     assert (said.returncode, said.stdout) == (0, "")
     assert f"8 hosts, 128 cables; next: fabric inventory show {new}" in said.stderr
+    assert f"before that: copy baselines/h100-ndr.yaml, which it names, to {tmp_path / 'baselines'}" in said.stderr
     again = called(["inventory", "discover", "--inventory", DEMO, "--output", str(new)])
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
 
@@ -38,6 +39,11 @@ def test_hosts_that_told_nothing_are_left_out_and_told() -> None:
         (["gpu[1-2]", "--address", "10.0.0.1"], "expected an address with {name} in it, got '10.0.0.1'"),
         (["gpu[1-99999]"], "expected 1 to 20,000 hosts, got 99,999"),
         (["gpu9", "--inventory", DEMO], "gpu9"),
+        (["gpu[1-2]", "--name", "a: b"], "--name: expected"),
+        (["gpu[1-2]", "--user", "a\nb: c"], "--user: expected a user name"),
+        (["gpu[1-2]", "--address", '{name}"x'], "expected an address with {name} in it"),
+        (["--inventory", DEMO, "--output", "/nowhere/x.yaml"], "there is no folder /nowhere"),
+        (["--inventory", DEMO, "--links", "/"], "prints: not a plain file (a directory)"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], expected: str) -> None:

@@ -22,6 +22,10 @@ DOCUMENTED = (ROOT / "docs" / "inventory.md").read_text().partition("### Faults 
     [
         ("gpu001/mlx5_0:garbage", "only a host can print garbage"),
         ("su0-leaf3:garbage", "only a host can print garbage"),
+        ("gpu001/mlx5_2:swapped", "a rnic cannot be 'swapped'; it can be slow"),
+        ("gpu001:swapped", "a host cannot be 'swapped'"),
+        ("gpu001/gpu1:half_width", "a gpu cannot be 'half_width'"),
+        ("su0-leaf3:dirty", "a leaf cannot be 'dirty'"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:
@@ -52,6 +56,8 @@ def test_above_the_leaves(text: str) -> None:
             "a cable between switches can be slow, .* or swapped, not absent",
         ),
         ("su0-leaf3->spine02:broken", "a cable breaks in both directions: write su0-leaf3--spine02"),
+        ("spine02:swapped", "only a cable is swapped"),
+        ("su0-leaf3->spine02:swapped", "only a cable is swapped"),
         ("su0-leaf3--spin02:broken", "no switch 'spin02'; did you mean 'spine02'"),
         ("su0-leaf3--su0-leaf4:broken", "no cable between su0-leaf3 and su0-leaf4"),
         ("spine02--gpu001:slow=0.5", "no switch 'gpu001'"),

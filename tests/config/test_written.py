@@ -71,6 +71,17 @@ def test_a_slow_or_lost_link_does_not_change_the_platform(tmp_path: Path) -> Non
     assert "which leaves they are on was not said" in next(line for line in text.splitlines() if '"gpu007"' in line)
 
 
+def test_odd_answers_still_make_a_file_that_can_be_read(tmp_path: Path) -> None:
+    """Memory nodes that a host denies, cables between switches whose rate nobody knows."""
+    _, found = looked("demo-rack-healthy.yaml")
+    hosts = {name: replace(host, numa_nodes=1) for name, host in found.hosts.items()}
+    rateless = tuple(cable if "/" in cable.a.node else replace(cable, rate_gbps=None) for cable in found.cables)
+    text, made = written(replace(found, hosts=hosts, cables=rateless), tmp_path)
+    assert {host.platform.numa_nodes for host in made.topology.hosts.values()} == {2}
+    assert {uplinks.line_rate_gbps for uplinks in made.topology.uplinks} == {400.0}
+    assert "guess: the rate of these cables was not said" in text
+
+
 def test_what_nobody_said_is_left_out_and_told(tmp_path: Path) -> None:
     """A host that hangs, and GPUs of a host without nvidia-smi."""
     _, found = looked("demo-rack-healthy.yaml", "gpu003:hanging")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from click.testing import CliRunner
 
 from fabric import config
 from fabric.cli.main import main
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, StoreError
 from fabric.lab import configs, machine
 from fabric.lab.faults import KINDS, fault
 from fabric.lab.layout import Box, baseline_text, inventory_text
@@ -33,6 +36,27 @@ def test_its_inventory_is_what_is_built(tmp_path: Path, with_mpi: bool) -> None:
     planned = CliRunner().invoke(main, ["plan", str(SCENARIOS / "box.yaml"), f"--inventory={tmp_path / 'box.yaml'}"])
     assert planned.exit_code == 0, planned.output
     assert "no limit" not in planned.output
+
+
+@pytest.mark.parametrize("name", ["../../tmp", "", ".", "a/b", "x" * 13])
+@pytest.mark.parametrize("does", [machine.down, machine.status, machine.mend])
+def test_a_name_never_leads_out_of_the_folder_of_boxes(does: Callable[[str], object], name: str) -> None:
+    """``down`` deletes as root what the file there says."""
+    with pytest.raises(ConfigError, match="up to 12 letters and digits"):
+        does(name)
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a box is taken away again, and the reason is no defect of ours."""
+    monkeypatch.setattr(machine, "STATE", tmp_path)
+
+    def full(_: Path) -> bool:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(machine, "_programs", full)
+    with pytest.raises(StoreError, match=r"could not be made: .*No space left on device"):
+        machine.up(Box("full", str(tmp_path / "full")), tmp_path / "full.yaml")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_address_is_one_nodes() -> None:
