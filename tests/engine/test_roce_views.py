@@ -8,12 +8,16 @@ import pytest
 
 from fabric.engine.link_watch import LinkWatch
 from fabric.hosts.mock import MockExecutor
+from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
-from fabric.model.sampling import CounterReading
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, CounterReading, ZeroGrowth
 from fabric.model.topology import Topology
 from fabric.runs.links import End, LinkSamples, read_links
 from fabric.sim.world import World
 from tests.changes.roce import SWITCHES, roce
+
+UPLINKS = ("leaf1--spine0", "leaf1--spine0#1", "leaf1--spine0#2", "leaf1--spine0#3")
 
 
 def looked(
@@ -61,6 +65,25 @@ def test_what_is_wrong_with_a_cable_between_switches_is_seen_at_both_ends(tmp_pa
     links = looked(tmp_path, flapped, given=(Fault("leaf1--spine0", "half_width"),))
     assert {tuple(of(links, end, "link_downed")) for pair in between(links, "leaf0") for end in pair} == {(0, 1)}
     assert {tuple(of(links, end, "speed_gbps")) for pair in between(links, "leaf1") for end in pair} == {(200.0,)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"), [("half_width", "speed"), ("broken", "link_downed"), ("dark_lane", "rx"), (None, None)]
+)
+def test_a_bad_cable_between_switches_fails_and_no_other(tmp_path: Path, kind: str | None, bad: str | None) -> None:
+    """No recoveries are asked of an Ethernet port: it counts none."""
+    fault = Fault("leaf1--spine0", kind or "")
+    for_ever = () if kind in (None, "broken") else (fault,)
+    links = looked(tmp_path, *([TimedFault(130.0, 5.0, fault)] if kind == "broken" else []), given=for_ever)
+    topology, wanted = roce(), ZeroGrowth((LINK_DOWNED, LINK_RECOVERIES))
+    cables = cables_of(links, topology, topology.hosts)
+    read = frozenset(end for cable in cables for end in cable.ends if end[0] in topology.hosts)
+    found = link_health(LinkEvidence(links, topology, (), wanted, read, began_s=0.0, ended_s=600.0), cables)
+    assert {one.outcome for one in found if one.cable not in UPLINKS} == {Outcome.PASS}
+    of_cables = [one for one in found if one.cable in UPLINKS]
+    assert len(of_cables) == 4
+    assert {one.outcome for one in of_cables} == {Outcome.FAIL if kind else Outcome.PASS}
+    assert bad is None or all(bad in one.bad for one in of_cables)
 
 
 @pytest.mark.parametrize("management", ["nvue", None])
