@@ -100,6 +100,7 @@ class Run:
     state                            category
     width                            Int64                 lanes
     lane_gbps                        float64               Gb/s
+    speed_gbps                       float64               Gb/s
     began_s                          float64               s
     ended_s                          float64               s
     symbol_error                     Int64
@@ -110,6 +111,7 @@ class Run:
     local_link_integrity_errors      Int64
     excessive_buffer_overrun_errors  Int64
     port_xmit_wait                   Int64
+    rx_crc_errors                    Int64
     raw_ber                          float64               ratio
     effective_ber                    float64               ratio
     rx0_dbm                          float64               dBm

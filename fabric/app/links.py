@@ -56,7 +56,7 @@ def _numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, every_s: 
     seen = courses.get("up", _NONE)
     counted = {
         name: sum(step.by for step in steps_of(name, courses[name], (), every_s)[0])
-        for name in COUNTED.values()
+        for name in (*COUNTED.values(), "rx_crc_errors")
         if name in courses
     }
     powers = {f"{way}{lane}_dbm": dbm for way in ("rx", "tx") for lane, dbm in light(courses, way, least=False).items()}
@@ -64,6 +64,7 @@ def _numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, every_s: 
         "state": None if state is None else "up" if state else "down",
         "width": _last(courses, "width"),
         "lane_gbps": _last(courses, "lane_gbps"),
+        "speed_gbps": _last(courses, "speed_gbps"),
         "began_s": seen.at_s[0] if seen.at_s else None,
         "ended_s": seen.until_s if seen.at_s else None,
         **counted,

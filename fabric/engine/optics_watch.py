@@ -1,17 +1,16 @@
-"""Modules and raw bit errors of both ends of every cable, port by port: ``mlxlink`` takes its time, so seldom."""
+"""Modules and raw bit errors of both ends of every cable: ``mlxlink`` takes its time port by port, so seldom."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError
-from fabric.model.command import Command
+from fabric.model.command import MIB, Command, CommandResult
 from fabric.model.sampling import Value
 from fabric.ports import Ended, Executor, Happening, Lost, Ticket
 from fabric.runs.links import End, LinkLog, LinkModule
-from fabric.tools import mlxlink
 from fabric.tools.mlxlink import Optics
 
 EVERY_S = 7200.0
@@ -29,13 +28,16 @@ IN_VAIN = 3
 _STEP_DBM, _STEP_C = 0.25, 2.0  # by how much it must move to be written again (choice)
 
 
-@dataclass(frozen=True, slots=True)
-class PortAsk:
-    """One port, the host that asks for it, and how."""
+_CAP_BYTES = 4 * MIB  # NVUE prints some kilobytes a port
 
-    end: End
+
+@dataclass(frozen=True, slots=True)
+class OpticsAsk:
+    """The host or switch that asks for one port or many, how, and how its answer is read (ToolError: it is none)."""
+
     host: str
     argv: tuple[str, ...]
+    read: Callable[[CommandResult], Mapping[End, Optics]]
 
 
 class OpticsWatch:
@@ -43,8 +45,8 @@ class OpticsWatch:
 
     def __init__(self, executor: Executor, log: LinkLog) -> None:
         self._executor, self._log = executor, log
-        self._waiting: dict[str, deque[PortAsk]] = {}
-        self._open: dict[Ticket, PortAsk] = {}
+        self._waiting: dict[str, deque[OpticsAsk]] = {}
+        self._open: dict[Ticket, OpticsAsk] = {}
         self._failed: dict[str, int] = {}
         self._kept: dict[tuple[End, str], float] = {}
         self.began_s: float | None = None
@@ -54,7 +56,7 @@ class OpticsWatch:
         """A round is under way."""
         return bool(self._open)
 
-    def begin(self, asks: Iterable[PortAsk], *, through: Collection[str]) -> None:
+    def begin(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> None:
         """Ask for all of these; hosts that ask *through* the fabric ask for several at once."""
         self.began_s = self._executor.now()
         self._failed.clear()
@@ -74,13 +76,13 @@ class OpticsWatch:
             try:
                 if isinstance(happening, Lost):
                     raise ToolError(str(happening.error))
-                said = happening.result
-                found = mlxlink.read_optics(said.stdout, said.stderr, said.exit_status)
+                found = ask.read(happening.result)
             except ToolError as exc:
                 self._in_vain(ask, exc)
             else:
                 self._failed[ask.host] = 0
-                self._write(ask.end, found, happening.result.started_s)
+                for end, optics in found.items():
+                    self._write(end, optics, happening.result.started_s)
             self._next(ask.host)
         return True
 
@@ -94,9 +96,9 @@ class OpticsWatch:
     def _next(self, host: str) -> None:
         if self._waiting.get(host):
             ask = self._waiting[host].popleft()
-            self._open[self._executor.start(Command(ask.host, ask.argv, ASK_S))] = ask
+            self._open[self._executor.start(Command(ask.host, ask.argv, ASK_S, output_cap_bytes=_CAP_BYTES))] = ask
 
-    def _in_vain(self, ask: PortAsk, why: ToolError) -> None:
+    def _in_vain(self, ask: OpticsAsk, why: ToolError) -> None:
         count = self._failed[ask.host] = self._failed.get(ask.host, 0) + 1
         if count == IN_VAIN:
             self._log.failed(f"{ask.host}: {why}"[:300])

@@ -28,7 +28,7 @@ class SampleSettings(Entry):
         10.0, validation_alias="every", description="How often, 1s to 1h."
     )
     links_s: Annotated[float, Duration(10, 3600), AfterValidator(float)] = Field(
-        60.0, validation_alias="links", description="How often both ends of every cable, 10s to 1h (InfiniBand)."
+        60.0, validation_alias="links", description="How often both ends of every cable, 10s to 1h."
     )
     counters: Annotated[bool, Flag()] = Field(True, description="Error counters of the RNICs' ports.")
     temperatures: Annotated[bool, Flag()] = Field(True, description="Of RNICs, modules and GPUs; clocks of GPUs.")

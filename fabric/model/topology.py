@@ -269,6 +269,13 @@ class Topology:
         return found
 
     @cached_property
+    def ethernet_switches(self) -> frozenset[str]:
+        """The switches that RNICs with Ethernet ports reach."""
+        hosts = [host for host in self.hosts.values() if host.platform.link_layer == "ethernet"]
+        parts = {self.parts[leaf] for host in hosts for leaf in host.leaves}
+        return frozenset(name for name, part in self.switch_parts.items() if part in parts)
+
+    @cached_property
     def apart(self) -> bool:
         """Whether nothing is above the leaves: no spines and no uplinks are given, all hosts are on one leaf a rail."""
         of_rail: dict[int, set[str]] = {}

@@ -17,7 +17,7 @@ _MEASURED = {"s": "s", "gbps": "Gb/s", "us": "us", "dbm": "dBm", "c": "C"}
 
 _COUNTS = (
     *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards"),
-    *("local_link_integrity_errors", "excessive_buffer_overrun_errors", "port_xmit_wait"),
+    *("local_link_integrity_errors", "excessive_buffer_overrun_errors", "port_xmit_wait", "rx_crc_errors"),
 )
 """What a port counts, as the kernel calls it."""
 
@@ -68,7 +68,7 @@ TABLES: Mapping[str, TableKind] = {
     "counters": _table("counters.parquet", "at_s at host part name value unit delta"),
     "links": _table(
         "links.parquet",
-        "part node port peer_node peer_port rack state width lane_gbps began_s ended_s",
+        "part node port peer_node peer_port rack state width lane_gbps speed_gbps began_s ended_s",
         *_COUNTS,
         "raw_ber effective_ber rx0_dbm rx1_dbm rx2_dbm rx3_dbm tx0_dbm tx1_dbm tx2_dbm tx3_dbm",
         "rx_low_dbm rx_high_dbm tx_low_dbm tx_high_dbm module_c vendor part_number serial firmware outcome",

@@ -84,7 +84,7 @@ def _errs(group: Ends, line_rate_gbps: float, groups: int) -> bool:
 
 
 OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
-"""Criteria of zero growth that a switch's port can show."""
+"""Criteria of zero growth that a switch's port can show; of Ethernet it counts no recoveries."""
 
 SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
@@ -106,12 +106,14 @@ class SeenCable:
     """
     One cable of the inventory with the ports that it was found in; none: nobody saw it.
 
-    *asked*: somebody looked at its subnet (a rail or a plane may be one). Who asks in one knows nothing of another.
+    *asked*: somebody looked at its subnet (a rail or a plane may be one), and at one of its ends. Who asks in one knows
+    nothing of another.
     """
 
     link: Link
     ends: tuple[End, ...]
     asked: bool = True
+    ethernet: bool = False
 
     @property
     def name(self) -> str:
@@ -139,9 +141,17 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
     cables: list[SeenCable] = []
     for link in topology.links_between(hosts):
         pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
-        cables.append(SeenCable(link, pairs[link.number] if link.number < len(pairs) else ()))
+        ends = pairs[link.number] if link.number < len(pairs) else ()
+        cables.append(SeenCable(link, ends, ethernet=link.b in topology.ethernet_switches))
     seen = {topology.switch_parts.get(one.link.b) for one in cables if one.ends}
-    return [replace(one, asked=topology.switch_parts.get(one.link.b) in seen) for one in cables]
+    read = {reading.host for reading in links.samples.courses}
+    return [replace(one, asked=topology.switch_parts.get(one.link.b) in seen and _told(one, read)) for one in cables]
+
+
+def _told(cable: SeenCable, read: Collection[str]) -> bool:
+    """Somebody would have told of it; of an RNIC's cable on Ethernet that is its host, which hears the leaf."""
+    a, _, device = cable.link.a.partition("/")
+    return a in read or (not device and cable.link.b in read)
 
 
 @dataclass(frozen=True)
@@ -165,12 +175,12 @@ class LinkEvidence:
         """What was read, end by end."""
         return by_port(self.links.samples)
 
-    @property
-    def wanted(self) -> ZeroGrowth | None:
+    def wanted(self, *, ethernet: bool = False) -> ZeroGrowth | None:
         """What of the scenario's criteria a switch can show; None where it accepts no links."""
         if self.zero_growth is None:
             return None
-        criteria = tuple(name for name in self.zero_growth.criteria if name in OF_LINKS)
+        shown = [name for name in OF_LINKS if not (ethernet and name == LINK_RECOVERIES)]
+        criteria = tuple(name for name in self.zero_growth.criteria if name in shown)
         return replace(self.zero_growth, criteria=criteria) if criteria else None
 
 
@@ -226,12 +236,13 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
     ]
 
 
-def _hosts_that_are_off(cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
-    """Of which no leaf saw a cable up when last looked at: that is the host, and its probes say so."""
+def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
+    """Of which no leaf that was read saw a cable up when last looked at: that is the host, and its probes say so."""
     of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
     up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
     lit = {host for host, ends in of_hosts if any(end[0] != host and end in up for end in ends)}
-    return {host for host, _ in of_hosts} - lit
+    told = {node for node, _ in courses}
+    return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a and one.link.b in told} - lit
 
 
 def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
@@ -279,8 +290,8 @@ def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
             looked.changes,
             every_s=looked.links.samples.every_s,
             line_rate_gbps=cable.link.line_rate_gbps,
-            ethernet=False,
-            zero_growth=looked.wanted,
+            ethernet=cable.ethernet,
+            zero_growth=looked.wanted(ethernet=cable.ethernet),
             ports=ends,
             also=cable.names,
         )
@@ -290,7 +301,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
 
 
 def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
-    wanted = looked.wanted
+    wanted = looked.wanted(ethernet=cable.ethernet)
     found = [(label(end), text) for end, health in told for text in health.words]
     bad = {name: outcome for _, health in told for name, outcome in health.bad.items()}
     words = [f"{name}: {text}" for name, text in found] + list(_accused(told))
@@ -378,6 +389,11 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
         if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
             text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
             yield "width", Outcome.FAIL, f"{label(end)}: {text}"
+            return
+        speeds = [value for value in known_values(own.get("speed_gbps")) if value]
+        if speeds and min(speeds) < _CODED * link.line_rate_gbps:
+            text = f"{min(speeds):g} Gb/s, the line has {link.line_rate_gbps:g}"
+            yield "speed", Outcome.FAIL, f"{label(end)}: {text}"
             return
 
 

@@ -125,7 +125,7 @@ def _cables(
         began_s=min((began_s for began_s, _ in times), default=0.0),
         ended_s=max((ended_s for _, ended_s in times), default=0.0),
     )
-    if links is None and looked.wanted is None:
+    if links is None and looked.wanted() is None:
         return [], None
     cables = cables_of(looked.links, topology, hosts)
     return link_health(looked, cables), coverage_of(looked, cables)

@@ -124,8 +124,12 @@ class PortTally:
     def errors(self, at_s: float) -> Counts:
         """The totals of errors now; traffic is not looked at, which is dear."""
         counts, rates, lasted_s = self.counts, self.rates, at_s - self.since_s
-        symbol, recovered = counts.symbol + rates.symbol * lasted_s, counts.recovered + rates.recovered * lasted_s
-        return Counts(symbol=symbol, recovered=recovered, downed=counts.downed)
+        return Counts(
+            effective=counts.effective + rates.effective * lasted_s,
+            symbol=counts.symbol + rates.symbol * lasted_s,
+            recovered=counts.recovered + rates.recovered * lasted_s,
+            downed=counts.downed,
+        )
 
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """The totals now."""

@@ -182,7 +182,7 @@ _BIAS_MA, _BIAS_RANGE = 8.38, "[2..15]"
 _RX_DBM, _RX_RANGE = 2.0, "[-10.41..6]"
 _TX_DBM, _TX_RANGE = 1.6, "[-8.508..5]"
 _WARM_RANGE = "[-5..75]"
-_DARK = "-40"
+DARK = "-40"
 _WAVERS_DB = 0.3  # with the hour of the day; choice
 _BAD_FIRMWARE = "46.120.3210"
 _WORN_DB = 6.0  # less light through a worn cable; choice
@@ -199,8 +199,8 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     received = [_RX_DBM + wavers_db - (_WORN_DB if worn else 0.0)] * 4
     if mark.lane is not None:
         received[mark.lane] -= DIM_DB + DIM_DRIFT_DB * days
-    rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
-    tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([_DARK] * 4)
+    rx = _lanes(bits, 0, received) if lit else ",".join([DARK] * 4)
+    tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([DARK] * 4)
     bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
     lost = "0" if lit else "1"
     warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)

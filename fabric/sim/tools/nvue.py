@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+from fabric.sim.phy.port import LINK_UP, Port
 from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
 from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.mlxlink import DARK, module_rows
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
-_WHAT = "simulated switch: only adaptive routing, system and commits are simulated"
+_WHAT = "simulated switch: only ports, adaptive routing, system and commits are simulated"
 
 
 def nv(asked: ToolCall) -> Said:
@@ -22,7 +26,7 @@ def nv(asked: ToolCall) -> Said:
         return Said(stderr="bash: line 1: nv: command not found\n", status=127)
     words = asked.words
     if words[:1] == ("show",):
-        return _show(switch, words[1:])
+        return _show(asked, switch, words[1:])
     if words[:1] in (("set",), ("unset",)):
         return _stage(switch, words)
     if words[:1] == ("config",):
@@ -30,8 +34,11 @@ def nv(asked: ToolCall) -> Said:
     return Said(stderr=f"Invalid Command: nv {' '.join(words)} ({_WHAT})\n", status=1)
 
 
-def _show(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
+    if path in _OF_PORTS:
+        ports = [asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name])]
+        return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in ports})
     if path == AR:
         return _json({"enable": switch.applied.get(f"{AR} enable", "off")})
     interface = path.removeprefix("interface ").removesuffix(AR).strip()
@@ -46,7 +53,65 @@ def _ports(switch: NvueSwitch) -> set[str]:
     return {f"swp{number}" for number in range(1, switch.uplinks + 1)}
 
 
-def _json(document: dict[str, str]) -> Said:
+def _link(asked: ToolCall, port: Port) -> dict[str, object]:
+    """How a port stands; bytes and packets are left out, which are dear to know."""
+    counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
+    downs = int(counts.downed)
+    transitions = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
+    link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
+    if up:
+        link["speed"] = f"{port.rate_gbps * port.mark.width / 4:g}G"
+    link["stats"] = {
+        **transitions,
+        "in-drops": 0,
+        "in-errors": counts.effective_errors,
+        "out-drops": 0,
+        "out-errors": 0,
+    }
+    return {"link": link, "type": "swp"}
+
+
+def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
+    """Who is at the other end; an RNIC by its host's name."""
+    peer = asked.ports.peer(port) if port.physical == LINK_UP else None
+    if peer is None:
+        return {}
+    mac = ":".join(f"{peer.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
+    name, number = (peer.node.name, f"swp{peer.end[1]}") if peer.node.host is None else (peer.node.host, mac)
+    told = {"chassis": {"chassis-id": mac, "system-name": name}, "port": {"name": number}}
+    return {"lldp": {"neighbor": {name: told}}}
+
+
+def _module(asked: ToolCall, port: Port) -> dict[str, object]:
+    """What ``mlxlink -m`` says of the same module, as NVUE has it."""
+    rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
+    channels: dict[str, dict[str, object]] = {}
+    for key, row in (("rx-power", "Rx Power Current [dBm]"), ("tx-power", "Tx Power Current [dBm]")):
+        levels, _, limits = rows[row].partition(" ")
+        low, _, high = limits.strip("[]").partition("..")
+        for number, level in enumerate(levels.split(","), 1):
+            alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
+            channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
+    return {
+        "channel": channels,
+        "vendor-name": rows["Vendor Name"],
+        "vendor-pn": rows["Vendor Part Number"],
+        "vendor-sn": rows["Vendor Serial Number"],
+    }
+
+
+def _power(dbm: str) -> str:
+    level = float(dbm)
+    return "0.0000 mW / -inf dBm" if level <= float(DARK) else f"{10 ** (level / 10):.4f} mW / {level:.2f} dBm"
+
+
+_OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = MappingProxyType(
+    {"interface": _link, "interface lldp": _heard, "platform transceiver detail": _module}
+)
+"""What is told of each port, by the words after ``nv show``."""
+
+
+def _json(document: Mapping[str, object]) -> Said:
     return Said(json.dumps(document, indent=2) + "\n")
 
 

@@ -1,0 +1,144 @@
+"""
+RoCE: each switch tells its own ports by NVUE and whom they hear (LLDP); each host its RNICs' state, speed and leaf.
+
+A host's ports count in its own samples; here it says how they stand and where they are plugged in, and not each minute:
+its leaf sees the other end of every cable. Where nobody hears anything, LLDP is off, and that is no cable missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping
+
+from fabric.engine.link_views import Seen, View
+from fabric.engine.optics_watch import OpticsAsk
+from fabric.errors import ToolError
+from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import Inventory
+from fabric.model.sampling import Value
+from fabric.model.topology import Topology
+from fabric.runs.links import End
+from fabric.tools import lldp, mlxlink, nvue_ports, sysfs
+from fabric.tools.lldp import Neighbour
+from fabric.tools.mlxlink import Optics
+
+_PORTS, _HEARD = "ports", "heard"
+
+
+class NvueSwitch(View):
+    """One switch that its login reaches."""
+
+    def __init__(self, name: str, inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
+        super().__init__([name], inventory, due_s)
+        self._wanted, self._before = nodes, ("", "")
+        self._known: set[str] = set()
+
+    def commands(self) -> dict[str, Command]:
+        """Both are read only."""
+        return {_PORTS: self.command(nvue_ports.ports()), _HEARD: self.command(nvue_ports.neighbours())}
+
+    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+        """A port in which a cable of the inventory was heard once is told from then on, up or down."""
+        said, heard = answers[_PORTS], answers[_HEARD]
+        if (said.stdout, heard.stdout) == self._before:
+            return None
+        ports = nvue_ports.read_ports(said.stdout, said.stderr, said.exit_status)
+        neighbours = nvue_ports.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        need_heard(neighbours)
+        self._before = said.stdout, heard.stdout
+        topology = self.inventory.topology
+        heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
+        joined = {
+            port: (switch, one.port) for port, one in heard_at.items() if (switch := named(one, topology.switches))
+        }
+        hosts = [port for port, one in heard_at.items() if named(one, topology.hosts) in self._wanted]
+        joined = {port: far for port, far in joined.items() if far[0] in self._wanted}
+        self._known.update(joined, hosts)
+        rows: dict[End, dict[str, Value]] = {}
+        for number in sorted(self._known & ports.keys()):
+            port = ports[number]
+            speed = {"speed_gbps": port.speed_gbps} if port.up and port.speed_gbps is not None else {}
+            rows[self.asker, number] = {"up": int(port.up), **speed, **port.counters}
+        return Seen([((self.asker, port), far) for port, far in joined.items()], rows)
+
+    def optics(self) -> Iterable[OpticsAsk]:
+        """All modules at once."""
+
+        def read(said: CommandResult) -> dict[End, Optics]:
+            found = nvue_ports.read_optics(said.stdout, said.stderr, said.exit_status)
+            return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
+
+        yield OpticsAsk(self.asker, self.as_root(nvue_ports.optics()), read)
+
+
+class RoceHost(View):
+    """One host."""
+
+    seldom = True
+
+    def __init__(self, name: str, inventory: Inventory, due_s: float) -> None:
+        super().__init__([name], inventory, due_s)
+        self._platform = inventory.topology.hosts[name].platform
+        self._up: list[str] = []
+
+    def commands(self) -> dict[str, Command]:
+        """The kernel's files of its ports, and lldpd's neighbours."""
+        places = sysfs.places([rnic.device for rnic in self._platform.rnics])
+        return {_PORTS: self.command(places), _HEARD: self.command(lldp.neighbours())}
+
+    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+        """Which leaf each RNIC hears; one that hears two is not believed."""
+        said, heard = answers[_PORTS], answers[_HEARD]
+        _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
+        neighbours = lldp.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        need_heard(neighbours)
+        by_interface, topology = alone(neighbours), self.inventory.topology
+        cables: list[tuple[End, End]] = []
+        rows: dict[End, dict[str, Value]] = {}
+        for rnic in self._platform.rnics:
+            port = ports.get((rnic.device, rnic.port))
+            if port is None:
+                continue
+            end = self.asker, rnic.device
+            speed = {"speed_gbps": port.rate_gbps} if port.active and port.rate_gbps is not None else {}
+            rows[end] = {"up": int(port.active), **speed}
+            one = by_interface.get(port.netdev or "")
+            if one is not None and (leaf := named(one, topology.switches)):
+                cables.append((end, (leaf, one.port)))
+        self._up = [device for (_, device), row in rows.items() if row["up"]]
+        return Seen(cables, rows)
+
+    def optics(self) -> Iterable[OpticsAsk]:
+        """Port by port, on the host itself."""
+        for device in self._up:
+            argv = mlxlink.optics(device, tool=self._platform.program("mlxlink"))
+            yield self.mlxlink((self.asker, device), self.asker, argv)
+
+
+def need_heard(neighbours: Collection[Neighbour]) -> None:
+    """Raise ToolError where nobody is heard."""
+    if not neighbours:
+        raise ToolError("LLDP hears nobody on any port, so it is not known what its cables lead to: is lldpd on?")
+
+
+def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
+    """By interface, where exactly one neighbour is heard."""
+    found: dict[str, list[Neighbour]] = {}
+    for one in neighbours:
+        found.setdefault(one.interface, []).append(one)
+    return {interface: ones[0] for interface, ones in found.items() if len(ones) == 1}
+
+
+def named(neighbour: Neighbour, known: Container[str]) -> str:
+    """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
+    name = neighbour.switch or ""
+    return next((one for one in (name, name.partition(".")[0]) if one in known), "")
+
+
+def switches_of(topology: Topology, nodes: Collection[str]) -> tuple[list[str], list[str]]:
+    """Of the Ethernet switches among these nodes those that a login reaches, and the others."""
+    logins = {name: topology.switches[name].login for name in topology.switches if name in nodes}
+    reached = [name for name, login in logins.items() if login is not None and login.management == "nvue"]
+    return (
+        [name for name in reached if name in topology.ethernet_switches],
+        [name for name in logins if name in topology.ethernet_switches and name not in reached],
+    )
