@@ -11,16 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import ethtool, gpu_topology, infiniband, lldp
+from fabric.tools import gpu_topology, infiniband, lldp
 from tests.places import CAPTURES
 
 LLDP = {name: (CAPTURES / "lldp" / f"{name}.txt").read_text() for name in ("two-neighbours", "no-name", "none")}
 TOPO = {path.stem: path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")}
 LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").read_text()
-COUNTERS = (
-    "NIC statistics:\n     rx_corrected_bits_phy: 17750739\n     rx_err_lane_0_phy: 28116\n"
-    "     rx_err_lane_1_phy: 17722623\n     rx_prio0_buf_discard: 0\n"
-)
 
 
 def test_lldp_of_a_recorded_rack() -> None:
@@ -64,19 +60,10 @@ def test_recorded_links() -> None:
     assert {line.lanes for line in lines if line.speed == "4x ???"} == {(None, None)}
 
 
-def test_counters_by_the_drivers_names() -> None:
-    """Corrected bits are those of all lanes (a recorded 100G port)."""
-    found = ethtool.read_statistics(COUNTERS)
-    assert found["rx_corrected_bits_phy"] == found["rx_err_lane_0_phy"] + found["rx_err_lane_1_phy"]
-    with pytest.raises(ToolError, match="no stats available"):
-        ethtool.read_statistics("", "no stats available\n", 94)
-
-
 READERS = (
     (lldp.read_neighbours, [*LLDP.values()]),
     (gpu_topology.read_topology, [*TOPO.values()]),
     (infiniband.read_links, [LINKS]),
-    (ethtool.read_statistics, [COUNTERS]),
 )
 PIECES = [
     "\n",
@@ -133,6 +120,3 @@ def test_the_commands() -> None:
     """Nothing else than these words."""
     assert lldp.neighbours() == ("lldpctl", "-f", "json")
     assert gpu_topology.topology() == ("nvidia-smi", "topo", "-m")
-    assert ethtool.statistics("eth1") == ("ethtool", "-S", "eth1")
-    with pytest.raises(ValueError, match="interface"):
-        ethtool.statistics("eth1; reboot")

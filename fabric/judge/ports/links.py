@@ -143,9 +143,11 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
         pairs = sorted(found.get((link.a, link.b), ()), key=lambda ends: (len(ends[0][1]), ends[0][1]))
         ends = pairs[link.number] if link.number < len(pairs) else ()
         cables.append(SeenCable(link, ends, ethernet=link.b in topology.ethernet_switches))
-    seen = {topology.switch_parts.get(one.link.b) for one in cables if one.ends}
     read = {reading.host for reading in links.samples.courses}
-    return [replace(one, asked=topology.switch_parts.get(one.link.b) in seen and _told(one, read)) for one in cables]
+    # Where nobody says what joins the leaves, one that was seen knows nothing of another.
+    part = topology.switch_parts if topology.uplinks else {name: name for name in topology.switches}
+    seen = {part.get(one.link.b) for one in cables if one.ends}
+    return [replace(one, asked=part.get(one.link.b) in seen and _told(one, read)) for one in cables]
 
 
 def _told(cable: SeenCable, read: Collection[str]) -> bool:
