@@ -56,12 +56,20 @@ def describe(
     Find the faulty parts given what is normal.
 
     No part is named for a loss below *floor*. *background* is the share of dips that belong to no part; without it the
-    share of slow samples that no suspicious part explains. Not *told*: without rivals, which take as long to find.
+    likelier of the share of slow samples that no suspicious part explains, and none, so that parts explain them all:
+    of few samples no part is suspicious by its share alone. Not *told*: without rivals, which take as long to find.
     """
-    search = PairSearch(y, normal, incidence, background or _background(y, normal, incidence), floor)
-    effects = max((search.settled(one) for one in search.begun()), key=search.score)
+    none, seen = _share_of_dips(0, len(y)), background or _background(y, normal, incidence)
+    tried = []
+    for share in (seen,) if background or seen == none else (seen, none):
+        search = PairSearch(y, normal, incidence, share, floor)
+        said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
+        for begun in search.begun():
+            effects = search.settled(begun)
+            tried.append((search.score(effects) - said, search, effects))
+    score, search, effects = max(tried, key=lambda one: one[0])
     found = search.told(effects) if told else effects
-    explained, score = search.explained(effects)[1], search.score(effects)
+    explained = search.explained(effects)[1]
     return Description(normal, tuple(found), explained, search.background, score, search.slow)
 
 

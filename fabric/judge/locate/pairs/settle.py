@@ -7,7 +7,7 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.fitted import DRAWN, Fitted
 from fabric.judge.locate.search import CERTAIN, CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
@@ -27,7 +27,7 @@ def uncertain(fitted: Fitted) -> list[int]:
     """Components that are blamed, and not certain yet, with their rivals, and those that are likely to be."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < CERTAIN:
+        if blamed.margin < CERTAIN or blamed.doubt == DRAWN:
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     found.update(dict.fromkeys(fitted.decoded.likely))
