@@ -74,6 +74,7 @@ class _Round:
         self._partner[hosts[hosts != UNKNOWN]] = False
         pair = self._pair(samples.a, samples.b)
         self._met, self._drawn = np.unique(pair[~samples.drawn]), np.unique(pair[samples.drawn])
+        self._sure = {c for one in fitted.decoded.blamed if one.certain for c in (one.component, *one.rivals)}
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
 
@@ -160,9 +161,13 @@ class _Round:
         """
         Make the test of these through the component on which the least else is in doubt; False: there is none.
 
-        What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one.
+        What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one. Of
+        what is bad for certain that tells nothing either: its rivals are on the same ways.
         """
-        new = (a != b) & ~np.isin(self._pair(a, b), self._met)
+        pair = self._pair(a, b)
+        new = (a != b) & ~np.isin(pair, self._met)
+        if component in self._sure:
+            new &= ~np.isin(pair, self._drawn)
         a, b, via = self._over(a[new], b[new])
         components = self.fitted.components
         paths = components.way(a, b, via)
