@@ -39,6 +39,7 @@ _SELDOM = 0.2  # of a bundle, of which one thing is faulty
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
+_FEW_SLOW = 64  # samples, of which no part may have enough to be suspicious; more take long to explain
 _WITHIN = 0.9  # of a part's samples: then it is inside another
 _MANY = 2.0  # times the usual number of samples of a part
 
@@ -56,12 +57,21 @@ def describe(
     Find the faulty parts given what is normal.
 
     No part is named for a loss below *floor*. *background* is the share of dips that belong to no part; without it the
-    share of slow samples that no suspicious part explains. Not *told*: without rivals, which take as long to find.
+    likelier of the share of slow samples that no suspicious part explains, and (few are slow) none, so that parts
+    explain them all: of few no part is suspicious by its share alone. Not *told*: without rivals, which take as long.
     """
-    search = PairSearch(y, normal, incidence, background or _background(y, normal, incidence), floor)
-    effects = max((search.settled(one) for one in search.begun()), key=search.score)
+    none, seen = _share_of_dips(0, len(y)), background or _background(y, normal, incidence)
+    tried = []
+    few = not background and seen > none and (y < normal.least[normal.of_class]).sum() <= _FEW_SLOW
+    for share in (seen, none) if few else (seen,):
+        search = PairSearch(y, normal, incidence, share, floor)
+        said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
+        for begun in search.begun():
+            effects = search.settled(begun)
+            tried.append((search.score(effects) - said, search, effects))
+    score, search, effects = max(tried, key=lambda one: one[0])
     found = search.told(effects) if told else effects
-    explained, score = search.explained(effects)[1], search.score(effects)
+    explained = search.explained(effects)[1]
     return Description(normal, tuple(found), explained, search.background, score, search.slow)
 
 

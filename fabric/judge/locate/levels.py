@@ -73,7 +73,9 @@ def structures(
     if not only_groups:
         yield from _several_levels(y, placed=across is not None)
         if leaf is not None:
-            yield _classed(y, leaf, 2.0, _LEAVES)
+            found = _classed(y, leaf, 2.0, _LEAVES)
+            far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
+            yield replace(found, cost=found.cost + far * _FAR_COST)
     for groups, cost in groupings:
         size = int(groups.max()) + 1
         between = (groups[a] != groups[b]).astype(np.int64)

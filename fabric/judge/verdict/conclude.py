@@ -148,7 +148,8 @@ def _suspects(
         told |= pairs.verdicts
         between = not_cleared_by_older(pairs.suspects, probes, told, results)
         known = {name for one in between for name in (one.component, *one.ambiguous_with)}
-    found, inside = confirmed(probes, told, results, topology=topology, written=written, known=known)
+    rest = [probe for probe in probes if pairs is None or probe.probe_id not in pairs.lost]
+    found, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
     errors = locate(probes, found, results, topology=topology, outcome=Outcome.ERROR, written=written)
     same = {one.component: one for one in inside.suspects}
     between = [_both(one, same[one.component]) if one.component in same else one for one in between]

@@ -163,7 +163,7 @@ def _leaves(samples: PairSamples, made: _Made) -> _Columns:
     names = samples.leaves
     leaf = np.array([*(made.add(name, "leaf", leaf=n) for n, name in enumerate(names)), UNKNOWN], dtype=np.int64)
     up, spines = np.full(len(leaf), UNKNOWN, dtype=np.int64), UNKNOWN
-    if (samples.crosses & (samples.via == UNKNOWN)).any():
+    if samples.drawn.any():
         up[:-1] = [made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)]
         spines = made.add(SPINES, "spines")
 

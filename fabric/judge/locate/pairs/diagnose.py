@@ -292,6 +292,10 @@ def _no_peers(samples: PairSamples, where: str, limit_gbps: float | None) -> lis
     return [(Outcome.PASS, f"{few}: judged by the limit alone")]
 
 
+DRAW_AGAIN = "measure the same pairs again: each draw takes another way"
+"""What tells of samples over ways that are not known."""
+
+
 def doubts(
     fitted: Fitted, where: str, floor: float, said: Bools | None = None, *, planes: int = 1
 ) -> list[tuple[Outcome, str]]:
@@ -307,15 +311,18 @@ def doubts(
             f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through it)"
         )
         found.append((Outcome.INCONCLUSIVE, f"{text}: not transient, not certain either; test it again"))
-    odd = int((slow if said is None else slow & ~said).sum())
+    single = slow if said is None else slow & ~said
+    odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
     allowed = max(DIPS * len(samples.a), 1)
-    if odd > 2 * allowed:
-        text = f"{odd} of {len(samples.a)} samples are slow and no part explains them{where}: detected, not localised"
+    again = DRAW_AGAIN if odd and samples.drawn[single].all() else "test again"
+    if lost:
+        text = f"{lost} of {len(samples.a)} samples were lost and no part explains them{where}: {again}"
         found.append((Outcome.INCONCLUSIVE, text))
+    elif odd > 2 * allowed:
+        text = f"{odd} of {len(samples.a)} samples are slow and no part explains them{where}: detected, not localised"
+        found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if again == DRAW_AGAIN else text))
     elif odd:
-        found.append(
-            (Outcome.MARGINAL, f"{odd} of {len(samples.a)} samples are slow once{where}: transient, test again")
-        )
+        found.append((Outcome.MARGINAL, f"{odd} of {len(samples.a)} samples are slow once{where}: transient, {again}"))
     good = fitted.decoded.explained == 0
     ends = np.concatenate([samples.a[good], samples.b[good]])
     count = np.bincount(ends, minlength=len(samples.hosts))

@@ -41,7 +41,8 @@ _NEXT = {
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "spine": "look at the spine switch and its line card first",
     "core": "look at the core switch and its line card first",
-    "spines": "read the counters of the spines' ports (or of both ends of each uplink); test with static routes",
+    "spines": "read the counters of the spines' ports (or of both ends of each uplink); measure the same pairs "
+    "again, as each draw takes another way, or test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
 }
@@ -141,7 +142,7 @@ def _level(blamed: Blamed, fitted: Fitted) -> str:
     """What samples through a part reach, of what good ones do: each class of links against its own level."""
     samples = fitted.samples
     of_it = fitted.through(blamed.component)
-    if not fitted.ratio[of_it].all():
+    if not samples.gbps[of_it].all():
         return f"about {1 - blamed.loss:.0%} of what others reach"
     mine = fitted.of_class[of_it]
     numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]

@@ -15,7 +15,7 @@ import numpy as np
 from fabric.judge.locate.description import describe, left_over, open_parts
 from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, level_and_noise, refitted, structures
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
-from fabric.judge.locate.pairs.joint import Joint
+from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
 from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
@@ -26,14 +26,19 @@ EFFECT_FLOOR = 0.03
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
 
+DRAWN = "it is slow over ways alone that each test draws: measure it under its leaf"
+"""Why a host or a leaf may be no fault although all across its leaf is slow."""
+
 CLASS_HOSTS = 32
 """Among fewer hosts one may be the only one of its class."""
 
 _OFTEN = 0.5  # of its samples a part must hold down
+_ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _MOST_RIVALS = 8
 _TURNS = 2  # of seeking groups of hosts, then faults
+_LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
@@ -155,6 +160,8 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
             y = joint.y - own[joint.plane]
             cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
             for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
+                if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
+                    continue
                 more = replace(normal, cost=normal.cost + cost)
                 found = describe(y, more, joint.incidence, floor=least, told=False)
                 tried.append((own, found))
@@ -322,12 +329,31 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
         elif one in small and family[one.part] in _HOST_FAMILIES and one.loss < least:
             more = "" if placed else ": give an inventory"
             doubts.append(f"hosts that stand elsewhere are as much slower on real clusters{more}")
-        elif (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN:
+        elif _may_be_drawn(one, joint, behind):
+            doubts.append(DRAWN)
+        elif (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN and not _is_one_way(one, incidence):
             doubts.append("less than half of its samples are slow")
         else:
             doubts.append("")
     return doubts
 
+
+def _is_one_way(effect: FaultyPart, incidence: Incidence) -> bool:
+    """Whether it is one of several ways that samples draw: those that do are few, and all as slow as each other."""
+    (loss,) = effect.losses
+    return bool(incidence.bundle[effect.part]) and loss.spread <= _ALIKE
+
+
+def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
+    """Whether all that a host or a leaf seems to hold down left the leaf over a way that may be what is bad."""
+    if joint.incidence.family[effect.part] not in _UNDER_A_LEAF or joint.incidence.bundle[effect.part]:
+        return False
+    mine = joint.incidence.of(effect.part)
+    slow = mine[behind[mine] > effect.loss / 2]
+    return bool(joint.drawn[slow].all()) and joint.has_neighbours(effect.part)
+
+
+_UNDER_A_LEAF = frozenset({FAMILY["host"], WHOLE_HOST, FAMILY["leaf"]})
 
 _HOST_FAMILIES = frozenset({FAMILY["host"], WHOLE_HOST})
 

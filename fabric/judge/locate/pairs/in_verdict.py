@@ -11,7 +11,7 @@ import numpy as np
 from fabric.judge.locate.candidates import host_side
 from fabric.judge.locate.pairs.against_limit import Below, below_limit, only_leaf, whole_suspects
 from fabric.judge.locate.pairs.components import LINKS
-from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
+from fabric.judge.locate.pairs.diagnose import DRAW_AGAIN, LEAST_HOSTS, doubts, merged, rails_of, where_text
 from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import ALL, Fitted
 from fabric.judge.locate.pairs.schedule import RunPlane, fitted_planes, measured_in, run_planes
@@ -141,13 +141,14 @@ class PairFindings:
     """
     *suspects* are FAIL, or INCONCLUSIVE where a cable is not up and no pair shows it. *verdicts* replace those of
     probes that they explain, or that were measured too little. *open* is what else was found, with what it does to the
-    outcome of the run; *notes* do nothing to it.
+    outcome of the run; *notes* do nothing to it. *lost*: probes without a number that are judged here alone.
     """
 
     suspects: tuple[Suspect, ...]
     verdicts: Mapping[str, ProbeVerdict]
     open: tuple[tuple[Outcome, str], ...]
     notes: tuple[str, ...]
+    lost: frozenset[str] = frozenset()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -220,7 +221,15 @@ def pair_findings(
             *([_BLIND, *look_at([one.run for one in enough], topology)] if blind else []),
             *(() if down else unused([one.run for one in enough], topology)),
         ),
+        lost=frozenset(name for one in enough for name in _lost(one)),
     )
+
+
+def _lost(one: _Decoded) -> list[str]:
+    """Probes that measured nothing and that a blamed part explains, or whose way is not known: no host is to blame."""
+    samples = one.fitted.samples
+    told = (samples.gbps == 0) & ((one.fitted.decoded.explained > 0) | samples.drawn)
+    return [one.run.probe_ids[i] for i in np.flatnonzero(told).tolist()]
 
 
 def _limits(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> Floats:
@@ -258,7 +267,8 @@ def _unblamed(one: _Decoded, below: Below, verdicts: Mapping[str, ProbeVerdict])
             f"within the noise of {noise:.1%} of what such pairs reach"
         )  # fmt: skip
         reason = f"{gbps_text(value)} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required: {why}; "
-        found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}measure this pair again")
+        again = DRAW_AGAIN if samples.drawn[i] else "measure this pair again"
+        found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}{again}")
     return found
 
 

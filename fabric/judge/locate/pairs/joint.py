@@ -74,6 +74,21 @@ class Joint:
             return None
         return np.concatenate([one.crosses for one in self.planes])
 
+    @cached_property
+    def drawn(self) -> Bools:
+        """Which samples took one of several ways between leaves, nobody knows which."""
+        return np.concatenate([one.drawn for one in self.planes])
+
+    def has_neighbours(self, part: int) -> bool:
+        """Whether a part is of leaves, or of hosts, under which hosts can be measured without leaving them."""
+        for place, component in self.places[part]:
+            samples, mine = self.planes[place], self.components[place]
+            host = int(mine.hosts[component])
+            leaf = int(mine.leaf[component]) if host == UNKNOWN else int(samples.leaf[host])
+            if leaf != UNKNOWN and np.count_nonzero(samples.leaf == leaf) > 1:
+                return True
+        return False
+
     def samples_of(self, place: int) -> slice:
         """Where the samples of a plane are among all."""
         first, last = np.searchsorted(self.plane, [place, place + 1]).tolist()

@@ -69,6 +69,12 @@ class PairSamples:
         return crossing
 
     @cached_property
+    def drawn(self) -> Bools:
+        """Which samples took one of several ways between leaves, nobody knows which: ECMP draws it per connection."""
+        found: Bools = self.crosses & (self.via == UNKNOWN)
+        return found
+
+    @cached_property
     def both_ways(self) -> bool:
         """Whether most pairs were measured in both directions."""
         if not self.directed or not len(self.a):

@@ -18,7 +18,7 @@ from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
 from fabric.judge.locate.structure import UNKNOWN
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
 from fabric.probes.pairs import Plane, across_leaves, planes_of, under_leaves
@@ -45,8 +45,9 @@ class PairState:
     Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
 
     *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
-    is left out: it is evidence for nothing. *routes*: paths are static, and this is the spine that a leaf sends over to
-    a host; then a test names the spine that it will cross.
+    is left out, for it is evidence for nothing, unless packets were lost between its hosts: that is 0 Gb/s. *routes*:
+    paths are static, and this is the spine that a leaf sends over to a host; then a test names the spine that it will
+    cross.
     """
 
     leaves: Mapping[str, Sequence[str]]
@@ -122,8 +123,8 @@ class RunPlane:
     """
     The tests of one name on one plane of one phase.
 
-    *state* holds those that measured something; *probe_ids* are theirs, in the same order. *verified*: the last round
-    was run.
+    *state* holds those that measured something, and with 0 Gb/s those whose packets were lost; *probe_ids* are theirs,
+    in the same order. *verified*: the last round was run.
     """
 
     phase: str
@@ -178,7 +179,8 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted | None]:
 
 
 def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Routes) -> RunPlane:
-    good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0]
+    told = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
+    good = told if any(gbps > 0.0 for _, gbps in told) else []
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
     leaf = {host: leaf for leaf, hosts in plane.leaves.items() for host in hosts}
     tests = []
@@ -202,6 +204,11 @@ def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Route
 def _gbps(result: ProbeResult) -> float:
     """What was measured; 0 where nothing was, or where the tool says that it is not to be judged as a number."""
     return result.measurements[0].value if result.outcome is None and result.measurements else 0.0
+
+
+def is_lost(result: ProbeResult) -> bool:
+    """Whether packets vanished on the way, and no tool says which part is bad: a sample of nothing."""
+    return result.failure is FailureKind.RETRIES_EXCEEDED and result.named is None
 
 
 def lids_of(measured: Measured, plane: str) -> dict[str, int]:

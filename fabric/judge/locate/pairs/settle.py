@@ -7,7 +7,7 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.fitted import DRAWN, Fitted
 from fabric.judge.locate.search import CERTAIN, CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 
@@ -16,18 +16,28 @@ _ODD = 4.0  # sigmas below what is expected
 
 
 def to_settle(fitted: Fitted) -> list[int]:
-    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    """
+    Components that another test would say more about: blamed but not certain, their rivals, and open ones.
+
+    What a slow sample drew that nothing explains is open: the next draw may show it again.
+    """
     found = dict.fromkeys(uncertain(fitted))
     found.update(dict.fromkeys(fitted.decoded.open))
     found.update(dict.fromkeys(_unexplained_hosts(fitted)))
+    drawn = fitted.components.paths[_odd(fitted) & fitted.samples.drawn]
+    found.update(dict.fromkeys(c for c in np.unique(drawn).tolist() if c != UNKNOWN and _is_bundle(fitted, c)))
     return list(found)
+
+
+def _is_bundle(fitted: Fitted, component: int) -> bool:
+    return bool(fitted.components.incidence.bundle[component])
 
 
 def uncertain(fitted: Fitted) -> list[int]:
     """Components that are blamed, and not certain yet, with their rivals, and those that are likely to be."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < CERTAIN:
+        if blamed.margin < CERTAIN or blamed.doubt == DRAWN:
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     found.update(dict.fromkeys(fitted.decoded.likely))

@@ -72,7 +72,9 @@ class _Round:
         self._partner = self._free.copy()
         hosts = components.hosts[doubtful]
         self._partner[hosts[hosts != UNKNOWN]] = False
-        self._met = np.unique(self._pair(samples.a, samples.b))
+        pair = self._pair(samples.a, samples.b)
+        self._met, self._drawn = np.unique(pair[~samples.drawn]), np.unique(pair[samples.drawn])
+        self._sure = {c for one in fitted.decoded.blamed if one.certain for c in (one.component, *one.rivals)}
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
 
@@ -156,8 +158,16 @@ class _Round:
         return a.ravel(), b.ravel()
 
     def _best(self, component: int, a: Ints, b: Ints) -> bool:
-        """Make the test of these through the component on which the least else is in doubt; False: there is none."""
-        new = (a != b) & ~np.isin(self._pair(a, b), self._met)
+        """
+        Make the test of these through the component on which the least else is in doubt; False: there is none.
+
+        What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one. Of
+        what is bad for certain that tells nothing either: its rivals are on the same ways.
+        """
+        pair = self._pair(a, b)
+        new = (a != b) & ~np.isin(pair, self._met)
+        if component in self._sure:
+            new &= ~np.isin(pair, self._drawn)
         a, b, via = self._over(a[new], b[new])
         components = self.fitted.components
         paths = components.way(a, b, via)
@@ -174,7 +184,8 @@ class _Round:
         opens = self._open[paths].sum(axis=1)
         length = (paths != UNKNOWN).sum(axis=1)
         unsure = 2 - self._cleared[a].astype(np.int64) - self._cleared[b]
-        best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, doubts))[0])
+        again = np.isin(self._pair(a, b), self._drawn)
+        best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, again, doubts))[0])
         if doubts[best] == _NEVER:
             return False
         self._open[paths[best]] = False
