@@ -21,7 +21,7 @@ _CAP_BYTES = 64 * MIB  # iblinkinfo prints 200 bytes a port: a hall of 2,048 hos
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenLinks:
     """Which ends are joined, and the readings of each end."""
 
     cables: Sequence[tuple[End, End]]
@@ -54,7 +54,7 @@ class View(ABC):
         """What is asked in one look."""
 
     @abstractmethod
-    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
         """What these say, None when it is the same as the last time. Raises ToolError where they are none."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from pathlib import Path
 from fabric.engine import optics_watch
 from fabric.engine.link_views import View
 from fabric.engine.optics_watch import OpticsWatch
-from fabric.engine.roce_views import NvueSwitch, RoceHost, switches_of
+from fabric.engine.roce_views import HostView, SwitchView, switches_of
 from fabric.engine.subnet_view import Subnet, askers_of
 from fabric.engine.watching import Beside, Watch
 from fabric.errors import ExecutorError, StoreError, ToolError
@@ -66,8 +66,8 @@ class LinkWatch(Beside):
         switches, self._mute = switches_of(inventory.topology, nodes)
         self._views: list[View] = [
             *(Subnet(askers, inventory, nodes, now_s) for askers in askers_of(inventory, on_infiniband)),
-            *(NvueSwitch(name, inventory, nodes, now_s) for name in switches),
-            *(RoceHost(name, inventory, now_s) for name in hosts if name not in on_infiniband),
+            *(SwitchView(name, inventory, nodes, now_s) for name in switches),
+            *(HostView(name, inventory, now_s) for name in hosts if name not in on_infiniband),
         ]
         self._open: dict[Ticket, tuple[View, str]] = {}
         self._optics = OpticsWatch(executor, self._log)

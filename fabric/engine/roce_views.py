@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 
-from fabric.engine.link_views import Seen, View
+from fabric.engine.link_views import SeenLinks, View
 from fabric.engine.optics_watch import OpticsAsk
 from fabric.errors import ToolError
 from fabric.model.command import Command, CommandResult
@@ -24,7 +24,7 @@ from fabric.tools.mlxlink import Optics
 _PORTS, _HEARD = "ports", "heard"
 
 
-class NvueSwitch(View):
+class SwitchView(View):
     """One switch that its login reaches."""
 
     def __init__(self, name: str, inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
@@ -36,7 +36,7 @@ class NvueSwitch(View):
         """Both are read only."""
         return {_PORTS: self.command(nvue_ports.ports()), _HEARD: self.command(nvue_ports.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
         said, heard = answers[_PORTS], answers[_HEARD]
         if (said.stdout, heard.stdout) == self._before:
@@ -58,7 +58,7 @@ class NvueSwitch(View):
             port = ports[number]
             speed = {"speed_gbps": port.speed_gbps} if port.up and port.speed_gbps is not None else {}
             rows[self.asker, number] = {"up": int(port.up), **speed, **port.counters}
-        return Seen([((self.asker, port), far) for port, far in joined.items()], rows)
+        return SeenLinks([((self.asker, port), far) for port, far in joined.items()], rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
         """All modules at once."""
@@ -70,7 +70,7 @@ class NvueSwitch(View):
         yield OpticsAsk(self.asker, self.as_root(nvue_ports.optics()), read)
 
 
-class RoceHost(View):
+class HostView(View):
     """One host."""
 
     seldom = True
@@ -85,7 +85,7 @@ class RoceHost(View):
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
         return {_PORTS: self.command(places), _HEARD: self.command(lldp.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
         """Which leaf each RNIC hears; one that hears two is not believed."""
         said, heard = answers[_PORTS], answers[_HEARD]
         _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
@@ -105,7 +105,7 @@ class RoceHost(View):
             if one is not None and (leaf := named(one, topology.switches)):
                 cables.append((end, (leaf, one.port)))
         self._up = [device for (_, device), row in rows.items() if row["up"]]
-        return Seen(cables, rows)
+        return SeenLinks(cables, rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
         """Port by port, on the host itself."""

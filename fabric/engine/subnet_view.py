@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fabric.engine.link_views import Seen, View
+from fabric.engine.link_views import SeenLinks, View
 from fabric.engine.optics_watch import OpticsAsk
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Inventory
@@ -79,7 +79,7 @@ class Subnet(View):
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port, tool=tool)
                 yield self.mlxlink(end, self.asker, argv)
 
-    def read(self, answers: Mapping[str, CommandResult]) -> Seen | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
         """None: all is as it was."""
         links, errors = answers[_LINKS], answers[_ERRORS]
         counted = f"{errors.stdout}\0{errors.stderr}"
@@ -102,7 +102,7 @@ class Subnet(View):
                 names = [name for name in infiniband.COUNTED.values() if self.whole or name != "port_xmit_wait"]
                 rows[end] = state | {name: read.get(name, 0) for name in names}
         self._counted = counted
-        return Seen(tuple(_joined(self._lines, self._ends)), rows)
+        return SeenLinks(tuple(_joined(self._lines, self._ends)), rows)
 
 
 def ends_of(lines: Iterable[PortLine], topology: Topology) -> dict[tuple[int, int], End]:
