@@ -113,7 +113,8 @@ class ProbeSamples:
             # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
             if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
                 continue
-            if verdict.ran and AGAIN not in probe.params and probe.probe_id in results:
+            says = AGAIN not in probe.params or verdict.named is not None  # a host may die in any probe
+            if verdict.ran and says and probe.probe_id in results:
                 self._add(probe, verdict, results[probe.probe_id], failed=failed)
         self._fit()
         low = self._y < -self.floor[self.of_class]

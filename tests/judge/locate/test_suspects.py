@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.measured_rack import normal_gbps, slow_rnic
 from fabric.model.outcome import Outcome
-from fabric.model.probe import NamedPart, Probe
+from fabric.model.probe import AGAIN, NamedPart, Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -173,6 +174,17 @@ def test_of_two_hosts_the_one_whose_answer_cannot_be_read_is_named(rack: Topolog
     verdicts[probes[0].probe_id] = ProbeVerdict(probes[0].probe_id, Outcome.ERROR, "", named=garbled)
     found = suspects(probes, verdicts, topology=rack, outcome=Outcome.ERROR)
     assert [(s.component, s.kind, s.ambiguous_with) for s in found] == [(garbled.component, "host", ())]
+
+
+def test_a_host_that_dies_while_something_is_measured_again_is_named(rack: Topology) -> None:
+    """What was run because one part had dipped says nothing of slow parts, but a host that died in it did die."""
+    probes = list(expand_phase(TOR, rack, tuple(rack.hosts)))
+    probes[0] = replace(probes[0], params={**probes[0].params, AGAIN: "gpu001/mlx5_0"})
+    silent = NamedPart(probes[0].hosts[0], "silent")
+    verdicts = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.PASS, "", 390.0) for probe in probes}
+    verdicts[probes[0].probe_id] = ProbeVerdict(probes[0].probe_id, Outcome.ERROR, "", named=silent)
+    (found,) = suspects(probes, verdicts, topology=rack, outcome=Outcome.ERROR)
+    assert (found.component, found.kind) == (silent.component, "host")
 
 
 def test_what_cannot_show_a_fault_does_not_excuse_it(rack: Topology) -> None:
