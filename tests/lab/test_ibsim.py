@@ -92,7 +92,7 @@ def test_the_guard_alone_opens_it_with_the_same_tool(ibsim: IbSim, tmp_path: Pat
 _ROUTED = """\
 name: routed
 hosts: gpu001
-allow: [power_loss]
+allow: [power_loss, busy_hosts]
 phases:
   - name: other
     changes: [{adaptive_routing: on, scope: fabric}]
