@@ -68,8 +68,8 @@ def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
         env=ENV,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell starts background jobs with SIGINT ignored, and children inherit that; a terminal does not.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        # A shell starts background jobs with SIGINT ignored, nohup all with SIGHUP, and children inherit that.
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP)],
     )
     events = tmp_path / "results/self-check/latest/events.jsonl"
     while child.poll() is None and not (events.exists() and events.stat().st_size > 50_000):
