@@ -197,7 +197,10 @@ def _above(layer: str, topology: Topology, host: Host, random: np.random.Generat
     if network_problem(topology) is not None:
         return None
     if layer == "uplink":
-        up = _one([link.b for link in topology.links() if link.a == leaf], random)
+        upper = [link.b for link in topology.links() if link.a == leaf]
+        if not upper:
+            return None
+        up = _one(upper, random)
         return _planted(
             layer, _one([f"{leaf}--{up}", f"{leaf}--{up}", f"{leaf}->{up}", f"{up}->{leaf}"], random), "slow", random
         )
