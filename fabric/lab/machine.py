@@ -45,7 +45,6 @@ _PACKAGES = {
     "numactl": "numactl",
     str(_FRR / "bgpd"): "frr",
 }
-_MPI_PACKAGES = "openmpi-bin libopenmpi-dev gcc"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = """
 hostname "$1" && mount --bind "$2/$1/run" /run && mount --bind "$2/hosts" /etc/hosts &&
