@@ -46,6 +46,7 @@ GROUPS = {
         "readmit": ("status", "Let a repaired host take part again in a run that is going on."),
     },
     "Fleet": {
+        "gate": ("status", "May a job begin on a host? What the newest run said of it, for Slurm's prolog."),
         "history": ("report", "All runs as one history, and the hosts in trouble again and again."),
         "inventory": ("check", "Make an inventory of what is there, show one, or its schema."),
     },
@@ -64,7 +65,7 @@ reserved by Arrow and never touched (measured)."""
 _FRUGAL = frozenset({"restore", "stop", "readmit", "inventory"})
 """Commands that need no such library: what takes changes back is never refused."""
 
-_LIGHT = frozenset({"status", "watch", "report", "parse", "plan"})
+_LIGHT = frozenset({"status", "gate", "watch", "report", "parse", "plan"})
 """Commands that do with less (600 MB: measured), as long as OpenBLAS has one thread."""
 
 

@@ -81,6 +81,8 @@ _TIME = Time(1, 30 * 86_400)
 _OVERRIDES = (
     click.option("--inventory", type=PATH, help="Use this inventory file instead."),
     click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
+    click.option("--slurm-job", metavar="ID", help="Only the hosts of this Slurm job."),
+    click.option("--reservation", metavar="NAME", help="Only the hosts of this Slurm reservation."),
     click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."),
     click.option(
         "--fault",
@@ -115,9 +117,20 @@ _REPAIR = (
 
 def overrides(function: Callable[..., int]) -> Callable[..., int]:
     """What ``check``, ``plan`` and ``run`` let a command line say of a scenario, the same for all."""
+
+    @wraps(function)
+    def command(*, hosts: str | None, slurm_job: str | None, reservation: str | None, **named: Any) -> int:
+        if slurm_job is not None or reservation is not None:
+            if [hosts, slurm_job, reservation].count(None) < 2:
+                raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
+            from fabric.app.scheduler import hosts_of
+
+            hosts = hosts_of(job=slurm_job, reserved=reservation)
+        return function(hosts=hosts, **named)
+
     for decorate in reversed(_OVERRIDES):
-        function = decorate(function)
-    return function
+        command = decorate(command)
+    return command
 
 
 class AfterRepair(NamedTuple):
@@ -146,6 +159,13 @@ def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
 
 results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)
 """Where the runs lie."""
+
+act_option = click.option(
+    "--act",
+    type=click.Choice(["drain"]),
+    help="Slurm: drain hosts with a bad part, give back those that --because accepts.",
+)
+"""What is done with the verdict."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
+from fabric.cli.options import (
+    PATH,
+    WholeNumber,
+    act_option,
+    answer,
+    json_option,
+    print_json,
+    print_lines,
+    results_option,
+)
+from fabric.errors import StoreError
 from fabric.report.output import say, visible, warn
 from fabric.runs.run_folders import run_path
 
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
 @click.option("--key", type=PATH, help="With --certificate: sign it with this OpenSSH key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
+@act_option
 @json_option
 def report_command(
     runs: tuple[Path, ...],
@@ -40,6 +51,7 @@ def report_command(
     certificate: bool,
     key: Path | None,
     schema: bool,
+    act: str | None,
     as_json: bool,
 ) -> int:
     """
@@ -74,7 +86,21 @@ def report_command(
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(runs[0])
-    return show(analyze(runs[0]), as_json=as_json)
+    code = show(analyze(runs[0]), as_json=as_json)
+    if act is not None:
+        act_on(runs[0])
+    return code
+
+
+def act_on(run: Path) -> None:
+    """Tell Slurm of a run's verdict, and on stderr what came of it; the exit code stays that of the run."""
+    from fabric.app.scheduler import act
+
+    try:
+        for line in act(run):
+            warn(visible(f"slurm: {line}"))
+    except StoreError as exc:
+        warn(visible(f"slurm: nothing was done: {exc}"))
 
 
 def _tell_who_is_at_work(run: Path) -> None:

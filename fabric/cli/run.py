@@ -14,13 +14,14 @@ from fabric.cli.options import (
     PATH,
     AfterRepair,
     WholeNumber,
+    act_option,
     collect_seldom,
     json_option,
     results_option,
     scenario_options,
 )
 from fabric.cli.plan import asked_for, backend_of, budget_lines
-from fabric.cli.report import show
+from fabric.cli.report import act_on, show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
@@ -50,6 +51,7 @@ def _how_it_is_run(function: _F) -> _F:
             help="Told of the first failure at once, and of the verdict at the end if it is FAIL: JSON on standard "
             "input, or POST.",
         ),
+        act_option,
     ):
         function = option(function)
     return function
@@ -71,6 +73,7 @@ def run_command(
     no_html: bool,
     as_json: bool,
     on_fail: str | None,
+    act: str | None,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
@@ -83,6 +86,8 @@ def run_command(
     with planning() as told:
         asked = asked_for(given, repair, told=told)
     name = backend_of(asked, backend)
+    if act is not None and name == "mock":
+        raise ConfigError.at("--act", "the run is simulated: no real host is drained")
     make_executor = backend_named(name)
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
@@ -103,14 +108,16 @@ def run_command(
             reports=not no_html,
             say=_tell,
         )
-    return _told_at_the_end(hook, judged, show(judged, as_json=as_json))
+    return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
 
 
 @click.command("resume")
 @click.argument("run", type=PATH)
 @click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
 @_how_it_is_run
-def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool, on_fail: str | None) -> int:
+def resume_command(
+    run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool, on_fail: str | None, act: str | None
+) -> int:
     """
     Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
 
@@ -142,7 +149,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
     failed = _first_of(hook, past.scenario.name, past.path.parent.parent)
     with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory), failed=failed) as progress:
         judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
-    return _told_at_the_end(hook, judged, show(judged, as_json=as_json))
+    return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
 
 
 def _hook(target: str | None) -> OnFail | None:
@@ -161,9 +168,12 @@ def _first_of(hook: OnFail | None, scenario: str, results: Path) -> Callable[[st
     return failed
 
 
-def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int) -> int:
+def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int, act: str | None) -> int:
+    """Those who are to hear of the verdict: the scheduler first, for jobs begin meanwhile."""
     from fabric.report.verdict_json import verdict_document
 
+    if act is not None:
+        act_on(Path(judged.path))
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code

@@ -1,4 +1,4 @@
-"""``fabric status``, ``stop``, ``readmit`` and ``restore``: a run that goes on, or does not any more."""
+"""``fabric status``, ``gate``, ``stop``, ``readmit`` and ``restore``: a run that goes on, or does not any more."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
+from fabric.cli.options import PATH, WholeNumber, act_option, answer, json_option, results_option
 from fabric.model.text import duration_text
-from fabric.report.output import columns, counted, jsonable, warn
+from fabric.report.output import columns, counted, jsonable, visible, warn
 
 if TYPE_CHECKING:
     from fabric.app.status import RunStatus, StoppedRun
@@ -37,6 +37,34 @@ def status_command(run: Path | None, results: Path, last: int, *, as_json: bool)
     runs = all_runs(results, most=last)
     code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
     return answer({"runs": jsonable(runs)}, _table(runs), as_json=as_json, code=code)
+
+
+@click.command("gate")
+@click.argument("host", required=False)
+@results_option
+@click.option("--days", type=WholeNumber(1, 10_000), default=14, show_default=True, help="Older runs say nothing.")
+@act_option
+@json_option
+def gate_command(host: str | None, results: Path, days: int, *, act: str | None, as_json: bool) -> int:
+    """
+    May a job begin on HOST (default: this one, as Slurm or the system names it)? What the newest run said of it.
+
+    Measures nothing. Exit 0 it was good, 1 it has a bad part, 3 no run tells.
+    """
+    import os
+    import platform
+
+    from fabric.app.scheduler import drain, standing
+    from fabric.model.outcome import Outcome
+
+    name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
+    found = standing(name, results, days=days)
+    code = {Outcome.PASS: 0, Outcome.FAIL: 1}.get(found.outcome, 3)
+    if act is not None and found.outcome is Outcome.FAIL:
+        warn(visible(f"slurm: {drain(found, results)}"))
+    where = f" ({found.run})" if found.run else ""
+    line = f"{found.outcome.name}  {name}: {found.why}{where}"
+    return answer({**jsonable(found), "exit_code": code}, [line], as_json=as_json, code=code)
 
 
 @click.command("stop")

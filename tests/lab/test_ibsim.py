@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300 * SLOWER)]
 _SCENARIO = """\
 name: ibsim
 hosts: gpu001
-allow: [power_loss]
+allow: [power_loss, busy_hosts]
 phases:
   - name: closed
     changes:
@@ -71,7 +71,7 @@ def test_ibportstate_closes_a_cable_between_switches_and_opens_it_again(ibsim: I
 def test_what_a_power_loss_of_this_machine_would_leave_is_refused(ibsim: IbSim, tmp_path: Path) -> None:
     """There is no systemd here, and ``via`` is this machine: nothing is altered, and what would allow it is told."""
     scenario = tmp_path / "refused.yaml"
-    scenario.write_text(_SCENARIO.replace("allow: [power_loss]\n", ""))
+    scenario.write_text(_SCENARIO.replace("power_loss, ", ""))
     words = (f"--inventory={ibsim.inventory}", f"--results={tmp_path / 'results'}", "--yes", "--json")
     code, said = ended(ibsim.start("run", str(scenario), *words))
     assert (code, "allow: [power_loss]" in said) == (3, True), said

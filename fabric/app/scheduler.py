@@ -1,0 +1,278 @@
+"""
+What a verdict does to the scheduler (Slurm): bad hosts drained, repaired ones given back, and what a gate is told.
+
+Slurm has no compare-and-swap: a second drain replaces ours, and whoever ends a drain ends anybody's. So a node is read,
+altered and read again, and only a drain whose reason is the very one written here is ended. A line in the ledger of the
+results folder is on disk before Slurm is told anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.errors import ConfigError, ExecutorError, StoreError, ToolError
+from fabric.hosts.process import ProcessExecutor
+from fabric.model.command import Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.repair import Decision
+from fabric.ports import run_once
+from fabric.report.decision import FILE as DECISION
+from fabric.report.decision import MOST_BYTES as MOST_DECISION_BYTES
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
+from fabric.runs.journal import Journal, read_journal
+from fabric.runs.plain_file import read_plain
+from fabric.runs.run_folders import run_folders
+from fabric.tools import slurm
+from fabric.tools.driver import complaint, need_success
+
+LEDGER = "scheduler.jsonl"
+"""In the results folder: what Slurm was told of which node, written down before it was told."""
+
+OURS = "fabric: "
+"""How the reason of a drain of ours begins: its first word is its owner, as node health checks have it."""
+
+_TIMEOUT_S = 30.0
+"""For one answer of Slurm (a choice: ``scontrol`` itself gives up on a controller that is away after 9 s, measured)."""
+
+_MOST_SHARE = 0.25
+"""Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""
+
+_MOST_PARTS = 3
+_MOST_RUNS = 200
+
+Run = Callable[[tuple[str, ...]], CommandResult]
+"""Runs one command here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the newest verdict says of a host; INCONCLUSIVE where none speaks of it. *why*, and which *run*."""
+
+    host: str
+    outcome: Outcome
+    why: str
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a run's files say: its hosts, the bad parts of each, and who may return."""
+
+    path: Path
+    backend: str
+    name: str
+    measured: frozenset[str]
+    good: frozenset[str]
+    bad: Mapping[str, tuple[str, ...]]
+    unsure: Mapping[str, tuple[str, ...]]
+    wide: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+def run_here(argv: tuple[str, ...]) -> CommandResult:
+    """Run one command on this machine; ToolError where it cannot be started or does not answer in time."""
+    executor = ProcessExecutor(agents=False)
+    try:
+        return run_once(executor, Command("here", argv, _TIMEOUT_S))
+    except (OSError, ExecutorError) as exc:
+        raise ToolError(f"{argv[0]}: {exc}") from exc
+    finally:
+        executor.close()
+
+
+def hosts_of(*, job: str | None, reserved: str | None, run: Run = run_here) -> str:
+    """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
+    option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
+    try:
+        said = run(slurm.job_nodes(given) if job is not None else slurm.reservation(given))
+        need_success(said.command.argv[0], said.stdout, said.stderr, said.exit_status)
+        listed = said.stdout.strip() if job is not None else slurm.reserved(said.stdout)
+        if not listed:
+            raise ToolError("it has no nodes (yet, or any more)")
+        names = run(slurm.unfold(listed))
+        need_success("scontrol", names.stdout, names.stderr, names.exit_status)
+    except (ToolError, ValueError) as exc:
+        raise ConfigError.at(option, f"{given}: {exc}") from exc
+    return ",".join(dict.fromkeys(names.stdout.split()))
+
+
+def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
+    """
+    Drain the hosts of which a run found a part to be bad, or give back those that a post-repair run accepted.
+
+    Says what was done, and what was not and why. Raises ConfigError for a run of the simulated fabric, StoreError for
+    one that is not judged, or where the ledger cannot be written: then Slurm was told nothing.
+    """
+    told = _told(path)
+    if told is None:
+        raise StoreError(f"{path}: not judged to its end: nobody is drained")
+    if told.backend == "mock":
+        raise ConfigError.at("--act", f"{path} is of the simulated fabric: no real host is drained")
+    ledger = path.parent.parent / LEDGER
+    many = len(told.bad) > max(1, _MOST_SHARE * len(told.measured))
+    if many:
+        yield f"{len(told.bad)} of {len(told.measured)} hosts have a bad part: too many to be drained at once"
+    for host, parts in told.bad.items() if not many else ():
+        yield _drained(host, _reason(parts, told.name), ledger, run)
+    for host in told.accepted:
+        yield _given_back(host, ledger, run)
+    for part in told.wide:
+        yield f"{part}: it is no part of one host: nobody is drained for it"
+
+
+def drain(standing: Standing, results: Path, *, run: Run = run_here) -> str:
+    """Drain the host that a gate found to be bad; says what was done. Raises as ``act``."""
+    name = "/".join(Path(standing.run or "").parts[-2:])
+    return _drained(standing.host, _reason([standing.why], name), results / LEDGER, run)
+
+
+def standing(host: str, results: Path, *, days: int) -> Standing:
+    """
+    What the newest run says that measured *host* well or found a part of it to be bad, none older than *days*.
+
+    Simulated runs say nothing of a host. Raises ConfigError where there is no folder of runs.
+    """
+    since = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
+    newest = sorted((path for path in run_folders(results).runs if path.name >= since), key=lambda path: path.name)
+    for path in newest[: -_MOST_RUNS - 1 : -1]:
+        try:
+            told = _told(path)
+        except StoreError:
+            continue
+        if told is None or told.backend == "mock":
+            continue
+        if host in told.bad:
+            return Standing(host, Outcome.FAIL, ", ".join(told.bad[host][:_MOST_PARTS]), str(path))
+        if host in told.accepted or host in told.good:
+            return Standing(host, Outcome.PASS, "everything measured of it is good", str(path))
+        if host in told.unsure:
+            return Standing(host, Outcome.INCONCLUSIVE, ", ".join(told.unsure[host][:_MOST_PARTS]), str(path))
+    return Standing(host, Outcome.INCONCLUSIVE, f"no run of the last {days} days measured it well")
+
+
+def _reason(parts: Sequence[str], run: str) -> str:
+    more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
+    return f"{OURS}{', '.join(parts[:_MOST_PARTS])}{more}; run {run}"
+
+
+def _node(host: str, run: Run) -> slurm.Node | None:
+    said = run(slurm.show_node(host))
+    return slurm.node(host, said.stdout, said.stderr, said.exit_status)
+
+
+def _drained(host: str, reason: str, ledger: Path, run: Run) -> str:
+    """Read, write, read again."""
+    try:
+        before = _node(host, run)
+        if before is None:
+            return f"{host}: Slurm knows no node of that name"
+        if before.is_drained:
+            return f"{host}: is drained already ({before.by}: {before.reason}); left as it is"
+        with _Written(ledger, host, "drain", reason) as written:
+            said = run(slurm.drain(host, reason))
+            after = _node(host, run)
+            written.done = after is not None and after.is_drained and after.reason == reason
+    except (ToolError, ValueError) as exc:
+        return f"{host}: not drained: {exc}"
+    if written.done:
+        return f"{host}: drained ({reason})"
+    now = "not drained" if after is None or not after.is_drained else f"drained by {after.by}: {after.reason}"
+    return f"{host}: {now}" + (f" ({complaint(said.stdout, said.stderr)})" if said.exit_status else "")
+
+
+def _given_back(host: str, ledger: Path, run: Run) -> str:
+    """Only where the reason of the drain is the last that was written here for this node."""
+    try:
+        mine = {entry["change"]: entry.get("reason") for entry in read_ledger(ledger) if entry.get("act") == "drain"}
+        before = _node(host, run)
+        if before is None or not before.is_drained:
+            return f"{host}: is not drained" if before else f"{host}: Slurm knows no node of that name"
+        if before.reason != mine.get(host):
+            return f"{host}: drained by {before.by}: {before.reason}; not by us, left as it is"
+        with _Written(ledger, host, "undrain", before.reason) as written:
+            run(slurm.undrain(host))
+            after = _node(host, run)
+            written.done = after is not None and not after.is_drained
+    except (ToolError, ValueError) as exc:
+        return f"{host}: not given back: {exc}"
+    return f"{host}: given back to Slurm" if written.done else f"{host}: still drained"
+
+
+def read_ledger(ledger: Path) -> Iterable[Mapping[str, Any]]:
+    """What was written down, in order: node (``change``), ``state``, ``act``, ``reason``, ``at``."""
+    return read_journal(ledger)
+
+
+class _Written:
+    """A line before Slurm is told something, and one after it, with whether it was seen to be so."""
+
+    def __init__(self, ledger: Path, host: str, what: str, reason: str) -> None:
+        self._journal, self._host, self.done = Journal(ledger), host, False
+        self._fields = {"act": what, "reason": reason}
+
+    def __enter__(self) -> _Written:
+        self._record("intended")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._record("done" if self.done else "not seen")
+        finally:
+            self._journal.close()
+
+    def _record(self, state: str) -> None:
+        self._journal.record(self._host, state, {**self._fields, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+
+
+def _told(path: Path) -> _Told | None:
+    """None without a verdict that rests on all of the run; StoreError for a file that is not as it is written here."""
+    try:
+        found = orjson.loads(read_plain(path / VERDICT, MOST_BYTES))
+        if not is_of_all(path, found.get(KEY)):
+            return None
+        parts: dict[bool, dict[str, tuple[str, ...]]] = {True: {}, False: {}}
+        wide = []
+        for one in found["suspects"]:
+            name, failed = one["component"], one["outcome"] == "fail"
+            host = Part.of(name).host
+            if [host] == one["hosts"]:
+                parts[failed][host] = (*parts[failed].get(host, ()), name)
+            elif failed:
+                wide.append(name)
+        outcome_of = {one["component"]: one["outcome"] for one in found["components"]}
+        accepted, rejected = _decided(path)
+        return _Told(
+            path=path,
+            backend=str(found["backend"]),
+            name=f"{found['scenario']}/{found['run_id']}",
+            measured=frozenset(name for name in outcome_of if not re.search("[/:+]|--", name)),
+            good=frozenset(name for name, outcome in outcome_of.items() if outcome in ("pass", "marginal")),
+            bad={host: ("post-repair: REJECT",) for host in rejected}
+            | {host: names for host, names in parts[True].items() if host not in accepted},
+            unsure=parts[False],
+            wide=tuple(wide),
+            accepted=accepted,
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise StoreError(f"{path}: its verdict cannot be read: {exc}") from exc
+
+
+def _decided(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who may return after a repair, and who may not; nobody where the run validated none."""
+    try:
+        each = orjson.loads(read_plain(path / DECISION, MOST_DECISION_BYTES))["each"]
+    except FileNotFoundError:
+        return (), ()
+    named = {wanted: tuple(one["name"] for one in each if one["decision"] == wanted.value) for wanted in Decision}
+    return named[Decision.ACCEPT], named[Decision.REJECT]

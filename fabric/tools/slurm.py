@@ -1,0 +1,88 @@
+"""Slurm's own commands: whose hosts a job or a reservation has, how a node stands, drain and its end; no I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fabric.errors import ToolError
+from fabric.tools.driver import complaint, need_success, word
+
+_LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,65535}")
+_STATE = re.compile(r" State=([A-Z_+*]+) ")
+_REASON = re.compile(r" Reason=(.*?) \[([^\s\[\]@]+)@[0-9T:-]+\]", re.DOTALL)
+_NODES = re.compile(r" Nodes=(\S+) ")
+_NONE = ("", "(null)")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as ``scontrol`` shows it: its state and flags (``IDLE``, ``DRAIN``), why it is drained, and by whom."""
+
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def is_drained(self) -> bool:
+        """No job begins there; one that runs may go on."""
+        return "DRAIN" in self.states
+
+
+def show_node(name: str) -> tuple[str, ...]:
+    """Ask how a node stands."""
+    return ("scontrol", "show", "node", "-o", word(name, "node"))
+
+
+def node(name: str, stdout: str, stderr: str, exit_status: int) -> Node | None:
+    """How it stands, None where Slurm knows no such node; ToolError where that was not said."""
+    if exit_status and f"Node {name} not found" in stdout + stderr:
+        return None
+    need_success("scontrol", stdout, stderr, exit_status)
+    state = _STATE.search(stdout)
+    if not stdout.startswith(f"NodeName={name} ") or state is None:
+        raise ToolError(f"scontrol: no state of {name} in: {complaint(stdout, stderr)}")
+    # What a person can write (comment, extra) stands behind the reason, which has its author behind it.
+    reason = _REASON.search(stdout, state.end())
+    states = frozenset(state[1].rstrip("*").split("+"))
+    return Node(name, states, *(reason.groups() if reason else ()))
+
+
+def drain(name: str, reason: str) -> tuple[str, ...]:
+    """No further job; those that run go on to their end."""
+    if not re.fullmatch(r"[ -<>-~]{1,200}", reason):
+        raise ValueError(f"a reason is one printable line without '=', got {reason!r}")
+    return ("scontrol", "update", f"nodename={word(name, 'node')}", "state=drain", f"reason={reason}")
+
+
+def undrain(name: str) -> tuple[str, ...]:
+    """Take back a drain and nothing else: a node that is DOWN stays so, as it would not with ``state=resume``."""
+    return ("scontrol", "update", f"nodename={word(name, 'node')}", "state=undrain")
+
+
+def job_nodes(job: str) -> tuple[str, ...]:
+    """Ask for the nodes of a job; by ``squeue``, where nothing else that a user wrote stands in the answer."""
+    if not re.fullmatch(r"[0-9]{1,12}(_[0-9]{1,9})?", job, re.ASCII):
+        raise ValueError(f"a job is a number like 1234 or 1234_7, got {job!r}")
+    return ("squeue", "-h", "-j", job, "-o", "%N")
+
+
+def reservation(name: str) -> tuple[str, ...]:
+    """Ask for a reservation."""
+    return ("scontrol", "show", "reservation", "-o", word(name, "reservation"))
+
+
+def reserved(stdout: str) -> str:
+    """The list of nodes of a reservation as Slurm folds it; ToolError where it has none."""
+    found = _NODES.search(stdout)
+    if found is None or found[1] in _NONE:
+        raise ToolError(f"scontrol: no nodes in: {complaint(stdout, '')}")
+    return found[1]
+
+
+def unfold(listed: str) -> tuple[str, ...]:
+    """Ask for the names in a folded list of nodes; ValueError for what is none."""
+    if not _LIST.fullmatch(listed):
+        raise ValueError(f"no list of nodes: {listed[:80]!r}")
+    return ("scontrol", "show", "hostnames", listed)

@@ -1,0 +1,201 @@
+"""Hosts drained by a verdict and given back by an acceptance, against a Slurm that others alter, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fabric.app.scheduler import LEDGER, act, drain, hosts_of, read_ledger, standing
+from fabric.errors import ConfigError, StoreError
+from fabric.model.command import Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.tools.slurm import Node
+
+
+class Slurm:
+    """Nodes in memory that answer as ``scontrol`` does; *then* happens behind each command's back."""
+
+    def __init__(self, *names: str) -> None:
+        self.nodes = {name: Node(name, frozenset({"IDLE"})) for name in names}
+        self.asked: list[tuple[str, ...]] = []
+        self.then: dict[int, Node] = {}
+
+    def __call__(self, argv: tuple[str, ...]) -> CommandResult:
+        """Answer; *then*, by how many commands there were, replaces a node."""
+        self.asked.append(argv)
+        stdout, status = self._answer(argv)
+        if (late := self.then.get(len(self.asked))) is not None:
+            self.nodes[late.name] = late
+        return CommandResult(Command("here", argv, 1.0), status, stdout, "", 0.0, 0.0)
+
+    def _answer(self, argv: Sequence[str]) -> tuple[str, int]:
+        if argv[:3] == ("scontrol", "show", "hostnames"):
+            return "gpu001\ngpu002\n", 0
+        if argv[0] == "squeue":
+            return ("gpu[001-002]\n", 0) if argv[3] == "7" else ("slurm_load_jobs error: Invalid job id specified\n", 1)
+        name = argv[-1] if argv[1] == "show" else argv[2].removeprefix("nodename=")
+        node = self.nodes.get(name)
+        if node is None:
+            return f"Node {name} not found\n", 1
+        if argv[1] == "show":
+            said = f" Reason={node.reason} [{node.by}@2026-11-23T18:00:00]" if node.reason else ""
+            return f"NodeName={name} Arch=x State={'+'.join(sorted(node.states))} Weight=1{said}\n", 0
+        if argv[3] == "state=drain":
+            self.nodes[name] = Node(name, node.states | {"DRAIN"}, argv[4].removeprefix("reason="), "root")
+        else:
+            self.nodes[name] = Node(name, node.states - {"DRAIN"})
+        return "", 0
+
+
+def judged(results: Path, name: str, *, backend: str = "ssh", hosts: int = 8, **fails: Sequence[str]) -> Path:
+    """A run's verdict.json: *fails* are parts by host, or by the name of a switch."""
+    path = results / "self-check" / name
+    path.mkdir(parents=True)
+    (path / "run.json").write_text("{}")
+    names = [f"gpu{number:03d}" for number in range(1, hosts + 1)]
+    suspects = [
+        {"component": part, "outcome": "fail", "hosts": [host] if host in names else names[:4]}
+        for host, parts in fails.items()
+        for part in parts
+    ]
+    components: list[dict[str, Any]] = [
+        {"component": host, "outcome": "fail" if host in fails else "pass"} for host in names
+    ]
+    verdict = {"scenario": "self-check", "run_id": name, "backend": backend, "suspects": suspects}
+    (path / "verdict.json").write_text(json.dumps({**verdict, "components": components}))
+    return path
+
+
+def accepted(path: Path, **decisions: str) -> Path:
+    """The same run as a validation after a repair."""
+    each = [{"name": name, "decision": decision} for name, decision in decisions.items()]
+    (path / "acceptance.json").write_text(json.dumps({"each": each}))
+    return path
+
+
+def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) -> None:
+    """The reason names the part and the run; the ledger has a line before and one after."""
+    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu001", "gpu003")
+    assert list(act(run, run=slurm)) == ["gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"]
+    assert slurm.nodes["gpu003"].is_drained
+    assert not slurm.nodes["gpu001"].is_drained
+    lines = [(line["change"], line["state"], line["act"]) for line in read_ledger(tmp_path / LEDGER)]
+    assert lines == [("gpu003", "intended", "drain"), ("gpu003", "done", "drain")]
+
+
+def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+    """Before ours; and one that replaces ours between our two looks is not called ours."""
+    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
+    other = Node("gpu003", frozenset({"IDLE", "DRAIN"}), "NHC: disk", "ops")
+    slurm.nodes["gpu003"] = other
+    assert list(act(run, run=slurm)) == ["gpu003: is drained already (ops: NHC: disk); left as it is"]
+    assert slurm.nodes["gpu003"] == other
+    late = Slurm("gpu003")
+    late.then = {2: other}
+    assert list(act(run, run=late)) == ["gpu003: drained by ops: NHC: disk"]
+    assert [line["state"] for line in read_ledger(tmp_path / LEDGER)] == ["intended", "not seen"]
+
+
+def test_an_accepted_host_is_given_back_and_only_ours(tmp_path: Path) -> None:
+    """A foreign drain, an edited reason, a drain of ours that no ledger knows: all stay."""
+    bad = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    slurm = Slurm("gpu003")
+    list(act(bad, run=slurm))
+    ours = slurm.nodes["gpu003"]
+    good = accepted(judged(tmp_path, "20261123-2"), gpu003="ACCEPT")
+    for foreign in (replace(ours, reason="NHC: disk", by="ops"), replace(ours, reason=ours.reason + ", and hot")):
+        slurm.nodes["gpu003"] = foreign
+        assert list(act(good, run=slurm)) == [
+            f"gpu003: drained by {foreign.by}: {foreign.reason}; not by us, left as it is"
+        ]
+    slurm.nodes["gpu003"] = ours
+    elsewhere = accepted(judged(tmp_path / "other", "20261123-2"), gpu003="ACCEPT")
+    assert "not by us" in next(iter(act(elsewhere, run=slurm)))
+    assert list(act(good, run=slurm)) == ["gpu003: given back to Slurm"]
+    assert not slurm.nodes["gpu003"].is_drained
+    assert list(act(good, run=slurm)) == ["gpu003: is not drained"]
+
+
+def test_a_rejected_host_is_drained(tmp_path: Path) -> None:
+    """A validation that fails names no suspect where the repair is what is missing."""
+    slurm = Slurm("gpu003")
+    (said,) = act(accepted(judged(tmp_path, "20261123-2"), gpu003="REJECT"), run=slurm)
+    assert said == "gpu003: drained (fabric: post-repair: REJECT; run self-check/20261123-2)"
+
+
+def test_a_bad_leaf_drains_nobody(tmp_path: Path) -> None:
+    """It is said, for it is not done."""
+    slurm = Slurm()
+    (said,) = act(judged(tmp_path, "20261123-1", leaf1=["leaf1:uplinks"]), run=slurm)
+    assert said == "leaf1:uplinks: it is no part of one host: nobody is drained for it"
+    assert slurm.asked == []
+
+
+def test_many_bad_hosts_are_not_drained_at_once(tmp_path: Path) -> None:
+    """Three of eight: then it is the network, or the measurement."""
+    fails = {f"gpu00{number}": [f"gpu00{number}/mlx5_0"] for number in (1, 2, 3)}
+    slurm = Slurm(*fails)
+    assert list(act(judged(tmp_path, "20261123-1", **fails), run=slurm)) == [
+        "3 of 8 hosts have a bad part: too many to be drained at once"
+    ]
+    assert slurm.asked == []
+
+
+def test_nothing_is_told_to_slurm_where_nothing_can_be_written_down(tmp_path: Path) -> None:
+    """No drain without its line."""
+    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
+    (tmp_path / LEDGER).mkdir()
+    with pytest.raises(StoreError):
+        list(act(run, run=slurm))
+    assert not slurm.nodes["gpu003"].is_drained
+
+
+def test_a_simulated_run_and_one_without_a_verdict_drain_nobody(tmp_path: Path) -> None:
+    """Neither says anything of a real host."""
+    with pytest.raises(ConfigError, match="simulated"):
+        list(act(judged(tmp_path, "20261123-1", backend="mock", gpu003=["gpu003"]), run=Slurm("gpu003")))
+    with pytest.raises(StoreError, match="not judged"):
+        list(act(tmp_path / "none" / "run", run=Slurm()))
+
+
+def test_a_host_that_slurm_does_not_know_is_told(tmp_path: Path) -> None:
+    """Names of the inventory may be others."""
+    (said,) = act(judged(tmp_path, "20261123-1", gpu003=["gpu003"]), run=Slurm())
+    assert said == "gpu003: Slurm knows no node of that name"
+
+
+def test_the_hosts_of_a_job() -> None:
+    """As ``--hosts`` takes them; a job that is over has none."""
+    assert hosts_of(job="7", reserved=None, run=Slurm()) == "gpu001,gpu002"
+    with pytest.raises(ConfigError, match="--slurm-job: 8: squeue: exit 1: slurm_load_jobs error"):
+        hosts_of(job="8", reserved=None, run=Slurm())
+    with pytest.raises(ConfigError, match="a job is a number"):
+        hosts_of(job="x y", reserved=None, run=Slurm())
+
+
+def test_the_newest_run_that_speaks_of_a_host_decides(tmp_path: Path) -> None:
+    """A simulated run says nothing, a later validation clears; who was never measured is open."""
+    days = 100_000
+    run = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    found = standing("gpu003", tmp_path, days=days)
+    assert (found.outcome, found.why, found.run) == (Outcome.FAIL, "gpu003/mlx5_2", str(run))
+    assert standing("gpu001", tmp_path, days=days).outcome is Outcome.PASS
+    judged(tmp_path, "20261123-2", backend="mock")
+    assert standing("gpu003", tmp_path, days=days).outcome is Outcome.FAIL
+    accepted(judged(tmp_path, "20261123-3"), gpu003="ACCEPT")
+    assert standing("gpu003", tmp_path, days=days).outcome is Outcome.PASS
+    assert standing("gpu099", tmp_path, days=days).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_gate_drains_what_it_found(tmp_path: Path) -> None:
+    """With the same ledger and the same rules."""
+    judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    slurm = Slurm("gpu003")
+    said = drain(standing("gpu003", tmp_path, days=100_000), tmp_path, run=slurm)
+    assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"
+    assert len(list(read_ledger(tmp_path / LEDGER))) == 2

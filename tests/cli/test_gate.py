@@ -1,0 +1,54 @@
+"""``fabric gate``, and what of Slurm a command line takes, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.app.test_scheduler import judged
+from tests.cli.command_line import called
+from tests.places import SCENARIOS
+
+SELF_CHECK = str(SCENARIOS / "self-check.yaml")
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "word"), [("gpu003", 1, "FAIL"), ("gpu001", 0, "PASS"), ("x", 3, "INCONCLUSIVE")]
+)
+def test_the_exit_code_is_the_answer(tmp_path: Path, host: str, code: int, word: str) -> None:
+    """And one line says why."""
+    judged(tmp_path, "20991123-1", gpu003=["gpu003/mlx5_2"])
+    said = called(["gate", host, "--results", str(tmp_path)])
+    assert (said.returncode, said.stdout.split()[:2]) == (code, [word, f"{host}:"])
+    document = json.loads(called(["gate", host, "--results", str(tmp_path), "--json"]).stdout)
+    assert (document["exit_code"], document["host"], document["outcome"]) == (code, host, word.lower())
+
+
+def test_no_results_are_a_clear_error(tmp_path: Path) -> None:
+    """A prolog on a host without the shared folder must not pass for an answer."""
+    said = called(["gate", "gpu001", "--results", str(tmp_path / "none")])
+    assert said.returncode == 2
+    assert "no folder of runs" in said.stderr
+
+
+def test_a_simulated_run_drains_nobody() -> None:
+    """Said before anything is measured."""
+    said = called(["run", SELF_CHECK, "--act", "drain"])
+    assert said.returncode == 2
+    assert "no real host is drained" in said.stderr
+
+
+def test_the_hosts_come_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Slurm or from the command line; here from a ``squeue`` and ``scontrol`` that know one job."""
+    for name, words in (("squeue", "gpu[002-003]"), ("scontrol", "gpu002\\ngpu003")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nprintf '{words}\\n'\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    both = called(["plan", SELF_CHECK, "--slurm-job", "7", "--hosts", "all"])
+    assert (both.returncode, "give one" in both.stderr) == (2, True)
+    planned = json.loads(called(["plan", SELF_CHECK, "--slurm-job", "7", "--json"]).stdout)
+    assert planned["hosts"] == ["gpu002", "gpu003"]

@@ -1,0 +1,198 @@
+"""Drain, give back and gate against a real slurmctld; killed in between, no drain of ours is without its line."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric.app.scheduler import LEDGER, act, hosts_of, read_ledger
+from fabric.tools import slurm
+from fabric.tools.slurm import Node
+from tests.app.test_scheduler import accepted, judged
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+NODES = [f"gpu{number:03d}" for number in range(1, 9)]
+KILLS = 6
+_CONF = """\
+ClusterName=t
+SlurmctldHost={host}(127.0.0.1)
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+SlurmctldPort={port}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+{plugins}
+NodeName=gpu[001-008] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=1 RealMemory=10
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def until(true: Callable[[], bool], *, timeout_s: float = 20.0) -> bool:
+    """Whether something became true in time."""
+    end_s = time.monotonic() + timeout_s
+    while not true():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture(scope="module")
+def controller(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A slurmctld of eight nodes that this process and what it starts speak with; no job can run on them."""
+    daemon = shutil.which("slurmctld") or shutil.which("slurmctld-wlm")
+    if daemon is None or shutil.which("scontrol") is None:
+        pytest.skip("needs slurmctld and slurm-client")
+    folder = tmp_path_factory.mktemp("slurm")
+    (folder / "state").mkdir()
+    first = 20_000 + os.getpid() % 20_000
+    plugins = os.environ.get("SLURM_PLUGINS")
+    conf = folder / "slurm.conf"
+    conf.write_text(
+        _CONF.format(
+            host=platform.node(),
+            folder=folder,
+            port=first,
+            first=first + 1,
+            last=first + len(NODES),
+            plugins=f"PluginDir={plugins}" if plugins else "",
+        )
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(conf))
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen((daemon, "-D", "-i"), stdout=log, stderr=log)
+        try:
+            assert until(lambda: scontrol("ping").returncode == 0), (folder / "log").read_text()[-2000:]
+            yield folder
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def scontrol(*words: str) -> subprocess.CompletedProcess[str]:
+    """What the real one says."""
+    return subprocess.run(("scontrol", *words), capture_output=True, text=True, timeout=30, check=False)
+
+
+def node(name: str) -> Node:
+    """How it stands, by the product's own reader."""
+    said = scontrol(*slurm.show_node(name)[1:])
+    found = slurm.node(name, said.stdout, said.stderr, said.returncode)
+    assert found is not None
+    return found
+
+
+def free(*names: str) -> None:
+    """No drain is left on them."""
+    for name in names:
+        if node(name).is_drained:
+            scontrol("update", f"nodename={name}", "state=undrain")
+
+
+def test_a_bad_host_is_drained_and_given_back(controller: Path, tmp_path: Path) -> None:
+    """By the real words; a drain of somebody else, before ours or instead of it, stays."""
+    free(*NODES)
+    bad = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    (said,) = act(bad)
+    assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"
+    assert (node("gpu003").is_drained, node("gpu004").is_drained) == (True, False)
+    good = accepted(judged(tmp_path, "20261123-2"), gpu003="ACCEPT")
+    scontrol("update", "nodename=gpu003", "state=drain", "reason=NHC: disk")
+    assert list(act(good)) == ["gpu003: drained by root: NHC: disk; not by us, left as it is"]
+    assert node("gpu003").reason == "NHC: disk"
+    free("gpu003")
+    list(act(bad))
+    assert list(act(good)) == ["gpu003: given back to Slurm"]
+    assert not node("gpu003").is_drained
+    scontrol("update", "nodename=gpu003", "state=drain", "reason=NHC: disk")
+    assert list(act(bad)) == ["gpu003: is drained already (root: NHC: disk); left as it is"]
+
+
+def test_the_hosts_of_a_reservation(controller: Path) -> None:
+    """Named by the real ``scontrol``; of a job that is not there it is said."""
+    made = (
+        "reservationname=r1",
+        "nodes=gpu[002-004]",
+        "user=root",
+        "starttime=now",
+        "duration=10",
+        "flags=ignore_jobs",
+    )
+    assert scontrol("create", "reservation", *made).returncode == 0
+    try:
+        assert hosts_of(job=None, reserved="r1") == "gpu002,gpu003,gpu004"
+    finally:
+        scontrol("delete", "reservation", "r1")
+
+
+def test_a_gate_answers_by_its_exit_code(controller: Path, tmp_path: Path) -> None:
+    """As a prolog calls it, without a PATH of its own."""
+    free(*NODES)
+    judged(tmp_path, "20991123-1", gpu003=["gpu003/mlx5_2"])
+    code = "from fabric.cli.main import run; run()"
+    own = ("SLURM_CONF", "PYTHONPATH", "LD_LIBRARY_PATH", "PATH" if os.environ.get("SLURM_PLUGINS") else "HOME")
+    env = {name: os.environ[name] for name in own if name in os.environ}
+    for host, wanted in (("gpu003", 1), ("gpu001", 0), ("gpu099", 3)):
+        argv = (sys.executable, "-c", code, "gate", "--results", str(tmp_path), "--act", "drain")
+        began_s = time.monotonic()
+        said = subprocess.run(
+            argv, env={**env, "SLURMD_NODENAME": host}, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (said.returncode, host in said.stdout) == (wanted, True), said.stderr
+        assert time.monotonic() - began_s < 60
+    assert node("gpu003").reason == "fabric: gpu003/mlx5_2; run self-check/20991123-1"
+
+
+def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Path) -> None:
+    """SIGKILL at a random moment of draining eight hosts, or of giving them back; then once more to the end."""
+    chance = random.Random(5)
+    code = (
+        "import sys; from pathlib import Path\n"
+        "import fabric.app.scheduler as scheduler\n"
+        "scheduler._MOST_SHARE = 1.0\n"
+        "print('ready', flush=True)\n"
+        "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
+    )
+    parts = {name: [f"{name}/mlx5_0"] for name in NODES}
+    bad = judged(tmp_path, "20261123-1", **parts)
+    good = accepted(judged(tmp_path, "20261123-2"), **dict.fromkeys(NODES, "ACCEPT"))
+    killed = 0
+    for number in range(KILLS):
+        free(*NODES)
+        if number % 2:
+            subprocess.run((sys.executable, "-c", code, str(bad)), capture_output=True, timeout=60, check=True)
+        process = subprocess.Popen(
+            (sys.executable, "-c", code, str(good if number % 2 else bad)), stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(chance.uniform(0, 0.6))
+        process.kill()
+        killed += process.wait(10) == -9
+        process.stdout.close()
+        written = {(line["change"], line["reason"]) for line in read_ledger(tmp_path / LEDGER)}
+        now = [node(name) for name in NODES]
+        assert all((one.name, one.reason) in written for one in now if one.is_drained)
+        done = subprocess.run(
+            (sys.executable, "-c", code, str(good)), capture_output=True, text=True, timeout=60, check=True
+        )
+        assert "not by us" not in done.stdout
+        assert not any(node(name).is_drained for name in NODES), done.stdout
+    assert killed >= KILLS // 3
