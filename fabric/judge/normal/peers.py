@@ -1,14 +1,14 @@
 """
-What is normal among many like measurements of one run, and the level of each host among them.
+What is normal among many like measurements of one run.
 
 By median and MAD, as Iglewicz and Hoaglin (1993): the slow ones must not set the scale that they are measured by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, median_high
+from statistics import median
 
 LEAST_PEERS = 8
 """Fewer measurements of one key say nothing about each other (a choice; with fewer the MAD is worth little)."""
@@ -46,19 +46,3 @@ def peers_of(values: Sequence[float]) -> Peers | None:
         return None
     mad = median(abs(value - middle) for value in values)
     return Peers(middle, max(SCALE * mad, LEAST_SPREAD * middle), len(values))
-
-
-def levels(values: Mapping[str, Sequence[float]], peers: Peers, *, excused: float) -> dict[str, float]:
-    """
-    The share of the peers' median that each host reaches in *values* (Gb/s by host, of one class), if below 1.
-
-    Its higher median: of a host half of whose numbers are slow the other half tells. Left out are hosts of fewer than
-    eight numbers, and those that lack more than *excused* (a share).
-    """
-    found = {}
-    for host, numbers in values.items():
-        if len(numbers) >= LEAST_PEERS:
-            level = median_high(numbers) / peers.median_gbps
-            if 1 - excused < level < 1:
-                found[host] = level
-    return found

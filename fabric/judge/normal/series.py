@@ -210,13 +210,10 @@ CONFIRMED = "confirmed by others"
 NORMAL = "the normal of its class"
 
 
-def slower(
-    verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float, against: str, *, outcome: Outcome = Outcome.MARGINAL,
-    how_sure: str = RETEST,
-) -> ProbeVerdict:  # fmt: skip
+def slower(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float, against: str) -> ProbeVerdict:
     """MARGINAL until confirmed, and no better than it was without a limit."""
-    reason = f"{_below(one.value, normal_gbps, against)}; {how_sure}"
-    outcome = Outcome.worst((verdict.outcome, outcome))
+    reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
+    outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
     found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
     return replace(found, reason=with_spread(found, one))
 

@@ -15,7 +15,7 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
-from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES, Scenario
+from fabric.model.scenario import Scenario
 from fabric.plan.plan import PhasePlan
 from fabric.probes.kinds import REPEATED_KINDS
 
@@ -32,12 +32,8 @@ def localising(scenario: Scenario, inventory: Inventory) -> tuple[FurtherRounds,
     return (FurtherRounds(inventory.topology, inventory.changes),)
 
 
-MOST_TIMES = 4.0
-"""In all at most so many times the planned duration of the phase is spent on further samples (a choice: at a CV of 3 %
-thirteen samples are needed on average, where three were planned)."""
-
 LEAST_BUDGET_S = 600.0
-"""And always so much (a choice): a phase of one probe may need ten times what was planned."""
+"""Always so much is there for further samples (a choice): a phase of one probe may need ten times what was planned."""
 
 
 class MoreSamples:
@@ -53,22 +49,16 @@ class MoreSamples:
         repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
-        rounds = MOST_SAMPLES - LEAST_SAMPLES if self._judge.sequential else LEAST_FOR_CV - 1
-        budget_s = max(LEAST_BUDGET_S, MOST_TIMES * phase_plan.schedule.makespan_s)
+        rounds = LEAST_FOR_CV - 1
+        budget_s = max(LEAST_BUDGET_S, rounds * phase_plan.schedule.makespan_s)
         return FollowUpLimits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """One further repetition of each probe that is not settled."""
+        """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
         by_id = {result.probe_id: result for result in results}
         probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
-        ask = self._unsettled if self._judge.sequential else self._seen_once
-        return [_repetition(members) for members in (*ask(probes, by_id), *_failed_once(probes, by_id))]
-
-    def _unsettled(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
-        """Those that more samples may settle."""
-        series = _series_of(probes, by_id)
-        pairs = [(probe, by_id[probe.probe_id]) for members in series.values() for probe in members]
-        return [series[_series(probe)] for probe in self._judge.unsettled(pairs)]
+        again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
+        return [_repetition(members) for members in again]
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""

@@ -12,9 +12,6 @@ once, is to be measured again before anybody is blamed: INCONCLUSIVE below the l
 Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples that lie
 far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and one meets
 the limit, the series is INCONCLUSIVE.
-
-Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
-sequential test (``sequential.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import series_key
-from fabric.judge.normal.sequential import Against, SequentialAnswer, Standings
 from fabric.judge.normal.series import (
     CONFIRMED,
     NORMAL,
@@ -43,7 +39,7 @@ from fabric.judge.normal.series import (
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.scenario import AUTO, JudgeSettings
+from fabric.model.scenario import JudgeSettings
 from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
@@ -124,47 +120,8 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
     return verdict
 
 
-def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
-    """
-    Against peers and record, for a series that met its limit or has none.
-
-    Slow in two tests is FAIL. Slow once is MARGINAL until others confirm it. What cannot be told with the samples that
-    there are is INCONCLUSIVE. As good as what was recorded passes also without a limit; peers alone never acquit.
-    """
-    standing = found.standing
-    if standing.answer is SequentialAnswer.SLOW:
-        again = standing.n - standing.first
-        how_sure = f"slow in {standing.first} samples and again in {again}"
-        return slower(verdict, one, found.normal_gbps, found.text, outcome=Outcome.FAIL, how_sure=how_sure)
-    if standing.answer is SequentialAnswer.SLOW_ONCE:
-        return slower(verdict, one, found.normal_gbps, found.text)
-    if standing.answer is SequentialAnswer.OPEN:
-        loss = floor_of(one.probe.kind)
-        reason = (
-            f"{gbps_text(one.value)} Gb/s: {standing.n} samples cannot tell {found.text}, "
-            f"{gbps_text(found.normal_gbps)}, from a loss of {loss:.0%} "
-            f"({standing.ratio - 1:+.1%}, at worst {standing.low - 1:+.1%}; a sample spreads by {found.noise:.1%})"
-        )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if found.by_record and verdict.limit_gbps is None:
-        return replace(verdict, outcome=Outcome.PASS, reason="")
-    return verdict
-
-
-def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer) -> ProbeVerdict:
-    """A median above the limit that noise may have lifted over it is no clean PASS."""
-    if above is SequentialAnswer.HEALTHY or verdict.outcome is not Outcome.PASS:
-        return verdict
-    reason = f"{gbps_text(one.value)} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
-
-
 class Judge:
-    """
-    Judges probes of one run.
-
-    *sequential*: each probe has as many samples as it takes to tell, and is judged by all of them.
-    """
+    """Judges probes of one run."""
 
     def __init__(
         self,
@@ -173,10 +130,8 @@ class Judge:
         topology: Topology,
         marginal: float,
         override: str | None = None,
-        sequential: bool = False,
     ) -> None:
         self.topology, self._marginal = topology, marginal
-        self.sequential = sequential
         self._limits = LimitTable(baselines, topology, override)
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
@@ -187,22 +142,13 @@ class Judge:
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
         """The judge that a scenario asks for."""
-        return Judge(
-            baselines,
-            topology=topology,
-            marginal=settings.marginal,
-            override=settings.baseline,
-            sequential=settings.samples == AUTO,
-        )
+        return Judge(baselines, topology=topology, marginal=settings.marginal, override=settings.baseline)
 
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self.topology)
-        standings = Standings(series if self.sequential else (), self._recorded_for)
-        judged = {
-            one: self._by_samples(one, standings) if one in standings.known else self._series(one) for one in series
-        }
+        judged = {one: self._series(one) for one in series}
         verdicts = [
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
@@ -224,38 +170,13 @@ class Judge:
             self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
         return self._answer
 
-    def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
-        """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
-        series, _ = series_of(list(pairs), self.topology)
-        standings = Standings(series, self._recorded_for)
-        return [
-            one.probe
-            for one in standings.asked
-            if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
-        ]
-
     def _series(self, one: ProbeSeries) -> ProbeVerdict:
         """One series of repetitions, of which there may be a single one."""
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
-            return _below_limit(verdict, one, None)
+            return _below_limit(verdict, one)
         verdict = self._against_record(verdict, one)
         return verdict if verdict.against else _unsteady(verdict, one)
-
-    def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
-        """One series of as many repetitions as it took to tell."""
-        verdict, found = self._absolute(one), standings.of(one)
-        if verdict.outcome is Outcome.FAIL:
-            return _below_limit(verdict, one, found.normal_gbps if found else None)
-        if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
-            verdict = self._against_record(verdict, one)
-        if found is not None and not verdict.against:
-            verdict = by_standing(verdict, one, found)
-        if verdict.against:
-            return verdict
-        if verdict.limit_gbps is not None:
-            verdict = by_nearness(verdict, one, standings.above(one, verdict.limit_gbps))
-        return _unsteady(verdict, one)
 
     def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         """What good runs measured, as an interval."""
@@ -283,10 +204,6 @@ class Judge:
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
 
-    def _least_gbps(self, one: ProbeSeries) -> float | None:
-        """The limit of a series, for its host; None where there is none that can judge it."""
-        return self._limits.required(one.probe, one.size_bytes)[0]
-
     def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
         known = self._recorded[self._limits.baseline_of(one.probe)]
         return known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
@@ -312,14 +229,14 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> Probe
     )
 
 
-def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
-    """FAIL with what is normal, where that is known; two samples that disagree do not say which of them is right."""
+def _below_limit(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
+    """FAIL; two samples that disagree do not say which of them is right."""
     if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
         reason = (
             f"unstable: {one.steadiness.text}, {max(one.values):.1f} meets the {verdict.limit_gbps or 0.0:g} required"
         )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}: too few to tell, measure it again")
-    return replace(verdict, expected_gbps=normal_gbps, reason=with_spread(verdict, one))
+    return replace(verdict, reason=with_spread(verdict, one))
 
 
 def _is_torn(one: ProbeSeries, least_gbps: float | None) -> bool:
