@@ -25,17 +25,9 @@ from typing import TYPE_CHECKING
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
-from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
+from fabric.judge.normal.recorded import LEAST_SAMPLES, against_recorded
 from fabric.judge.normal.samples import series_key
-from fabric.judge.normal.series import (
-    CONFIRMED,
-    NORMAL,
-    RETEST,
-    ProbeSeries,
-    series_of,
-    slower,
-    with_spread,
-)
+from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
@@ -52,72 +44,8 @@ if TYPE_CHECKING:
 
 _GOOD = (Outcome.PASS, Outcome.MARGINAL)
 
-
-def confirmed(
-    probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
-    *,
-    topology: Topology,
-    written: Written | None = None,
-    known: AbstractSet[str] = frozenset(),
-) -> tuple[dict[str, ProbeVerdict], Located]:
-    """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
-    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
-
-    verdicts = _run_again(probes, verdicts, results)
-    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
-    anew = dict(verdicts)
-    for probe in probes:
-        normal_gbps = found.normal_gbps.get(probe.probe_id)
-        if normal_gbps is not None and probe.kind != pairwise.KIND:
-            verdict = verdicts[probe.probe_id]
-            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
-    return anew, found
-
-
-def _run_again(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
-) -> dict[str, ProbeVerdict]:
-    """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
-    found = dict(verdicts)
-    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
-    if not errors:
-        return found
-    measured_s = {series_key(probe): -inf for probe in errors}  # when it was last begun and went well
-    for probe in probes:
-        key = series_key(probe)
-        if key in measured_s and verdicts[probe.probe_id].value_gbps is not None:
-            measured_s[key] = max(measured_s[key], results[probe.probe_id].started_s)
-    for probe in errors:
-        verdict = verdicts[probe.probe_id]
-        if verdict.ran and results[probe.probe_id].started_s < measured_s[series_key(probe)]:
-            reason = f"{verdict.reason}; measured when it was run again"
-            found[probe.probe_id] = replace(verdict, outcome=Outcome.MARGINAL, reason=reason, named=None)
-    return found
-
-
-def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
-    value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
-    below = f"{gbps_text(value)} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {gbps_text(normal_gbps)}"
-    anew = replace(verdict, expected_gbps=normal_gbps)
-    if verdict.probe_id in found.explained and verdict.probe_id in found.low:
-        if fails:
-            return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
-        if verdict.against:
-            said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
-            return replace(verdict, outcome=Outcome.FAIL, reason=said)
-        return replace(anew, outcome=Outcome.FAIL, reason=f"{below}; {CONFIRMED}", against=NORMAL)
-    if verdict.against:
-        return verdict  # by its own samples against what is normal, which is more than one number
-    if fails and far:
-        return replace(anew, outcome=Outcome.INCONCLUSIVE, reason=f"{verdict.reason}; {RETEST}")
-    if fails:
-        reason = f"{verdict.reason}, which is within the noise of its like"
-        return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
-    if far and verdict.outcome in _GOOD:
-        return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
-    return verdict
+RETEST = "seen once: measure it again"
+CONFIRMED = "confirmed by others"
 
 
 class Judge:
@@ -172,24 +100,9 @@ class Judge:
 
     def _series(self, one: ProbeSeries) -> ProbeVerdict:
         """One series of repetitions, of which there may be a single one."""
-        verdict = self._absolute(one)
-        if verdict.outcome is Outcome.FAIL:
-            return _below_limit(verdict, one)
-        verdict = self._against_record(verdict, one)
-        return verdict if verdict.against else _unsteady(verdict, one)
+        return _steadied(self._against_record(self._against_limit(one), one), one)
 
-    def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
-        """What good runs measured, as an interval."""
-        recorded = self._recorded_for(one)
-        if recorded is None:
-            return verdict
-        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
-        if found.outcome is Outcome.FAIL:
-            return slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
-        return _by_record(verdict, one, found)
-
-    def _absolute(self, one: ProbeSeries) -> ProbeVerdict:
-        """Against the limit alone."""
+    def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value = one.probe, one.value
         least, unfit = self._limits.required(probe, one.size_bytes)
         if least is None:
@@ -204,16 +117,62 @@ class Judge:
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
 
-    def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
+    def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
+        """
+        What good runs measured, as an interval; whoever is below its limit is not better for that.
+
+        Slower is MARGINAL until confirmed, and no better than it was without a limit. Without one the record alone
+        acquits. With one, too few samples to compare leave the limit's word as it is; enough samples that cannot tell
+        take the PASS away.
+        """
         known = self._recorded[self._limits.baseline_of(one.probe)]
-        return known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
+        recorded = known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
+        if recorded is None or verdict.outcome is Outcome.FAIL:
+            return verdict
+        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+        if found.outcome is Outcome.FAIL:
+            normal_gbps, against = recorded.median_gbps, f"the recorded median of {recorded.n} samples"
+            reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
+            outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
+            return replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
+        reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
+        if verdict.limit_gbps is None:
+            passes = found.outcome is Outcome.PASS
+            return replace(verdict, outcome=Outcome.PASS, reason="") if passes else replace(verdict, reason=reason)
+        open_ = found.outcome is not Outcome.PASS and len(one.values) >= LEAST_SAMPLES
+        if not open_ or verdict.outcome is not Outcome.PASS:
+            return verdict
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
+
+
+def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
+    """
+    With how its repetitions lie.
+
+    Of two that lie far apart, one on either side of the limit, nobody knows which is right. Those that are unsteady are
+    no clean PASS; a number without a limit stays INCONCLUSIVE, which is worse.
+    """
+    spread, least_gbps = one.steadiness, verdict.limit_gbps or 0.0
+    if spread is None or verdict.outcome is Outcome.INCONCLUSIVE:
+        return verdict
+    if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
+        said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
+        reason = f"{said}: too few to tell, measure it again"
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if verdict.outcome in _GOOD and spread.unstable and not verdict.against:
+        before = f"; {verdict.reason}" if verdict.reason else ""
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
+    return verdict if verdict.outcome is Outcome.PASS else replace(verdict, reason=f"{verdict.reason} ({spread.text})")
+
+
+def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
+    loss = value_gbps / normal_gbps - 1
+    return f"{gbps_text(value_gbps)} Gb/s, {loss:+.1%} against {against}, {gbps_text(normal_gbps)}"
 
 
 def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    outcome, reason = (
-        result.outcome or Outcome.INCONCLUSIVE,
-        result.reason if result.outcome else "nothing was measured",
-    )
+    outcome = result.outcome or Outcome.INCONCLUSIVE
+    reason = result.reason if result.outcome else "nothing was measured"
     ran = result.outcome is None or result.attempt > 0
     return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
 
@@ -224,56 +183,72 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> Probe
     said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
     if not said:
         return mine
-    return replace(
-        mine, outcome=Outcome.MARGINAL, reason=f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
-    )
+    reason = f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
+    return replace(mine, outcome=Outcome.MARGINAL, reason=reason)
 
 
-def _below_limit(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
-    """FAIL; two samples that disagree do not say which of them is right."""
-    if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
-        reason = (
-            f"unstable: {one.steadiness.text}, {max(one.values):.1f} meets the {verdict.limit_gbps or 0.0:g} required"
-        )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}: too few to tell, measure it again")
-    return replace(verdict, reason=with_spread(verdict, one))
+def confirmed(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    written: Written | None = None,
+    known: AbstractSet[str] = frozenset(),
+) -> tuple[dict[str, ProbeVerdict], Located]:
+    """The verdicts by probe id, and the faulty parts that they rest on; *known* are those that pairs named."""
+    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+
+    verdicts = _run_again(probes, verdicts, results)
+    found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
+    anew = dict(verdicts)
+    for probe in probes:
+        normal_gbps = found.normal_gbps.get(probe.probe_id)
+        if normal_gbps is not None and probe.kind != pairwise.KIND:
+            verdict = verdicts[probe.probe_id]
+            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
+    return anew, found
 
 
-def _is_torn(one: ProbeSeries, least_gbps: float | None) -> bool:
-    """Two samples that lie far apart, one on either side of the limit."""
-    spread = one.steadiness
-    return (
-        spread is not None
-        and spread.torn
-        and least_gbps is not None
-        and min(one.values) < least_gbps <= max(one.values)
-    )
+def _run_again(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+) -> dict[str, ProbeVerdict]:
+    """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
+    found = dict(verdicts)
+    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]
+    if not errors:
+        return found
+    measured_s = {series_key(probe): -inf for probe in errors}  # when it was last begun and went well
+    for probe in probes:
+        key = series_key(probe)
+        if key in measured_s and verdicts[probe.probe_id].value_gbps is not None:
+            measured_s[key] = max(measured_s[key], results[probe.probe_id].started_s)
+    for probe in errors:
+        verdict = verdicts[probe.probe_id]
+        if verdict.ran and results[probe.probe_id].started_s < measured_s[series_key(probe)]:
+            reason = f"{verdict.reason}; measured when it was run again"
+            found[probe.probe_id] = replace(verdict, outcome=Outcome.MARGINAL, reason=reason, named=None)
+    return found
 
 
-def _by_record(verdict: ProbeVerdict, one: ProbeSeries, found: RecordedRatio) -> ProbeVerdict:
-    """
-    What a record that does not accuse makes of a verdict.
-
-    Where there is no limit it alone decides. Where there is one, too few samples to compare leave the limit's word as
-    it is; enough samples that cannot tell take the PASS away.
-    """
-    has_limit = verdict.limit_gbps is not None
-    if found.outcome is Outcome.PASS:
-        return verdict if has_limit else replace(verdict, outcome=Outcome.PASS, reason="")
-    reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
-    if not has_limit:
-        return replace(verdict, reason=reason)
-    if len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
-        return verdict
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
-
-
-def _unsteady(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
-    """A number without a limit stays INCONCLUSIVE, which is worse."""
-    spread = one.steadiness
-    if spread is None:
-        return verdict
-    if not spread.unstable or verdict.outcome is Outcome.INCONCLUSIVE:
-        return replace(verdict, reason=with_spread(verdict, one))
-    before = f"; {verdict.reason}" if verdict.reason else ""
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
+def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
+    value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
+    below = _below(value, normal_gbps, NORMAL)
+    anew = replace(verdict, expected_gbps=normal_gbps)
+    if verdict.probe_id in found.explained and verdict.probe_id in found.low:
+        if fails:
+            return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
+        if verdict.against:
+            said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
+            return replace(verdict, outcome=Outcome.FAIL, reason=said)
+        return replace(anew, outcome=Outcome.FAIL, reason=f"{below}; {CONFIRMED}", against=NORMAL)
+    if verdict.against:
+        return verdict  # by its own samples against what is normal, which is more than one number
+    if fails and far:
+        return replace(anew, outcome=Outcome.INCONCLUSIVE, reason=f"{verdict.reason}; {RETEST}")
+    if fails:
+        reason = f"{verdict.reason}, which is within the noise of its like"
+        return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
+    if far and verdict.outcome in _GOOD:
+        return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
+    return verdict
