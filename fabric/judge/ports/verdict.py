@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 
-from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
+from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult
@@ -133,19 +133,10 @@ def _cables(
 
 def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
     """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
-    found: dict[str, PortHealth] = {}
+    found: dict[str, list[PortHealth]] = defaultdict(list)
     for port in sick:
-        one = found.setdefault(port.component, port)
-        if one is not port:
-            found[port.component] = replace(
-                one,
-                outcome=Outcome.worst([one.outcome, port.outcome]),
-                words=(*one.words, *port.words),
-                steps=(*one.steps, *port.steps),
-                bad={**port.bad, **one.bad},
-                unread=tuple(dict.fromkeys((*one.unread, *port.unread))),
-            )
-    return list(found.values())
+        found[port.component].append(port)
+    return [joined(ends) for ends in found.values()]
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
