@@ -20,7 +20,7 @@ from statistics import median
 from fabric.judge.compare.changed import Both, Culprit, Group, Ways, culprits
 from fabric.judge.normal.interval import of_median
 from fabric.judge.normal.keys import floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
 from fabric.judge.normal.series import MEDIAN_EFFICIENCY
 from fabric.model.comparison import WHOLE, Compared, Difference
 
@@ -78,19 +78,14 @@ def interval(logs: Sequence[float], spread: float | None) -> tuple[float, float]
     if found is None:
         if spread is None:
             return None
-        half = _NORMAL_99 * MEDIAN_EFFICIENCY * max(spread, _spread(logs)) / sqrt(len(logs))
+        half = _NORMAL_99 * MEDIAN_EFFICIENCY * max(spread, robust(logs)[1]) / sqrt(len(logs))
         found = median(logs) - half, median(logs) + half
     return exp(found[0]), exp(found[1])
 
 
 def spread_of(logs: Sequence[float]) -> float | None:
     """The robust standard deviation of all logarithms of a kind and size; None when they are fewer than eight."""
-    return max(_spread(logs), LEAST_SPREAD) if len(logs) >= LEAST_PEERS else None
-
-
-def _spread(logs: Sequence[float]) -> float:
-    middle = median(logs)
-    return SCALE * median(abs(value - middle) for value in logs)
+    return max(robust(logs)[1], LEAST_SPREAD) if len(logs) >= LEAST_PEERS else None
 
 
 def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:

@@ -7,7 +7,6 @@ By median and MAD, as Iglewicz and Hoaglin (1993): the slow ones must not set th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 LEAST_PEERS = 8
@@ -24,25 +23,7 @@ SCALE = 1.4826
 """MAD to standard deviation, for normal numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """What is normal among measurements of one key in this run; *spread_gbps* is 1.4826 MAD, or its least."""
-
-    median_gbps: float
-    spread_gbps: float
-    n: int
-
-    def z(self, value_gbps: float) -> float:
-        """How many spreads above the median a value is."""
-        return (value_gbps - self.median_gbps) / self.spread_gbps
-
-
-def peers_of(values: Sequence[float]) -> Peers | None:
-    """What is normal among them; None when they are fewer than eight, or nothing was carried."""
-    if len(values) < LEAST_PEERS:
-        return None
+def robust(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and the standard deviation as the MAD tells it."""
     middle = median(values)
-    if middle <= 0.0:
-        return None
-    mad = median(abs(value - middle) for value in values)
-    return Peers(middle, max(SCALE * mad, LEAST_SPREAD * middle), len(values))
+    return middle, SCALE * median(abs(value - middle) for value in values)

@@ -65,7 +65,7 @@ At 400 Gb/s that takes NVIDIA's 125 minutes.
 ERRORS = ("symbol_error", "rx_crc_errors")
 
 HOUR_S = 3600.0
-"""Rates are those of the worst hour (a choice: long enough that one burst of incast is no rate, short in a burn-in)."""
+"""Rates are those of the worst hour: the unit of ``retransmits_per_hour``."""
 
 
 _COUNTED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 
 
-LEAST_BUDGET_S = 600.0
-"""Always so much is there for further samples (a choice): a phase of one probe may need ten times what was planned."""
-
-
 class MoreSamples:
     """Of phases without changes: what is measured while the fabric is bad on purpose is not judged against peers."""
 
@@ -35,13 +32,12 @@ class MoreSamples:
         self._judge = judge
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """As many rounds as samples may be added to one probe; a budget that follows the plan."""
+        """As many rounds as samples may be added to one probe: those few end by themselves, so they have no budget."""
         repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
         rounds = LEAST_FOR_CV - 1
-        budget_s = max(LEAST_BUDGET_S, rounds * phase_plan.schedule.makespan_s)
-        return FollowUpLimits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
+        return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
