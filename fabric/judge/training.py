@@ -11,7 +11,7 @@ known to be below a bound, and so is everything that follows from it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, inf, log, sqrt
 
@@ -26,7 +26,7 @@ from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
-from fabric.runs.links import LinkSamples
+from fabric.runs.links import End, LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
@@ -38,10 +38,11 @@ RESTART_S, WRITE_S = 300.0, 300.0
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """How often something happened to a fleet's hosts: *count* times in *host_days* of looking."""
+    """How often something happened to a fleet's hosts: *count* times in *host_days* of looking, to which *hosts*."""
 
     count: int
     host_days: float
+    hosts: frozenset[str] = frozenset()
 
     @property
     def per_host_day(self) -> float:
@@ -151,29 +152,32 @@ def watched(
         for rounds in kept
         for span in _watch([one for one in rounds.values() if one.ended_s > 0], last_well, shared or {})
     ]
-    failures = {failure for _, failure in spans if failure is not None}
-    return Observed(len(failures), fsum(lasted_s for lasted_s, _ in spans) / DAY_S) if spans else None
+    failures = {failure for _, _, failure in spans if failure is not None}
+    failed = frozenset(host for host, _, failure in spans if failure is not None)
+    return Observed(len(failures), fsum(lasted_s for _, lasted_s, _ in spans) / DAY_S, failed) if spans else None
 
 
 DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
-def downs(samples: Samples, links: LinkSamples | None = None, changes: Sequence[ChangeResult] = ()) -> int | None:
+def downs(
+    samples: Samples, links: LinkSamples | None = None, changes: Sequence[ChangeResult] = ()
+) -> dict[frozenset[End], int]:
     """
-    How often links went down, but for changes of ours; None where nobody counted it.
+    How often each link went down, but for changes of ours, by its ends as far as they were counted.
 
     Of ports of hosts and of cables between switches, each once: both ends count the same.
     """
     own, cables = windows_of(changes), {end: ends for ends in (links.cables if links else ()) for end in ends}
-    most: dict[Hashable, int] = {}
+    most: dict[frozenset[End], int] = {}
     for reading, course in (*samples.courses.items(), *(links.samples.courses.items() if links else ())):
         if reading.name == DOWNED:
             end = (reading.host, reading.part)
             cable = frozenset(cables.get(end, (end,)))
             grown = sum(step.by for step in steps_of(DOWNED, course, own, 0.0)[0] if not step.ours)
             most[cable] = max(grown, most.get(cable, 0))
-    return sum(most.values()) if most else None
+    return most
 
 
 def _fill(
@@ -197,8 +201,8 @@ def _fill(
 
 def _watch(
     rounds: Sequence[_Round], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
-) -> Iterator[tuple[float, tuple[float, str] | None]]:
-    """For how long hosts were watched, each with the failure that ended it: when its round ended, and the part."""
+) -> Iterator[tuple[str, float, tuple[float, str] | None]]:
+    """Hosts, for how long each was watched, and the failure that ended it: when its round ended, and the part."""
     well_since: dict[str, float] = {}
     for one in rounds:
         failed = _failed(one.bad, last_well)
@@ -210,7 +214,7 @@ def _watch(
                 mine = set(shared.get(part, (host,)))
                 failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
                 until_s = max(min(failed_s, default=until_s), well_since[host])
-            yield until_s - well_since[host], (one.ended_s, part) if host in failed else None
+            yield host, until_s - well_since[host], (one.ended_s, part) if host in failed else None
         well_since = dict.fromkeys(one.well - failed, one.ended_s)
 
 
@@ -265,19 +269,19 @@ def with_training(
     if failures is None or impact.mttf_s is None:
         return replace(verdict, training=impact)
     found = downs(samples, links, verdict.changes)
-    besides = None if found is None else max(0, found - failures.count)
-    if found is None or besides is None:
+    # A host that fails takes its links with it.
+    besides = sum(count for ends, count in found.items() if failures.hosts.isdisjoint(host for host, _ in ends))
+    if not found:
         note = "links that went down were not counted: without sample:"
     elif besides:  # no probe died of them; what they would cost a job that dies of each
-        died = training_impact(gpus, Observed(found, failures.host_days), gpus_per_host=each)
+        died = training_impact(gpus, Observed(failures.count + besides, failures.host_days), gpus_per_host=each)
         many = f"{besides} link{'s' if besides != 1 else ''} went down besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
-    elif found:
-        times = "once" if found == 1 else f"{found} times"
-        note = f"a link went down {times}, no more often than hosts failed: none is counted besides"
+    elif any(found.values()):
+        note = "links went down on hosts that failed alone: none is counted besides"
     else:
         note = _none_down(verdict.links)
-    return replace(verdict, training=replace(impact, flaps=besides, notes=(*impact.notes, note)))
+    return replace(verdict, training=replace(impact, flaps=besides if found else None, notes=(*impact.notes, note)))
 
 
 def _none_down(seen: LinkCoverage | None) -> str:
