@@ -37,7 +37,6 @@ _Crossed = tuple[PortHealth, Sequence[Step]]
 _Meanwhile = Mapping[str, Sequence[_Crossed]]
 """By probe."""
 
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
 _MOST_LINES = 4
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
@@ -78,7 +77,7 @@ def with_samples(
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
     for one in verdict.probes:
-        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome in _GOOD else ():
+        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome.is_good else ():
             unaware[port.component].append(one.probe_id)
     components = {one.component: one for one in verdict.components}
     for port in sick:
@@ -185,7 +184,7 @@ def _surely(crossed: Iterable[_Crossed]) -> list[_Crossed]:
 
 def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
     """Of a probe that is good but for what the ports it crossed counted."""
-    if not crossed or verdict.outcome not in _GOOD:
+    if not crossed or not verdict.outcome.is_good:
         return verdict
     words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
     gbps = "" if verdict.value_gbps is None else f" ({verdict.value_gbps:.1f} Gb/s)"

@@ -19,6 +19,7 @@ from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
+from fabric.judge.normal.keys import parts_of
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -58,8 +59,6 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 
 NOT_REACHED = "not reached: the run ended before it"
-
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
 
 
 def conclude(
@@ -263,7 +262,7 @@ def _components(
     tally: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
-        for part in _parts(probe):
+        for part in parts_of(probe):
             tally[part][probe.phase].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
     return found + [_component(part, by_phase, blamed) for part, by_phase in tally.items() if part not in blamed]
@@ -281,16 +280,7 @@ def _component(
     left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
     if left_out:
         return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
-    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome in _GOOD]
+    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome.is_good]
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
-
-
-def _parts(probe: Probe) -> tuple[str, ...]:
-    hosts, params = probe.hosts, probe.params
-    if probe.kind == "loopback":
-        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[0]}/{params['endpoint']}")
-    if "peer_rnic" in params:
-        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[-1]}/{params['peer_rnic']}")
-    return hosts

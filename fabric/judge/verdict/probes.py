@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from fabric.judge.locate.suspects import Located
 
 
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
-
 RETEST = "seen once: measure it again"
 CONFIRMED = "confirmed by others"
 
@@ -159,7 +157,7 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
         reason = f"{said}: too few to tell, measure it again"
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if verdict.outcome in _GOOD and spread.unstable and not verdict.against:
+    if verdict.outcome.is_good and spread.unstable and not verdict.against:
         before = f"; {verdict.reason}" if verdict.reason else ""
         return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
     return verdict if verdict.outcome is Outcome.PASS else replace(verdict, reason=f"{verdict.reason} ({spread.text})")
@@ -249,6 +247,6 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
     if fails:
         reason = f"{verdict.reason}, which is within the noise of its like"
         return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
-    if far and verdict.outcome in _GOOD:
+    if far and verdict.outcome.is_good:
         return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
     return verdict
