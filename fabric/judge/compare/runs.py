@@ -26,7 +26,7 @@ from fabric.judge.normal.interval import of_median
 from fabric.judge.normal.keys import floor_of, parts_of, rnics_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
 from fabric.judge.normal.samples import Sample, SampleKey, samples
-from fabric.judge.normal.series import MEDIAN_EFFICIENCY
+from fabric.judge.normal.series import DIP_SIGMAS, MEDIAN_EFFICIENCY
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -139,10 +139,6 @@ CONFIDENCE = 0.99
 LEAST_BETWEEN = 12
 """From here on one ratio at either end is outside the interval, so that no single one decides."""
 
-FAR_OUT = 5.0
-"""A probe that lies so many spreads from no change gets a row of its own, to be measured again (a choice: of 300,000
-healthy ones none does)."""
-
 _NORMAL_99 = 2.5758  # quantile of the normal distribution for a two-sided 99 % interval
 _NAMED_MOST = 4
 _CHANGED = (Difference.WORSE, Difference.BETTER)
@@ -200,10 +196,10 @@ def spread_of(logs: Sequence[float]) -> float | None:
 
 
 def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
-    """Single probes that changed, where no part explains it."""
+    """Single probes that changed as far as a dip is deep, where no part explains it; of 300,000 healthy ones none."""
     for one in left if spread is not None else ():
         middle = median(one.logs) if one.logs else 0.0
-        if abs(exp(middle) - 1) >= floor_of(group[0]) and abs(middle) >= FAR_OUT * (spread or 0.0):
+        if abs(exp(middle) - 1) >= floor_of(group[0]) and abs(middle) >= DIP_SIGMAS * (spread or 0.0):
             yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
 
 

@@ -29,9 +29,10 @@ CONFIDENCE = 0.95
 
 BETWEEN_ROUNDS = 0.01
 """
-What one side differs by from round to round, where fewer than three say it (a choice, standard deviation).
+What one side differs by from round to round, where fewer than three say it (standard deviation).
 
-Twice the 0.5 % by which good pairs of two real clusters scatter within one run.
+Twice the 0.5 % by which good pairs of two real clusters scatter within one run; ``benchmarks/expectations.py`` counts
+how often intervals of one and two rounds are right with it.
 """
 
 MOST_ROUNDS = 1000

@@ -44,7 +44,7 @@ from fabric.model.topology import Topology
 from fabric.probes.sources import SLOWLY
 
 SETTLE_S = 30.0
-"""So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""
+"""So long after a change the link may still train and be swept: three sweeps of a subnet manager, as shipped."""
 
 BER = 1e-15
 """
