@@ -5,14 +5,12 @@ How often the judge calls a healthy fleet bad, what it finds, and how fast: on m
 
 Every host is measured with loopback and RNIC pairs, the limits far below, so that only peers can tell. Prints per clean
 run the numbers to be measured again and the suspects, then how often a slow RNIC is named, and nothing else is; with
-one sample, with five, and with as many as it takes (``samples: auto``). Then the goals of a judge (``judge_goals.py``)
-for several rules. At the end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts, of their whole
-verdict (suspects, components, reasons), and of asking once which of them need more samples.
+one sample and with five. At the end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts, and of
+their whole verdict (suspects, components, reasons).
 """
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -20,17 +18,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.judge_goals import goals
 from benchmarks.measured_rack import (
     Factor,
     healthy,
     judge_of,
     judged,
     measured,
-    normal_gbps,
     probes_of,
     rack_topology,
-    sampled,
     slow_rnic,
 )
 from fabric.judge.locate.suspects import locate
@@ -43,32 +38,16 @@ HOST_SPREAD = 0.004  # from host to host, as the rules were compared with
 SLOW = "gpu005/mlx5_6"
 LOSSES = (0.03, 0.06, 0.10)
 Named = tuple[list[str], int, float]
-"""The suspects, how many numbers are to be measured again, and the mean number of samples."""
+"""The suspects, how many numbers are to be measured again, and the number of samples."""
 
 
 def named(topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy) -> Named:
-    """With a fixed number of samples."""
+    """What is named, with as many samples as *probes* have."""
     pairs = measured(probes, cv=cv, seed=seed, factor=factor, host_spread=HOST_SPREAD)
     verdicts, results = judged(pairs, topology), {result.probe_id: result for _, result in pairs}
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL).suspects
     again = sum(verdict.outcome is Outcome.MARGINAL for verdict in verdicts.values())
     return [suspect.component for suspect in found], again, len(probes) / len(_series(probes))
-
-
-def named_by_samples(
-    topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy
-) -> Named:
-    """With as many as it takes."""
-    draw = random.Random(seed)
-    hosts = {name: draw.gauss(1.0, HOST_SPREAD) for name in topology.hosts}
-
-    def one(probe: Probe) -> float:
-        return normal_gbps(probe) * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
-
-    got = sampled(probes, one, judge_of(topology))
-    found = locate(got.probes, got.verdicts, got.results, topology=topology, outcome=Outcome.FAIL).suspects
-    again = sum(got.verdicts[probe.probe_id].outcome is not Outcome.PASS for probe in probes)
-    return [suspect.component for suspect in found], again, got.mean
 
 
 def _series(probes: Sequence[Probe]) -> set[object]:
@@ -80,13 +59,13 @@ def alarms(topology: Topology, runs: int) -> None:
     print(f"{'CV':>6}{'n':>6}{'suspects/clean run':>20}{'again/clean run':>18}", end="")
     print("".join(f"{f'found -{loss:.0%}':>13}" for loss in LOSSES))
     for cv in (0.01, 0.02, 0.03):
-        for repeat, way in ((1, named), (5, named), (3, named_by_samples)):
+        for repeat in (1, 5):
             probes = probes_of(topology, repeat=repeat)
-            clean = [way(topology, probes, cv=cv, seed=seed) for seed in range(runs)]
+            clean = [named(topology, probes, cv=cv, seed=seed) for seed in range(runs)]
             cells = [sum(len(found) for found, _, _ in clean) / runs, sum(again for _, again, _ in clean) / runs]
             for loss in LOSSES:
                 factor = slow_rnic(SLOW, 1 - loss)
-                hits = [way(topology, probes, cv=cv, seed=seed, factor=factor)[0] == [SLOW] for seed in range(runs)]
+                hits = [named(topology, probes, cv=cv, seed=seed, factor=factor)[0] == [SLOW] for seed in range(runs)]
                 cells.append(sum(hits) / runs)
             n = sum(samples for _, _, samples in clean) / runs
             print(f"{cv:>6.0%}{n:>6.1f}{cells[0]:>20.2f}{cells[1]:>18.2f}", end="")
@@ -96,20 +75,18 @@ def alarms(topology: Topology, runs: int) -> None:
 def speed() -> None:
     """CPU seconds of the largest fleet."""
     topology = rack_topology(2048)
-    for repeat, words in ((1, "judged"), (1, "whole verdict"), (3, "asked for more samples")):
-        pairs = measured(probes_of(topology, repeat=repeat), cv=0.003, seed=1)
+    for words in ("judged", "whole verdict"):
+        pairs = measured(probes_of(topology), cv=0.003, seed=1)
         judge, probes = judge_of(topology), [probe for probe, _ in pairs]
         results = {probe.probe_id: result for probe, result in pairs}
         started_s = time.process_time()
         if words == "judged":
             judged(pairs, topology)
-        elif words == "whole verdict":
-            conclude(probes, results, topology=topology, judge=judge)
         else:
-            judge.unsettled(pairs)
+            conclude(probes, results, topology=topology, judge=judge)
         took_s = time.process_time() - started_s
-        share = 294_912 * repeat / len(pairs)
-        print(f"{len(pairs):,} probes {words} in {took_s:.2f} CPU s: {share * took_s:.2f} s for {294_912 * repeat:,}")
+        share = 294_912 / len(pairs)
+        print(f"{len(pairs):,} probes {words} in {took_s:.2f} CPU s: {share * took_s:.2f} s for 294,912")
 
 
 def main() -> None:
@@ -117,7 +94,6 @@ def main() -> None:
     words = [int(word) for word in sys.argv[1:]]
     hosts, runs = (words + [128, 10][len(words) :])[:2]
     alarms(rack_topology(hosts), runs)
-    goals(rack_topology(hosts), runs)
     speed()
 
 

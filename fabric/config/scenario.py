@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,15 +28,11 @@ from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import (
-    AS_WRITTEN,
-    AUTO,
     DRILLS,
-    LEAST_SAMPLES,
     Expectation,
     JudgeSettings,
     Name,
     Phase,
-    ProbeSpec,
     RunTime,
     Scenario,
     Where,
@@ -59,9 +55,6 @@ class JudgeEntry(Entry):
     )
     marginal: Annotated[float, Decimal(0, 0.5)] = Field(
         0.005, description="Fraction above a limit that is said to be near it."
-    )
-    samples: Annotated[str, Choice((AS_WRITTEN, AUTO))] = Field(
-        AS_WRITTEN, description="auto: at least 3 samples of each probe, and up to 30 until one can tell."
     )
     zero_growth: tuple[Criterion, ...] = Field(
         (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
@@ -161,8 +154,8 @@ def load_scenario(
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=_at_least_thrice(phases) if judge.samples == AUTO else phases,
-        judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples, growth),
+        phases=phases,
+        judge=JudgeSettings(judge.baseline, judge.marginal, growth),
         expect=expect,
         allow=file.allow,
         sample=_sample(file.sample, growth),
@@ -193,20 +186,6 @@ def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problem
     if criteria and (sample is None or not sample.counters):
         text = "what ports count must be read for it: 'sample: {every: 5m}'"
         problems.add(("judge", "zero_growth"), text if sample is None else "it needs the counters of 'sample:'")
-
-
-def _at_least_thrice(phases: Iterable[Phase]) -> tuple[Phase, ...]:
-    """The phases with ``repeat`` of at least three, where samples may be added; one with changes stays as written."""
-    return tuple(
-        phase if phase.changes else replace(phase, probes=tuple(_repeated(spec) for spec in phase.probes))
-        for phase in phases
-    )
-
-
-def _repeated(spec: ProbeSpec) -> ProbeSpec:
-    if not spec.alone:
-        return spec
-    return spec.changed(repeat=max(LEAST_SAMPLES, spec.repeat))
 
 
 def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, int]]:

@@ -17,15 +17,16 @@ from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
-from fabric.judge.ports.health import Step, steps_of, windows_of
+from fabric.judge.ports.health import steps_of, windows_of
+from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import CounterCourse, Samples
+from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
-from fabric.runs.links import LinkSamples
+from fabric.runs.links import End, LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
@@ -37,10 +38,11 @@ RESTART_S, WRITE_S = 300.0, 300.0
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """How often something happened to a fleet's hosts: *count* times in *host_days* of looking."""
+    """How often something happened to a fleet's hosts: *count* times in *host_days* of looking, to which *hosts*."""
 
     count: int
     host_days: float
+    hosts: frozenset[str] = frozenset()
 
     @property
     def per_host_day(self) -> float:
@@ -117,31 +119,6 @@ def _stretched(retained: float) -> str:
     return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
-DOWNED = "link_downed"
-"""The counter of links that went down."""
-
-
-_Spans = defaultdict[str, list[tuple[float, float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedTime:
-    """
-    *count* failures, and when each host was watched, as times from and until (seconds).
-
-    *calm* are those of these times that ended without a failure of the host.
-    """
-
-    count: int
-    when: Mapping[str, Sequence[tuple[float, float]]]
-    calm: Mapping[str, Sequence[tuple[float, float]]]
-
-    @property
-    def failures(self) -> Observed:
-        """As a rate; no rate at all (0 host-days) where nobody was watched."""
-        return Observed(self.count, fsum(end - start for spans in self.when.values() for start, end in spans) / DAY_S)
-
-
 @dataclass(slots=True)
 class _Round:
     """Who did well in a round, what went badly, and when its last probe had ended."""
@@ -156,11 +133,12 @@ def watched(
     results: Mapping[str, ProbeResult],
     phases: Sequence[Phase],
     shared: Mapping[str, Collection[str]] | None = None,
-) -> WatchedTime | None:
+) -> Observed | None:
     """
-    From every phase that ran often enough and altered nothing; None where there is no such phase.
+    Failures of hosts while they were watched, from every phase that ran often enough and altered nothing.
 
-    *shared*: by parts that failed the hosts behind each. Of those that fail in one round it is the part that failed.
+    None where there is no such phase. *shared*: by parts that failed the hosts behind each. Of those that fail in one
+    round it is the part that failed.
     """
     altered = {(phase.written, phase.where) for phase in phases if phase.changes}
     series: dict[tuple[str, object], dict[str, _Round]] = defaultdict(dict)
@@ -169,80 +147,37 @@ def watched(
             series[phase.written, phase.where][phase.name] = _Round()
     kept = [rounds for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
     last_well = _fill({name: one for rounds in kept for name, one in rounds.items()}, probes, results)
-    failures: set[tuple[float, str]] = set()
-    when, calm = _Spans(list), _Spans(list)
-    for rounds in kept:
-        run = [one for one in rounds.values() if one.ended_s > 0]
-        for host, from_s, until_s, failure in _watch(run, last_well, shared or {}):
-            when[host].append((from_s, until_s))
-            if failure is None:
-                calm[host].append((from_s, until_s))
-            else:
-                failures.add(failure)
-    return WatchedTime(len(failures), when, calm) if when else None
+    spans = [
+        span
+        for rounds in kept
+        for span in _watch([one for one in rounds.values() if one.ended_s > 0], last_well, shared or {})
+    ]
+    failures = {failure for _, _, failure in spans if failure is not None}
+    failed = frozenset(host for host, _, failure in spans if failure is not None)
+    return Observed(len(failures), fsum(lasted_s for _, lasted_s, _ in spans) / DAY_S, failed) if spans else None
 
 
-@dataclass(frozen=True, slots=True)
-class Downs:
-    """
-    How often links went down by themselves: *in_all*, and *calm* with no failure and while somebody watched.
-
-    What goes down in a round in which its host failed is that failure. *coverage* is how much of the cables was seen.
-    """
-
-    in_all: int
-    calm: int
-    coverage: LinkCoverage | None
-
-    @property
-    def none_at_all(self) -> str:
-        """What is said where there was none: of all links only if somebody looked at all of them."""
-        if self.in_all:
-            times = "once" if self.in_all == 1 else f"{self.in_all} times"
-            return f"a link went down {times}, with a failure or where hosts were not watched: none is counted besides"
-        seen = self.coverage
-        if seen is not None and seen.whole == seen.cables:
-            return "no link went down meanwhile"
-        if seen is None or not seen.whole:
-            return "no port of a host went down meanwhile; cables between switches were not looked at"
-        return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
+DOWNED = "link_downed"
+"""The counter of links that went down."""
 
 
 def downs(
-    found: WatchedTime, samples: Samples, links: LinkSamples | None = None, verdict: Verdict | None = None
-) -> Downs | None:
-    """Of ports of hosts and of cables between switches, but for changes of ours; None where nobody counted them."""
-    courses = {(at.host, at.part): course for at, course in samples.courses.items() if at.name == DOWNED}
-    cables = _of_cables(links, {host for host, _ in courses}) if links is not None else {}
-    if not courses and not cables:
-        return None
-    own = windows_of(verdict.changes) if verdict is not None else ()
-    ports = [(found.calm.get(host, ()), _steps(course, own)) for (host, _), course in courses.items()]
-    every = [span for spans in found.when.values() for span in spans]
-    whole = [(min(start for start, _ in every), max(end for _, end in every))] if every else []
-    ports += [(whole, max((_steps(one, own) for one in ends), key=_count)) for ends in cables.values()]
-    calm = sum(step.by for spans, steps in ports for step in steps if any(a < step.at_s <= b for a, b in spans))
-    in_all = sum(_count(steps) for _, steps in ports)
-    return Downs(in_all, calm, verdict.links if verdict is not None else None)
+    samples: Samples, links: LinkSamples | None = None, changes: Sequence[ChangeResult] = ()
+) -> dict[frozenset[End], int]:
+    """
+    How often each link went down, but for changes of ours, by its ends as far as they were counted.
 
-
-def _of_cables(links: LinkSamples, counted: Collection[str]) -> dict[frozenset[object], list[CounterCourse]]:
-    """The counters of both ends of each cable, but for those whose host counted itself."""
-    courses = {(at.host, at.part): course for at, course in links.samples.courses.items() if at.name == DOWNED}
-    found: dict[frozenset[object], list[CounterCourse]] = {}
-    for ends in links.cables:
-        seen = [courses[end] for end in ends if end in courses]
-        if seen and not any(host in counted for host, _ in ends):
-            found[frozenset(ends)] = seen
-    return found
-
-
-def _steps(course: CounterCourse, own: Sequence[tuple[float, float]]) -> list[Step]:
-    return [step for step in steps_of(DOWNED, course, own, 0.0)[0] if not step.ours]
-
-
-def _count(steps: Iterable[Step]) -> int:
-    return sum(step.by for step in steps)
+    Of ports of hosts and of cables between switches, each once: both ends count the same.
+    """
+    own, cables = windows_of(changes), {end: ends for ends in (links.cables if links else ()) for end in ends}
+    most: dict[frozenset[End], int] = {}
+    for reading, course in (*samples.courses.items(), *(links.samples.courses.items() if links else ())):
+        if reading.name == DOWNED:
+            end = (reading.host, reading.part)
+            cable = frozenset(cables.get(end, (end,)))
+            grown = sum(step.by for step in steps_of(DOWNED, course, own, 0.0)[0] if not step.ours)
+            most[cable] = max(grown, most.get(cable, 0))
+    return most
 
 
 def _fill(
@@ -266,8 +201,8 @@ def _fill(
 
 def _watch(
     rounds: Sequence[_Round], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
-) -> Iterator[tuple[str, float, float, tuple[float, str] | None]]:
-    """The times that hosts were watched, each with the failure that ended it: when its round ended, and the part."""
+) -> Iterator[tuple[str, float, tuple[float, str] | None]]:
+    """Hosts, for how long each was watched, and the failure that ended it: when its round ended, and the part."""
     well_since: dict[str, float] = {}
     for one in rounds:
         failed = _failed(one.bad, last_well)
@@ -279,7 +214,7 @@ def _watch(
                 mine = set(shared.get(part, (host,)))
                 failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
                 until_s = max(min(failed_s, default=until_s), well_since[host])
-            yield host, well_since[host], until_s, (one.ended_s, part) if host in failed else None
+            yield host, until_s - well_since[host], (one.ended_s, part) if host in failed else None
         well_since = dict.fromkeys(one.well - failed, one.ended_s)
 
 
@@ -329,22 +264,33 @@ def with_training(
     leaves = {
         one.component: one.hosts for one in verdict.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL
     }
-    seen = watched(probes, results, phases, leaves)
-    failures = seen.failures if seen else None
+    failures = watched(probes, results, phases, leaves)
     impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(verdict))
-    if seen is None or failures is None or impact.mttf_s is None:
+    if failures is None or impact.mttf_s is None:
         return replace(verdict, training=impact)
-    found = downs(seen, samples, links, verdict)
-    if found is None:
+    found = downs(samples, links, verdict.changes)
+    # A host that fails takes its links with it.
+    besides = sum(count for ends, count in found.items() if failures.hosts.isdisjoint(host for host, _ in ends))
+    if not found:
         note = "links that went down were not counted: without sample:"
-    elif found.calm == 0:
-        note = found.none_at_all
-    else:  # no probe died of them; what they would cost a job that dies of each
-        died = training_impact(gpus, Observed(failures.count + found.calm, failures.host_days), gpus_per_host=each)
-        many = f"{found.calm} link{'s' if found.calm != 1 else ''} went down besides and no probe died of it"
+    elif besides:  # no probe died of them; what they would cost a job that dies of each
+        died = training_impact(gpus, Observed(failures.count + besides, failures.host_days), gpus_per_host=each)
+        many = f"{besides} link{'s' if besides != 1 else ''} went down besides and no probe died of it"
         note = f"{many}; a job that does: MTTF {(died.mttf_s or inf) / 3600:.1f} h, ETTR {died.ettr or 0.0:.2f}"
-    count = None if found is None else found.calm
-    return replace(verdict, training=replace(impact, flaps=count, notes=(*impact.notes, note)))
+    elif any(found.values()):
+        note = "links went down on hosts that failed alone: none is counted besides"
+    else:
+        note = _none_down(verdict.links)
+    return replace(verdict, training=replace(impact, flaps=besides if found else None, notes=(*impact.notes, note)))
+
+
+def _none_down(seen: LinkCoverage | None) -> str:
+    """What is said where no link went down: of all links only if somebody looked at all of them."""
+    if seen is not None and seen.whole == seen.cables:
+        return "no link went down meanwhile"
+    if seen is None or not seen.whole:
+        return "no port of a host went down meanwhile; cables between switches were not looked at"
+    return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
 
 
 def _retained(verdict: Verdict) -> float | None:

@@ -21,6 +21,11 @@ class Outcome(Enum):
         """Position in the order, 0 is best."""
         return _RANK[self]
 
+    @property
+    def is_good(self) -> bool:
+        """Measured, and good enough."""
+        return self in (Outcome.PASS, Outcome.MARGINAL)
+
     @staticmethod
     def worst(outcomes: Iterable[Outcome]) -> Outcome:
         """Fold many into one; nothing measured is INCONCLUSIVE, never PASS."""

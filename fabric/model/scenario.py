@@ -17,15 +17,6 @@ from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import Platform, Topology
 
-AS_WRITTEN, AUTO = "as_written", "auto"
-"""The values of the key: as often as ``repeat`` says, or until the judge can tell."""
-
-LEAST_SAMPLES = 3
-"""Every probe is measured so often before anything is concluded (safety goals, B.3: start with three)."""
-
-MOST_SAMPLES = 30
-"""More samples of one probe are never asked for (safety goals, B.3). Enough to tell 3 % at a CV of 3 % in one test."""
-
 
 @dataclass(frozen=True, slots=True)
 class FilledTime:
@@ -318,13 +309,11 @@ class JudgeSettings:
     """
     *baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it.
 
-    *samples* ``auto``: as many of each probe as it takes to tell; ``as_written``: as ``repeat`` says. *zero_growth* is
-    what ports may not count meanwhile, beside what is always judged.
+    *zero_growth* is what ports may not count meanwhile, beside what is always judged.
     """
 
     baseline: str | None = None
     marginal: float = 0.005
-    samples: str = "as_written"
     zero_growth: ZeroGrowth | None = None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.compare.rows import WHOLE
-from fabric.model.comparison import Compared, Difference
+from fabric.model.comparison import WHOLE, Compared, Difference
 from fabric.report.compare import folded
 
 

@@ -15,14 +15,15 @@ from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
+from fabric.judge.normal.keys import COLLECTIVE_FLOOR
 from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
 
-KEPT = 0.95
-"""From this share of what was before on a bandwidth counts as kept, below it as a loss (a choice, wider than noise)."""
+KEPT = 1 - COLLECTIVE_FLOOR
+"""From this share of what was before on a bandwidth counts as kept: what is lost by less is not acted upon anywhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.changes.effects import KEPT, corrected
 from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
 from fabric.judge.normal.samples import Sample, SampleKey
+from fabric.judge.normal.series import UNSTABLE_CV
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import (
@@ -220,9 +221,6 @@ def where_words(where: Where) -> str:
 
 
 LEAST_SAMPLES = 2
-UNSTEADY = 0.05
-"""A side is unsteady when its samples' coefficient of variation is above this (a choice; healthy ones have 0.01)."""
-
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
 
@@ -400,7 +398,7 @@ def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
     found = []
     for ref, side in zip(expected.refs, sides.all, strict=True):
         values = list(chain.from_iterable(side.means().values()))
-        if stdev(map(log, values)) > UNSTEADY:
+        if stdev(map(log, values)) > UNSTABLE_CV:
             found.append(f"{ref_words(ref)} is unsteady, {min(values):,.0f} to {max(values):,.0f} Gb/s")
     return found
 

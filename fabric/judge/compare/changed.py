@@ -41,15 +41,13 @@ class Both:
     """
     One probe that both runs measured, or that the fabric failed in one of them.
 
-    *path* is what it is called where it is listed by itself, *parts* are the components that get a row. *logs* are the
-    logarithms of its repetitions over themselves in the other run; *lost*: it carries nothing any more, *regained*: it
-    does again.
+    *path* is what it is called where it is listed by itself. *logs* are the logarithms of its repetitions over
+    themselves in the other run; *lost*: it carries nothing any more, *regained*: it does again.
     """
 
     group: Group
     probe: Probe
     path: str
-    parts: tuple[str, ...]
     logs: tuple[float, ...] = ()
     lost: bool = False
     regained: bool = False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
@@ -54,9 +55,8 @@ class PartChange:
     def __str__(self) -> str:
         old, new = self.before, self.after
         if old is None or new is None:
-            one = new if old is None else old
-            what = "new" if old is None else "gone"
-            return f"{self.host}/{self.part}: {what}: SN {_text(one.serial if one else None)}"
+            one = old or new
+            return f"{self.host}/{self.part}: {'gone' if old else 'new'}: SN {_text(one.serial if one else None)}"
         words = []
         if self.replaced:
             which = ("SN", old.serial, new.serial) if old.serial and new.serial else ("id", old.unique, new.unique)
@@ -72,9 +72,8 @@ class PartChange:
     @property
     def odd_firmware(self) -> bool:
         """It runs another firmware than most of its peers."""
-        return None not in (self.peers_firmware, self.after and self.after.firmware) and (
-            self.after is not None and self.after.firmware != self.peers_firmware
-        )
+        now = self.after.firmware if self.after else None
+        return None not in (now, self.peers_firmware) and now != self.peers_firmware
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +109,16 @@ def repaired(
     return Repaired(what, (said, *lines), tuple(found))
 
 
-def changes(
-    before: HostIdentity, after: HostIdentity, everybody: Mapping[str, HostIdentity]
-) -> list[PartChange]:  # fmt: skip
+def changes(before: HostIdentity, after: HostIdentity, everybody: Mapping[str, HostIdentity]) -> Iterator[PartChange]:
     """Every part of one host that is not as it was, in the order of its parts."""
     old, new = before.by_part, after.by_part
     usual = _usual_firmware(everybody, after.host)
-    found = []
-    for name in dict.fromkeys((*old, *new)):
+    for name, part in {**old, **new}.items():
         one, other = old.get(name), new.get(name)
-        if one is not None and other is not None and not (_differs(one, other) or one.firmware != other.firmware):
-            continue
-        if (one is None and before.unread) or (other is None and after.unread):
-            continue  # it may well be there: it could not be read
-        kind = (other or one or PartIdentity(name, "")).kind
-        found.append(PartChange(after.host, name, one, other, _differs(one, other), usual.get(kind)))
-    return found
+        unread = (one is None and before.unread) or (other is None and after.unread)  # it may well be there
+        replaced = one is None or other is None or _is_another(one, other)
+        if not unread and (replaced or (one and one.firmware) != (other and other.firmware)):
+            yield PartChange(after.host, name, one, other, replaced, usual.get(part.kind))
 
 
 def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
@@ -196,10 +189,8 @@ def _not_read(
     return ""
 
 
-def _differs(one: PartIdentity | None, other: PartIdentity | None) -> bool:
+def _is_another(one: PartIdentity, other: PartIdentity) -> bool:
     """Whether they are two parts; one that says nothing of itself is not said to be another."""
-    if one is None or other is None:
-        return True
     if one.serial and other.serial:
         return one.serial != other.serial
     return bool(one.unique and other.unique and one.unique != other.unique)
@@ -219,51 +210,46 @@ def _text(value: str | None) -> str:
     return value or "?"
 
 
-_ELSEWHERE = ("address", "rack", "leaves")
-_CALLED = (
-    *("baseline", "gid_index", "tools", "env", "mpirun_options", "srun_options"),
-    *("nccl_tests_options", "wrapper", "use_cuda", "traffic_class", "perftest_options", "cross_rail"),
-)
+_INSIDE = {"rnics": "device", "gpus": "name", "pcie_switches": "name"}
+"""Parts inside a host, and by what they are called."""
+
+_HARDWARE = ("link_layer", "numa_nodes", *_INSIDE)
 
 
 def other_hardware(then: Host, now: Host) -> tuple[str, ...]:
     """What of the parts inside a host is not described as it was then, in words; empty: the same hardware."""
     if then.platform is now.platform:
         return ()
-    return tuple(f"{now.name}: {text}" for text in _parts(then.platform, now.platform))
+    found = _differing(then.platform, now.platform, but={one.name for one in fields(Platform)}.difference(_HARDWARE))
+    return tuple(f"{now.name}: {text}" for text in found)
 
 
 def otherwise_described(then: Host, now: Host) -> tuple[str, ...]:
     """What else of a host is not as it was: where it is, and how its tools are called and judged; in words."""
-    found = _differing(then, now, _ELSEWHERE) + _differing(then.platform, now.platform, _CALLED)
+    found = [*_differing(then, now, but={"name", "platform"})]
+    found += _differing(then.platform, now.platform, but={"name", *_HARDWARE})
     return tuple(f"{now.name}: {text}" for text in found)
 
 
-def _parts(then: Platform, now: Platform) -> Iterator[str]:
-    yield from _differing(then, now, ("link_layer", "numa_nodes"))
-    yield from _unlike({one.device: one for one in then.rnics}, {one.device: one for one in now.rnics})
-    yield from _unlike({one.name: one for one in then.gpus}, {one.name: one for one in now.gpus})
-    yield from _unlike({one.name: one for one in then.pcie_switches}, {one.name: one for one in now.pcie_switches})
+def _differing(then: Any, now: Any, *, but: AbstractSet[str] = frozenset()) -> Iterator[str]:
+    """``rail was 1, is 2``, field by field; of parts those that are gone, those that are new, and the first change."""
+    for name in [one.name for one in fields(then) if one.name not in but]:
+        old, new = getattr(then, name), getattr(now, name)
+        if name in _INSIDE:
+            yield from _unlike(*({getattr(part, _INSIDE[name]): part for part in parts} for parts in (old, new)))
+        elif old != new:
+            yield f"{name} was {_short(old)}, is {_short(new)}"
 
 
 def _unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Parts of one kind by name: those that are gone, those that are new, and the first that is another."""
-    gone, new = then.keys() - now.keys(), now.keys() - then.keys()
-    if gone:
+    if gone := then.keys() - now.keys():
         yield f"{fold(sorted(gone))} is not described any more"
-    if new:
+    if new := now.keys() - then.keys():
         yield f"{fold(sorted(new))} was not described then"
     changed = [name for name in then if name in now and then[name] != now[name]]
     for name in changed[:1]:
-        words = _differing(then[name], now[name], [one.name for one in fields(then[name])])
         more = f" (and {len(changed) - 1} more like it)" if len(changed) > 1 else ""
-        yield f"{name}: {', '.join(words)}{more}"
-
-
-def _differing(then: object, now: object, names: Iterable[str]) -> list[str]:
-    """``rail was 1, is 2``, of those of these *names* that differ."""
-    pairs = [(name, getattr(then, name), getattr(now, name)) for name in names]
-    return [f"{name} was {_short(one)}, is {_short(other)}" for name, one, other in pairs if one != other]
+        yield f"{name}: {', '.join(_differing(then[name], now[name]))}{more}"
 
 
 def _short(value: object) -> str:

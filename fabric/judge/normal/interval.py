@@ -25,20 +25,21 @@ if TYPE_CHECKING:
     import numpy as np
 
 CONFIDENCE = 0.95
-"""Of the intervals of what is expected and of records; a choice, the usual one."""
+"""Of the intervals of what is expected and of records, as they are printed: "95 % interval"."""
 
 BETWEEN_ROUNDS = 0.01
 """
-What one side differs by from round to round, where fewer than three say it (a choice, standard deviation).
+What one side differs by from round to round, where fewer than three say it (standard deviation).
 
-Twice the 0.5 % by which good pairs of two real clusters scatter within one run.
+Twice the 0.5 % by which good pairs of two real clusters scatter within one run; ``benchmarks/expectations.py`` counts
+how often intervals of one and two rounds are right with it.
 """
 
 MOST_ROUNDS = 1000
-"""More rounds than this are not suggested to anybody (a choice)."""
+"""More rounds than this are not suggested to anybody: a bound of the search, no run has so many."""
 
 LEAST_CV = 1e-4
-"""A smaller sigma / mean is compared as this one (a choice): tools round it away, and nothing has no logarithm."""
+"""A smaller sigma / mean is compared as this one: tools print four digits, and nothing has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)

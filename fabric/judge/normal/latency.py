@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fabric.judge.normal.keys import Alike, rnics_of
-from fabric.judge.normal.peers import Z_SLOW, Peers, peers_of
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -38,17 +38,18 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
     groups: dict[int, dict[str, float]] = {}
     for probe, numbers in found:
         groups.setdefault(alike.of(probe, probe.phase), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
-    slow = {name: peers for values in groups.values() for name, peers in _slow(values)}
+    slow = {name: normal for values in groups.values() for name, normal in _slow(values)}
     sure = _sure(found, slow.keys())
     return {probe.probe_id: _verdict(probe, numbers, slow.get(probe.probe_id), sure) for probe, numbers in found}
 
 
-def _slow(values: Mapping[str, float]) -> Iterator[tuple[str, Peers]]:
-    """Those far below their peers by the size of the loss and by their spread."""
-    peers = peers_of(list(values.values()))
-    for name, value in values.items() if peers is not None else ():
-        if peers is not None and value < (1 - FLOOR) * peers.median_gbps and peers.z(value) < Z_SLOW:
-            yield name, peers
+def _slow(values: Mapping[str, float]) -> Iterator[tuple[str, tuple[float, int]]]:
+    """Those far below their peers by the size of the loss and by their spread, with the median of so many peers."""
+    if len(values) < LEAST_PEERS:
+        return
+    middle, sigma = robust(list(values.values()))
+    least = min((1 - FLOOR) * middle, middle + Z_SLOW * max(sigma, LEAST_SPREAD * middle))
+    yield from ((name, (middle, len(values))) for name, value in values.items() if value < least)
 
 
 def _has(result: ProbeResult) -> bool:
@@ -64,15 +65,17 @@ def _sure(found: Sequence[Measured], slow: AbstractSet[str]) -> frozenset[str]:
     return frozenset(end for end, all_of_it in by_end.items() if len(all_of_it) > 1 and all(all_of_it))
 
 
-def _verdict(probe: Probe, numbers: dict[str, Measurement], slow: Peers | None, sure: frozenset[str]) -> ProbeVerdict:
+def _verdict(
+    probe: Probe, numbers: dict[str, Measurement], slow: tuple[float, int] | None, sure: frozenset[str]
+) -> ProbeVerdict:
     typical_us = numbers[TYPICAL].value
     said = f"{typical_us:.2f} us typical"
     above = list(_above(probe, numbers))
     if above:
         return ProbeVerdict(probe.probe_id, Outcome.FAIL, "; ".join(above))
     if slow is not None:
-        normal_us = 1.0 / slow.median_gbps
-        text = f"{said}, {typical_us / normal_us:.1f} times the median of {slow.n} peers, {normal_us:.2f} us"
+        normal_us, peers = 1.0 / slow[0], slow[1]
+        text = f"{said}, {typical_us / normal_us:.1f} times the median of {peers} peers, {normal_us:.2f} us"
         ends = [end for end in rnics_of(probe) if end in sure]
         if ends:
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}; so is every latency of {' and '.join(ends)}")

@@ -1,14 +1,13 @@
 """
-What is normal among many like measurements of one run, and the level of each host among them.
+What is normal among many like measurements of one run.
 
 By median and MAD, as Iglewicz and Hoaglin (1993): the slow ones must not set the scale that they are measured by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median, median_high
+from collections.abc import Sequence
+from statistics import median
 
 LEAST_PEERS = 8
 """Fewer measurements of one key say nothing about each other (a choice; with fewer the MAD is worth little)."""
@@ -24,41 +23,7 @@ SCALE = 1.4826
 """MAD to standard deviation, for normal numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """What is normal among measurements of one key in this run; *spread_gbps* is 1.4826 MAD, or its least."""
-
-    median_gbps: float
-    spread_gbps: float
-    n: int
-
-    def z(self, value_gbps: float) -> float:
-        """How many spreads above the median a value is."""
-        return (value_gbps - self.median_gbps) / self.spread_gbps
-
-
-def peers_of(values: Sequence[float]) -> Peers | None:
-    """What is normal among them; None when they are fewer than eight, or nothing was carried."""
-    if len(values) < LEAST_PEERS:
-        return None
+def robust(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and the standard deviation as the MAD tells it."""
     middle = median(values)
-    if middle <= 0.0:
-        return None
-    mad = median(abs(value - middle) for value in values)
-    return Peers(middle, max(SCALE * mad, LEAST_SPREAD * middle), len(values))
-
-
-def levels(values: Mapping[str, Sequence[float]], peers: Peers, *, excused: float) -> dict[str, float]:
-    """
-    The share of the peers' median that each host reaches in *values* (Gb/s by host, of one class), if below 1.
-
-    Its higher median: of a host half of whose numbers are slow the other half tells. Left out are hosts of fewer than
-    eight numbers, and those that lack more than *excused* (a share).
-    """
-    found = {}
-    for host, numbers in values.items():
-        if len(numbers) >= LEAST_PEERS:
-            level = median_high(numbers) / peers.median_gbps
-            if 1 - excused < level < 1:
-                found[host] = level
-    return found
+    return middle, SCALE * median(abs(value - middle) for value in values)

@@ -21,7 +21,7 @@ from statistics import fmean, median, pvariance, variance
 
 from fabric.judge.normal.interval import half_width
 from fabric.judge.normal.keys import floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.recorded import Key, Recorded
 from fabric.model.text import fold
@@ -115,20 +115,19 @@ def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | No
         return Split(
             f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
         )
-    middle = median(kept)
-    mad = median(abs(value - middle) for value in kept)
+    middle, sigma = robust(kept)
     runs = tuple(sorted({sample.run for sample in samples}))
-    cv = SCALE * mad / middle if middle > 0.0 else 0.0
-    return Recorded(key, middle, mad, len(kept), cv, runs, len(samples) - len(kept))
+    cv = sigma / middle if middle > 0.0 else 0.0
+    return Recorded(key, middle, sigma / SCALE, len(kept), cv, runs, len(samples) - len(kept))
 
 
 def trimmed(values: Sequence[float]) -> list[float]:
     """Without outliers on either side; every pass drops at least one, so it ends."""
     kept = list(values)
     while True:
-        middle = median(kept)
-        spread = max(SCALE * median(abs(value - middle) for value in kept), LEAST_SPREAD * middle)
-        inside = [value for value in kept if abs(value - middle) <= -Z_SLOW * spread]
+        middle, sigma = robust(kept)
+        far = -Z_SLOW * max(sigma, LEAST_SPREAD * middle)
+        inside = [value for value in kept if abs(value - middle) <= far]
         if len(inside) == len(kept):
             return kept
         kept = inside

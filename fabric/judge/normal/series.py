@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, Alike, bandwidths, floor_of
+from fabric.judge.normal.keys import Alike, bandwidths, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import series_key
-from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict
 from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
@@ -182,12 +180,7 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
 
 def _number(result: ProbeResult) -> tuple[float, int | None] | None:
     """The number that stands for a result, and its size; None where no bandwidth was measured."""
-    if result.outcome is not None:
-        return None
-    if len(result.measurements) == 1:  # nearly all of them, and they need no looking for the largest size
-        measured = result.measurements[0]
-        return (measured.value, measured.size_bytes or None) if measured.unit == BANDWIDTH_UNIT else None
-    return representative(result) if bandwidths(result) else None
+    return representative(result) if result.outcome is None and bandwidths(result) else None
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:
@@ -205,30 +198,4 @@ def representative(result: ProbeResult) -> tuple[float, int | None]:
     return value, largest or None
 
 
-RETEST = "seen once: measure it again"
-CONFIRMED = "confirmed by others"
 NORMAL = "the normal of its class"
-
-
-def slower(
-    verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float, against: str, *, outcome: Outcome = Outcome.MARGINAL,
-    how_sure: str = RETEST,
-) -> ProbeVerdict:  # fmt: skip
-    """MARGINAL until confirmed, and no better than it was without a limit."""
-    reason = f"{_below(one.value, normal_gbps, against)}; {how_sure}"
-    outcome = Outcome.worst((verdict.outcome, outcome))
-    found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
-    return replace(found, reason=with_spread(found, one))
-
-
-def with_spread(verdict: ProbeVerdict, one: ProbeSeries) -> str:
-    """The reason, and of a repeated series that did not pass also how its samples lie; none where nothing judges it."""
-    if one.steadiness is None or verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE):
-        return verdict.reason
-    return f"{verdict.reason} ({one.steadiness.text})"
-
-
-def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
-    return (
-        f"{gbps_text(value_gbps)} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {gbps_text(normal_gbps)}"
-    )

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import exp, inf, log
 
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import (
+    CRITERIA,
     HOT_C,
     JUDGED,
     PFC,
@@ -43,7 +44,7 @@ from fabric.model.topology import Topology
 from fabric.probes.sources import SLOWLY
 
 SETTLE_S = 30.0
-"""So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""
+"""So long after a change the link may still train and be swept: three sweeps of a subnet manager, as shipped."""
 
 BER = 1e-15
 """
@@ -64,7 +65,7 @@ At 400 Gb/s that takes NVIDIA's 125 minutes.
 ERRORS = ("symbol_error", "rx_crc_errors")
 
 HOUR_S = 3600.0
-"""Rates are those of the worst hour (a choice: long enough that one burst of incast is no rate, short in a burn-in)."""
+"""Rates are those of the worst hour: the unit of ``retransmits_per_hour``."""
 
 
 _COUNTED = {
@@ -150,6 +151,24 @@ class PortHealth:
         return [step for step in self.steps if step.name in self.bad and not step.ours]
 
 
+def joined(ends: Sequence[PortHealth]) -> PortHealth:
+    """What was read at several ends of a cable as one part, which is called as the last of them."""
+    bad: dict[str, Outcome] = {}
+    for one in ends:
+        bad |= {name: Outcome.worst([outcome, bad.get(name, outcome)]) for name, outcome in one.bad.items()}
+    bers = [one.ber for one in ends if one.ber is not None]
+    return replace(
+        ends[-1],
+        outcome=Outcome.worst(one.outcome for one in ends),
+        words=tuple(text for one in ends for text in one.words),
+        steps=tuple(step for one in ends for step in one.steps),
+        bad=bad,
+        ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
+        resets=sum(one.resets for one in ends),
+        unread=tuple(sorted({name for one in ends for name in one.unread}, key=CRITERIA.index)),
+    )
+
+
 def ports_of_run(
     samples: Samples,
     topology: Topology,
@@ -165,16 +184,16 @@ def ports_of_run(
     *shared*: times in which flows shared links by plan, so that pauses are to be expected.
     """
     courses = by_port(samples)
-    ports = [(host, rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
+    ports = [(topology.hosts[host], rnic) for host in hosts for rnic in topology.hosts[host].platform.rnics]
     found = (
         port_health(
-            host,
+            host.name,
             rnic.device,
-            courses.get((host, rnic.device), {}),
+            courses.get((host.name, rnic.device), {}),
             changes,
             every_s=samples.every_s,
             line_rate_gbps=rnic.line_rate_gbps,
-            ethernet=topology.hosts[host].platform.link_layer == "ethernet",
+            ethernet=host.platform.link_layer == "ethernet",
             zero_growth=zero_growth,
             ports=len(ports),
             shared=shared,
@@ -215,19 +234,18 @@ def port_health(
     read = {name: courses[name] for name in JUDGED if name in courses and known_values(courses[name])}
     if not read and zero_growth is None:
         return None
-    wanted = zero_growth or ZeroGrowth()
     own = windows_of(result for result in changes if result.change.component in (f"{host}/{device}", host, *also))
+    port = _Port(courses, every_s, ethernet, zero_growth or ZeroGrowth(), (*windows_of(changes), *shared))
     grown = {name: steps_of(name, course, own, every_s) for name, course in read.items()}
     steps = tuple(step for of_one, _ in grown.values() for step in of_one)
-    found = [*_too_many(steps, read, wanted, ethernet=ethernet), *_too_hot(courses.get("module_c"))]
+    found = [*port.too_many(steps, read), *port.too_hot(), *port.congested()]
     ber = None
     for name in [name for name in ERRORS if name in read][:1]:
         of_time_s = watched_s(name, read[name], own, every_s)
         ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
         found += [([name], Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
-    found += _congested(wanted, courses, (*windows_of(changes), *shared), every_s, ethernet=ethernet)
     bad = {name: outcome for names, outcome, _ in found for name in names}
-    unread = tuple(_not_shown(wanted, courses, ber, every_s=every_s, ethernet=ethernet))
+    unread = tuple(port.not_shown(ber))
     return PortHealth(
         host=host,
         device=device,
@@ -255,24 +273,76 @@ def _sum(steps: Iterable[Step], name: str | None = None) -> int:
     return sum(step.by for step in steps if not step.ours and name in (None, step.name))
 
 
-def _too_many(
-    steps: Sequence[Step], read: Mapping[str, CounterCourse], wanted: ZeroGrowth, *, ethernet: bool
-) -> Iterator[_Bad]:
-    """The counters of which a good port has fewer, or none where the scenario says so; and since when."""
-    never = {name for criterion in wanted.criteria for name in counters_of(criterion, ethernet=ethernet)}
-    for name, course in read.items():
-        grown = [step for step in steps if step.name == name and not step.ours]
-        if name not in ERRORS and _sum(grown) > (0 if name in never else _COUNTED[name][2]):
-            first, last = (_after(step, course) for step in (grown[0], grown[-1]))
-            when = f" after {first}" if len(grown) == 1 else f", first after {first}, last after {last}"
-            fails = name in never or (name == "link_downed" and not ethernet)
-            yield [name], Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """What was read of one port, what the scenario *wanted*, and when changes of ours explain congestion."""
 
+    courses: Mapping[str, CounterCourse]
+    every_s: float
+    ethernet: bool
+    wanted: ZeroGrowth
+    busy: Windows
 
-def _too_hot(module: CounterCourse | None) -> Iterator[_Bad]:
-    heat_c = max(known_values(module), default=0.0)
-    if heat_c > HOT_C:
-        yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
+    def too_many(self, steps: Sequence[Step], read: Mapping[str, CounterCourse]) -> Iterator[_Bad]:
+        """The counters of which a good port has fewer, or none where the scenario says so; and since when."""
+        never = {name for criterion in self.wanted.criteria for name in self._counters(criterion)}
+        for name, course in read.items():
+            grown = [step for step in steps if step.name == name and not step.ours]
+            if name not in ERRORS and _sum(grown) > (0 if name in never else _COUNTED[name][2]):
+                first, last = (_after(step, course) for step in (grown[0], grown[-1]))
+                when = f" after {first}" if len(grown) == 1 else f", first after {first}, last after {last}"
+                fails = name in never or (name == "link_downed" and not self.ethernet)
+                yield [name], Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
+
+    def too_hot(self) -> Iterator[_Bad]:
+        """Its module."""
+        heat_c = max(known_values(self.courses.get("module_c")), default=0.0)
+        if heat_c > HOT_C:
+            yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
+
+    def congested(self) -> Iterator[_Bad]:
+        """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
+        for name in self._counters(PFC) if PFC in self.wanted.criteria else ():
+            steps, span_s, until = self._in_worst_hour([name])
+            paused_s, most = _sum(steps) * 1e-6, self.wanted.pfc_paused or 0.0
+            if paused_s > most * span_s:
+                way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
+                said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
+                yield [name], Outcome.FAIL, f"zero growth: {name}: {said}"
+        if RETRANSMITS in self.wanted.criteria:
+            names, an_hour = self._counters(RETRANSMITS), self.wanted.retransmits_per_hour or 0.0
+            steps, span_s, until = self._in_worst_hour(names)
+            grew = {name: number for name in names if (number := _sum(steps, name))}
+            if sum(grew.values()) * HOUR_S > an_hour * span_s:
+                said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
+                text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
+                yield list(grew), Outcome.FAIL, text
+
+    def not_shown(self, ber: BerVerdict | None) -> Iterator[str]:
+        """The criteria that were not read twice, and symbol errors where there were some and too few to tell."""
+        for criterion in self.wanted.criteria:
+            some = criterion == SYMBOL_ERRORS and ber is not None and ber.count and ber.outcome is Outcome.INCONCLUSIVE
+            seen_s = ((name, self.courses.get(name, CounterCourse())) for name in self._counters(criterion))
+            if some or any(watched_s(name, course, (), 0.0) < self._spacing_s(name) for name, course in seen_s):
+                yield criterion
+
+    def _counters(self, criterion: str) -> tuple[str, ...]:
+        return counters_of(criterion, ethernet=self.ethernet)
+
+    def _spacing_s(self, name: str) -> float:
+        return SLOWLY * self.every_s if name in PFC_COUNTERS else self.every_s
+
+    def _in_worst_hour(self, names: Iterable[str]) -> tuple[Sequence[Step], float, str]:
+        """Growth of these together, how long that hour was, and that in words with its end."""
+        read = {name: self.courses[name] for name in names if name in self.courses}
+        grown = [steps_of(name, course, self.busy, self._spacing_s(name))[0] for name, course in read.items()]
+        of_time_s = max((course.until_s - course.at_s[0] for course in read.values() if course.at_s), default=0.0)
+        not_ours = sorted((step for steps in grown for step in steps if not step.ours), key=lambda step: step.at_s)
+        steps, span_s = worst_hour(not_ours, of_time_s)
+        if not steps:
+            return (), span_s, ""
+        hour = "hour" if span_s == HOUR_S else duration_text(span_s)
+        return steps, span_s, f"{hour} until {_after(steps[-1], read[steps[-1].name])}"
 
 
 def _after(step: Step, course: CounterCourse) -> str:
@@ -356,60 +426,6 @@ def judge_ber(
     if left_s <= 0.0:
         return BerVerdict(Outcome.PASS, said, 0.0, count, of_time_s)
     return BerVerdict(Outcome.INCONCLUSIVE, said, left_s, count, of_time_s)
-
-
-def _not_shown(
-    wanted: ZeroGrowth, courses: Mapping[str, CounterCourse], ber: BerVerdict | None, *, every_s: float, ethernet: bool
-) -> Iterator[str]:
-    """The criteria that were not read twice, and symbol errors where there were some and too few to tell."""
-    for criterion in wanted.criteria:
-        times = (
-            (watched_s(name, courses.get(name, CounterCourse()), (), 0.0), _spacing_s(name, every_s))
-            for name in counters_of(criterion, ethernet=ethernet)
-        )
-        some = criterion == SYMBOL_ERRORS and ber is not None and ber.count and ber.outcome is Outcome.INCONCLUSIVE
-        if some or any(of_time_s < spacing_s for of_time_s, spacing_s in times):
-            yield criterion
-
-
-def _spacing_s(name: str, every_s: float) -> float:
-    return SLOWLY * every_s if name in PFC_COUNTERS else every_s
-
-
-def _congested(
-    wanted: ZeroGrowth, courses: Mapping[str, CounterCourse], changes: Windows, every_s: float, *, ethernet: bool
-) -> Iterator[_Bad]:
-    """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
-    for name in counters_of(PFC, ethernet=ethernet) if PFC in wanted.criteria else ():
-        steps, span_s, until = _in_worst_hour([name], courses, changes, every_s)
-        paused_s, most = _sum(steps) * 1e-6, wanted.pfc_paused or 0.0
-        if paused_s > most * span_s:
-            way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
-            said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
-            yield [name], Outcome.FAIL, f"zero growth: {name}: {said}"
-    if RETRANSMITS in wanted.criteria:
-        names, an_hour = counters_of(RETRANSMITS, ethernet=ethernet), wanted.retransmits_per_hour or 0.0
-        steps, span_s, until = _in_worst_hour(names, courses, changes, every_s)
-        grew = {name: number for name in names if (number := _sum(steps, name))}
-        if sum(grew.values()) * HOUR_S > an_hour * span_s:
-            said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
-            text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
-            yield list(grew), Outcome.FAIL, text
-
-
-def _in_worst_hour(
-    names: Iterable[str], courses: Mapping[str, CounterCourse], changes: Windows, every_s: float
-) -> tuple[Sequence[Step], float, str]:
-    """Growth of these together, how long that hour was, and that in words with its end; *changes* explain the rest."""
-    read = {name: courses[name] for name in names if name in courses}
-    grown = [steps_of(name, course, changes, _spacing_s(name, every_s))[0] for name, course in read.items()]
-    of_time_s = max((course.until_s - course.at_s[0] for course in read.values() if course.at_s), default=0.0)
-    not_ours = sorted((step for steps in grown for step in steps if not step.ours), key=lambda step: step.at_s)
-    steps, span_s = worst_hour(not_ours, of_time_s)
-    if not steps:
-        return (), span_s, ""
-    hour = "hour" if span_s == HOUR_S else duration_text(span_s)
-    return steps, span_s, f"{hour} until {_after(steps[-1], read[steps[-1].name])}"
 
 
 def worst_hour(steps: Sequence[Step], of_time_s: float) -> tuple[Sequence[Step], float]:

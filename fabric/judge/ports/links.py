@@ -19,6 +19,7 @@ from fabric.judge.ports.health import (
     FALSE_PASSES,
     PortHealth,
     by_port,
+    joined,
     judge_ber,
     known_values,
     port_health,
@@ -303,31 +304,23 @@ def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
 
 
 def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
+    """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted = looked.wanted(ethernet=cable.ethernet)
-    found = [(label(end), text) for end, health in told for text in health.words]
-    bad = {name: outcome for _, health in told for name, outcome in health.bad.items()}
-    words = [f"{name}: {text}" for name, text in found] + list(_accused(told))
-    for name, outcome, text in (*_seen_light(cable, looked), *_standing(cable, looked)):
-        bad[name], words = Outcome.worst([outcome, bad.get(name, outcome)]), [*words, text]
-    words += _plugged(cable, looked) if words else []
-    bers = [health.ber for _, health in told if health.ber is not None]
-    unread = {name for _, health in told for name in health.unread}
-    if wanted is not None and not _covered(cable, looked):
-        unread.update(wanted.criteria)
-    outcomes = (Outcome.PASS, *bad.values(), *(Outcome.INCONCLUSIVE for _ in unread))
+    found = [*_seen_light(cable, looked), *_standing(cable, looked)]
+    unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
-    return PortHealth(
+    itself = PortHealth(
         host=a,
         device=device,
-        outcome=Outcome.worst(outcomes),
-        words=tuple(words),
-        steps=tuple(step for _, health in told for step in health.steps),
-        bad=bad,
-        ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
-        resets=sum(health.resets for _, health in told),
-        unread=tuple(name for name in OF_LINKS if name in unread),
+        outcome=Outcome.worst((Outcome.PASS, *(one for _, one, _ in found), *(Outcome.INCONCLUSIVE for _ in unread))),
+        words=(*_accused(told), *(text for _, _, text in found)),
+        bad={name: outcome for name, outcome, _ in found},
+        unread=unread,
         cable="" if device else cable.name,
     )
+    ends = [replace(health, words=tuple(f"{label(end)}: {text}" for text in health.words)) for end, health in told]
+    whole = joined([*ends, itself])
+    return replace(whole, words=(*whole.words, *_plugged(cable, looked))) if whole.words else whole
 
 
 def label(end: End) -> str:

@@ -2,8 +2,8 @@
 The light and the raw bit errors of both ends of a cable: what goes wrong before a packet is lost.
 
 - A lane outside the alarm limits of its module, or 3 dB and more below its siblings, FAILs: one fibre of a ribbon is
-  dirty, or one laser dies, long before the error correction has too much to mend (a choice: alarm limits are broad, a
-  lane of -9 dBm lies within -10.4 to 6; sound lanes of one module were seen within 0.4 dB).
+  dirty, or one laser dies, long before the error correction has too much to mend. Alarm limits are broad: a lane of
+  -9 dBm lies within -10.4 to 6. Sound lanes of one module were seen within 0.4 dB.
 - More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc).
 
 Copper has no light, and a module that does not say has none that could be judged.
@@ -20,7 +20,7 @@ from fabric.model.sampling import CounterCourse
 from fabric.runs.links import LinkModule
 
 OFF_DB = 3.0
-"""So far below the other lanes of its module is dark."""
+"""So far below the other lanes of its module is dark: half of their light."""
 
 RAW_BER = 1e-5
 

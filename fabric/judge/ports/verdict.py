@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 
-from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, ports_of_run
+from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult
@@ -37,7 +37,6 @@ _Crossed = tuple[PortHealth, Sequence[Step]]
 _Meanwhile = Mapping[str, Sequence[_Crossed]]
 """By probe."""
 
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
 _MOST_LINES = 4
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
@@ -78,7 +77,7 @@ def with_samples(
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
     for one in verdict.probes:
-        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome in _GOOD else ():
+        for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome.is_good else ():
             unaware[port.component].append(one.probe_id)
     components = {one.component: one for one in verdict.components}
     for port in sick:
@@ -133,19 +132,10 @@ def _cables(
 
 def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
     """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
-    found: dict[str, PortHealth] = {}
+    found: dict[str, list[PortHealth]] = defaultdict(list)
     for port in sick:
-        one = found.setdefault(port.component, port)
-        if one is not port:
-            found[port.component] = replace(
-                one,
-                outcome=Outcome.worst([one.outcome, port.outcome]),
-                words=(*one.words, *port.words),
-                steps=(*one.steps, *port.steps),
-                bad={**port.bad, **one.bad},
-                unread=tuple(dict.fromkeys((*one.unread, *port.unread))),
-            )
-    return list(found.values())
+        found[port.component].append(port)
+    return [joined(ends) for ends in found.values()]
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
@@ -194,7 +184,7 @@ def _surely(crossed: Iterable[_Crossed]) -> list[_Crossed]:
 
 def _less_good(verdict: ProbeVerdict, crossed: Sequence[_Crossed]) -> ProbeVerdict:
     """Of a probe that is good but for what the ports it crossed counted."""
-    if not crossed or verdict.outcome not in _GOOD:
+    if not crossed or not verdict.outcome.is_good:
         return verdict
     words = [f"{_counted(grown)} on {port.host}/{port.device}" for port, grown in crossed]
     gbps = "" if verdict.value_gbps is None else f" ({verdict.value_gbps:.1f} Gb/s)"

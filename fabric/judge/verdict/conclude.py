@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
+from fabric.judge.normal.keys import parts_of
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -29,6 +31,7 @@ from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerd
 from fabric.probes import pairwise
 
 if TYPE_CHECKING:
+    from fabric.judge.locate.matrix import Written
     from fabric.judge.locate.pairs.in_verdict import PairFindings
 
 
@@ -57,8 +60,6 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 NOT_REACHED = "not reached: the run ended before it"
 
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
-
 
 def conclude(
     probes: Sequence[Probe],
@@ -72,36 +73,41 @@ def conclude(
     changes: Sequence[ChangeResult] = (),
 ) -> Verdict:
     """
-    Judge everything that was planned.
+    Judge everything that was planned: each probe by itself, then which parts explain them, then what was expected.
 
     A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
     says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
     *phases*; how the probes of altered phases count, ``altered.py`` says. A change that was not made as asked, or may
     still be live, is an ERROR of the whole.
     """
-    verdicts = without_mistakes(probes, _judged(probes, results, judge), topology)
+    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
+    never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
+    verdicts = without_mistakes(probes, never | {one.probe_id: one for one in judged}, topology)
     verdicts = with_bad_gpus(probes, verdicts, topology)
+
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
     written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
-    verdicts, named, pairs = _suspects(telling, verdicts, results, topology, written)
-    named.sort(key=lambda suspect: -suspect.outcome.rank)
+    explained, named, pairs = _explained(telling, verdicts, results, topology, written)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
-    of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
+    of_parts = {**explained, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
     components = _components(probes, of_parts, named)
-    verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
+
+    verdicts = as_altered(probes, verdicts | explained, results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
-    curve = {probe.probe_id for probe in probes if is_told(probe, verdicts[probe.probe_id])}
-    outcomes = [verdict.outcome for name, verdict in verdicts.items() if name not in curve]
-    outcomes += [found.outcome for found in expectations]
-    outcomes += [Outcome.SKIPPED for note in notes if not note.startswith(NOTE)]
-    outcomes += [outcome for outcome, _ in (pairs.open if pairs else ())]
-    outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
+    counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
+    outcomes = [
+        *(verdicts[probe.probe_id].outcome for probe in counted),
+        *(found.outcome for found in expectations),
+        *(Outcome.SKIPPED for note in notes if not note.startswith(NOTE)),
+        *(outcome for outcome, _ in (pairs.open if pairs else ())),
+        *(Outcome.ERROR for result in changes if result.state != "reverted"),
+    ]
     reasons = [
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
-        *_reasons([probe for probe in probes if probe.probe_id not in curve], verdicts, untold),
+        *_reasons(counted, verdicts, untold),
         *(pairs.lines if pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *unseen_uplinks(probes, results, phases, topology),
@@ -119,26 +125,27 @@ def conclude(
     )
 
 
-def _suspects(
+def _explained(
     probes: Sequence[Probe],
     verdicts: Mapping[str, ProbeVerdict],
     results: Mapping[str, ProbeResult],
     topology: Topology,
-    written: Mapping[str, Hashable],
+    written: Written,
 ) -> tuple[dict[str, ProbeVerdict], list[Suspect], PairFindings | None]:
     """
-    Who is to blame, and the verdicts with what that says of each: parts that one matrix names, then pairs of hosts.
+    The verdicts of *probes* with what others make of them, who is to blame (the worst first), and what pairs said.
 
-    Pairs are decoded plane by plane. Those that missed their limit and that nothing explains (few hosts, or all of them
-    slow) come last.
+    Hosts by themselves, then pairs of hosts plane by plane, which need to know them; then all else with what the pairs
+    named. Pairs that missed their limit and that nothing explains (few hosts, or all of them slow) come last.
     """
     from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
 
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
+    locating = partial(locate, results=results, topology=topology, written=written)
     measured = [
         p for p in probes if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    pairs, between, known = None, list[Suspect](), set[str]()
+    pairs, between, rest, known = None, list[Suspect](), probes, set[str]()
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
@@ -147,33 +154,25 @@ def _suspects(
         pairs = pair_findings(probes, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
         between = not_cleared_by_older(pairs.suspects, probes, told, results)
+        rest = [probe for probe in probes if probe.probe_id not in pairs.lost]
         known = {name for one in between for name in (one.component, *one.ambiguous_with)}
-    rest = [probe for probe in probes if pairs is None or probe.probe_id not in pairs.lost]
-    found, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
-    errors = locate(probes, found, results, topology=topology, outcome=Outcome.ERROR, written=written)
-    same = {one.component: one for one in inside.suspects}
-    between = [_both(one, same[one.component]) if one.component in same else one for one in between]
-    named = [*(one for one in inside.suspects if one.component not in known), *between]
+    told, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
+    beside = {one.component: one for one in inside.suspects}
+    named = [one for one in inside.suspects if one.component not in known]
+    named += [_both(one, beside.get(one.component)) for one in between]
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         left = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
-        of_left = {probe.probe_id: found[probe.probe_id] for probe in left}
-        named += locate(
-            left, of_left, results, topology=topology, outcome=Outcome.FAIL, written=written, pairs=True
-        ).suspects
-    return {**verdicts, **found}, named + merged(errors.suspects), pairs
+        named += locating(left, told, outcome=Outcome.FAIL, pairs=True).suspects
+    named += merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
+    return told, sorted(named, key=lambda suspect: -suspect.outcome.rank), pairs
 
 
-def _both(of_pairs: Suspect, inside: Suspect) -> Suspect:
-    """One part, named by pairs and by what was measured beside them."""
-    return replace(of_pairs, hosts=of_pairs.hosts or inside.hosts, evidence=(*of_pairs.evidence, *inside.evidence[1:2]))
-
-
-def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
-    """Each probe against its limit, by id."""
-    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
-    never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
-    return never | {verdict.probe_id: verdict for verdict in judged}
+def _both(of_pairs: Suspect, beside: Suspect | None) -> Suspect:
+    """One part, named by pairs and perhaps by what was measured beside them."""
+    if beside is None:
+        return of_pairs
+    return replace(of_pairs, hosts=of_pairs.hosts or beside.hosts, evidence=(*of_pairs.evidence, *beside.evidence[1:2]))
 
 
 def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
@@ -263,7 +262,7 @@ def _components(
     tally: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
-        for part in _parts(probe):
+        for part in parts_of(probe):
             tally[part][probe.phase].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
     return found + [_component(part, by_phase, blamed) for part, by_phase in tally.items() if part not in blamed]
@@ -281,16 +280,7 @@ def _component(
     left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
     if left_out:
         return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
-    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome in _GOOD]
+    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome.is_good]
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
-
-
-def _parts(probe: Probe) -> tuple[str, ...]:
-    hosts, params = probe.hosts, probe.params
-    if probe.kind == "loopback":
-        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[0]}/{params['endpoint']}")
-    if "peer_rnic" in params:
-        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[-1]}/{params['peer_rnic']}")
-    return hosts

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
-from fabric.judge.normal.samples import name_of
-from fabric.judge.normal.series import LEAST_FOR_CV, RETEST
-from fabric.judge.verdict.probes import Judge
+from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.series import LEAST_FOR_CV
+from fabric.judge.verdict.probes import RETEST, TORN, Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
-from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES, Scenario
+from fabric.model.scenario import Scenario
 from fabric.plan.plan import PhasePlan
 from fabric.probes.kinds import REPEATED_KINDS
 
 if TYPE_CHECKING:
     from fabric.judge.locate.pairs.further_rounds import FurtherRounds
-
-
-def localising(scenario: Scenario, inventory: Inventory) -> tuple[FurtherRounds, ...]:
-    """The follow-up of phases that localise; none where no phase does."""
-    if not any(phase.localise for phase in scenario.phases):
-        return ()
-    from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
-
-    return (FurtherRounds(inventory.topology, inventory.changes),)
-
-
-MOST_TIMES = 4.0
-"""In all at most so many times the planned duration of the phase is spent on further samples (a choice: at a CV of 3 %
-thirteen samples are needed on average, where three were planned)."""
-
-LEAST_BUDGET_S = 600.0
-"""And always so much (a choice): a phase of one probe may need ten times what was planned."""
 
 
 class MoreSamples:
@@ -49,33 +32,34 @@ class MoreSamples:
         self._judge = judge
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
-        """As many rounds as samples may be added to one probe; a budget that follows the plan."""
+        """As many rounds as samples may be added to one probe: those few end by themselves, so they have no budget."""
         repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
         if phase_plan.changes or not repeated:
             return None
-        rounds = MOST_SAMPLES - LEAST_SAMPLES if self._judge.sequential else LEAST_FOR_CV - 1
-        budget_s = max(LEAST_BUDGET_S, MOST_TIMES * phase_plan.schedule.makespan_s)
-        return FollowUpLimits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
+        rounds = LEAST_FOR_CV - 1
+        return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
-        """One further repetition of each probe that is not settled."""
+        """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
         by_id = {result.probe_id: result for result in results}
         probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
-        ask = self._unsettled if self._judge.sequential else self._seen_once
-        return [_repetition(members) for members in (*ask(probes, by_id), *_failed_once(probes, by_id))]
-
-    def _unsettled(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
-        """Those that more samples may settle."""
-        series = _series_of(probes, by_id)
-        pairs = [(probe, by_id[probe.probe_id]) for members in series.values() for probe in members]
-        return [series[_series(probe)] for probe in self._judge.unsettled(pairs)]
+        again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
+        return [_repetition(members) for members in again]
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
-        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
+        """Those that are low, and that nothing explains, or of which two disagree; not those of three samples."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
-        low = {_series(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
-        found = _series_of(probes, by_id, low)
-        return [members for members in found.values() if len(members) < LEAST_FOR_CV]
+        reasons = ((probe, verdicts[probe.probe_id].reason) for probe in probes)
+        low = {series_key(probe) for probe, reason in reasons if RETEST in reason or TORN in reason}
+        series: dict[Hashable, list[Probe]] = defaultdict(list)
+        for probe in probes if low else ():
+            if probe.kind in REPEATED_KINDS and series_key(probe) in low:
+                series[series_key(probe)].append(probe)
+        return [
+            members
+            for members in series.values()
+            if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
+        ]
 
 
 MOST_ERRORS = 0.1
@@ -92,24 +76,8 @@ def _failed_once(probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> l
     counted = Counter(host for probe, _ in ran for host in probe.hosts)
     errors = Counter(host for probe in failed for host in probe.hosts)
     few = {host for host, count in errors.items() if count <= max(1.0, MOST_ERRORS * counted[host]) < counted[host]}
-    times = Counter(_series(probe) for probe in probes if not few.isdisjoint(probe.hosts))
-    return [[probe] for probe in failed if few.issuperset(probe.hosts) and times[_series(probe)] == 1]
-
-
-def _series_of(
-    probes: Iterable[Probe], by_id: Mapping[str, ProbeResult], only: AbstractSet[object] | None = None
-) -> dict[object, list[Probe]]:
-    """Repetitions of each probe that were all measured, those of *only* alone where that is given."""
-    found: dict[object, list[Probe]] = defaultdict(list)
-    for probe in probes:
-        if probe.kind in REPEATED_KINDS and (only is None or _series(probe) in only):
-            found[_series(probe)].append(probe)
-    measured = {name for name, one in by_id.items() if one.outcome is None}
-    return {key: members for key, members in found.items() if measured.issuperset(one.probe_id for one in members)}
-
-
-def _series(probe: Probe) -> object:
-    return probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
+    times = Counter(series_key(probe) for probe in probes if not few.isdisjoint(probe.hosts))
+    return [[probe] for probe in failed if few.issuperset(probe.hosts) and times[series_key(probe)] == 1]
 
 
 def _repetition(members: Sequence[Probe]) -> Probe:
@@ -127,4 +95,9 @@ def follow_ups(
     scenario: Scenario, inventory: Inventory, judge: Judge
 ) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
     """New ones, for one run: what they learn of its rounds is its own."""
-    return (MoreSamples(judge), *localising(scenario, inventory), DippedAgain(inventory.topology))
+    localising: tuple[FurtherRounds, ...] = ()
+    if any(phase.localise for phase in scenario.phases):
+        from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
+
+        localising = (FurtherRounds(inventory.topology, inventory.changes),)
+    return (MoreSamples(judge), *localising, DippedAgain(inventory.topology))

@@ -32,7 +32,6 @@ _WHAT_TO_DO = (
     "no host could be judged: give its numbers a limit (judge: {baseline: NAME}, docs/baselines.md) or more "
     "repetitions, or take this phase out of needs"
 )
-_WELL = (Outcome.PASS, Outcome.MARGINAL)
 
 
 def out_after(
@@ -61,13 +60,13 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
     """
     verdicts, located = judge.confirmed(probes, results)
     elsewhere = _explained_elsewhere(probes, verdicts, located, judge.topology)
-    pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome in _WELL]
+    pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
     bad = []
     for probe in probes:
         outcome, lost = verdicts[probe.probe_id].outcome, results[probe.probe_id].error_host
-        for host in probe.hosts if outcome not in _WELL else ():
+        for host in probe.hosts if not outcome.is_good else ():
             cleared = partners[host, probe.kind] > ((host, probe.kind, probe.hosts) in well)
             if lost == host or not (cleared or (host, probe.probe_id) in elsewhere):
                 bad.append((host, probe.kind, outcome.value))
@@ -127,12 +126,12 @@ def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, ju
     elsewhere = _explained_elsewhere(ran, verdicts, located, judge.topology)
     own = [(probe, verdicts[probe.probe_id].outcome) for probe in ran if len(probe.hosts) == 1]
     own = [(probe, outcome) for probe, outcome in own if (probe.hosts[0], probe.probe_id) not in elsewhere]
-    measured = {probe.kind for probe, outcome in own if outcome in _WELL}
+    measured = {probe.kind for probe, outcome in own if outcome.is_good}
     bad = [
         (probe.hosts[0], probe.kind, outcome.value)
         for probe, outcome in own
         if outcome is Outcome.FAIL
         or (outcome is Outcome.ERROR and results[probe.probe_id].attempt > 0 and probe.kind in measured)
     ]
-    unwell = {probe.hosts[0] for probe, outcome in own if outcome not in _WELL}
+    unwell = {probe.hosts[0] for probe, outcome in own if not outcome.is_good}
     return OwnFails(_counted(bad), frozenset(probe.hosts[0] for probe, _ in own) - unwell)

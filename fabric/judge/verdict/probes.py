@@ -12,9 +12,6 @@ once, is to be measured again before anybody is blamed: INCONCLUSIVE below the l
 Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples that lie
 far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and one meets
 the limit, the series is INCONCLUSIVE.
-
-Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
-sequential test (``sequential.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations
@@ -28,22 +25,13 @@ from typing import TYPE_CHECKING
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
-from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
+from fabric.judge.normal.recorded import LEAST_SAMPLES, against_recorded
 from fabric.judge.normal.samples import series_key
-from fabric.judge.normal.sequential import Against, SequentialAnswer, Standings
-from fabric.judge.normal.series import (
-    CONFIRMED,
-    NORMAL,
-    RETEST,
-    ProbeSeries,
-    series_of,
-    slower,
-    with_spread,
-)
+from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.scenario import AUTO, JudgeSettings
+from fabric.model.scenario import JudgeSettings
 from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict
@@ -54,7 +42,147 @@ if TYPE_CHECKING:
     from fabric.judge.locate.suspects import Located
 
 
-_GOOD = (Outcome.PASS, Outcome.MARGINAL)
+RETEST = "seen once: measure it again"
+TORN = "too few to tell, measure it again"
+CONFIRMED = "confirmed by others"
+
+
+class Judge:
+    """Judges probes of one run."""
+
+    def __init__(
+        self,
+        baselines: Mapping[str, Baseline],
+        *,
+        topology: Topology,
+        marginal: float,
+        override: str | None = None,
+    ) -> None:
+        self.topology, self._marginal = topology, marginal
+        self._limits = LimitTable(baselines, topology, override)
+        self._recorded: dict[str, Mapping[Key, Recorded]] = {
+            name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
+        }
+        self._asked: list[tuple[Probe, ProbeResult]] = []
+        self._answer: tuple[Mapping[str, ProbeVerdict], Located] | None = None
+
+    @staticmethod
+    def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
+        """The judge that a scenario asks for."""
+        return Judge(baselines, topology=topology, marginal=settings.marginal, override=settings.baseline)
+
+    def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
+        """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
+        listed = list(pairs)
+        series, belongs = series_of(listed, self.topology)
+        judged = {one: self._series(one) for one in series}
+        verdicts = [
+            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
+            for (probe, result), one in zip(listed, belongs, strict=True)
+        ]
+        latencies = latency_verdicts(listed, self.topology)
+        return [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
+
+    def confirmed(
+        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+    ) -> tuple[Mapping[str, ProbeVerdict], Located]:
+        """
+        One verdict a probe by its id, with what others make of it, and the parts that explain them.
+
+        The last answer is kept: at the end of a phase further tests and the gate ask the same.
+        """
+        pairs = [(probe, results[probe.probe_id]) for probe in probes]
+        if self._answer is None or self._asked != pairs:
+            verdicts = {one.probe_id: one for one in self.judge(pairs)}
+            self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
+        return self._answer
+
+    def _series(self, one: ProbeSeries) -> ProbeVerdict:
+        """One series of repetitions, of which there may be a single one."""
+        return _steadied(self._against_record(self._against_limit(one), one), one)
+
+    def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
+        probe, value = one.probe, one.value
+        least, unfit = self._limits.required(probe, one.size_bytes)
+        if least is None:
+            why = f": {unfit}" if unfit else ""
+            reason = f"{gbps_text(value)} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
+            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
+        if value < least:
+            reason = f"{gbps_text(value)} Gb/s, at least {least:g} required ({change_text(value / least)})"
+            return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
+        if value < least * (1 + self._marginal):
+            reason = f"{gbps_text(value)} Gb/s, just above the {least:g} required"
+            return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
+        return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
+
+    def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
+        """
+        What good runs measured, as an interval; whoever is below its limit is not better for that.
+
+        Slower is MARGINAL until confirmed, and no better than it was without a limit. Without one the record alone
+        acquits. With one, too few samples to compare leave the limit's word as it is; enough samples that cannot tell
+        take the PASS away.
+        """
+        known = self._recorded[self._limits.baseline_of(one.probe)]
+        recorded = known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
+        if recorded is None or verdict.outcome is Outcome.FAIL:
+            return verdict
+        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+        if found.outcome is Outcome.FAIL:
+            normal_gbps, against = recorded.median_gbps, f"the recorded median of {recorded.n} samples"
+            reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
+            outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
+            return replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
+        reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
+        if verdict.limit_gbps is None:
+            passes = found.outcome is Outcome.PASS
+            return replace(verdict, outcome=Outcome.PASS, reason="") if passes else replace(verdict, reason=reason)
+        open_ = found.outcome is not Outcome.PASS and len(one.values) >= LEAST_SAMPLES
+        if not open_ or verdict.outcome is not Outcome.PASS:
+            return verdict
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
+
+
+def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
+    """
+    With how its repetitions lie.
+
+    Of two that lie far apart, one on either side of the limit, nobody knows which is right. Those that are unsteady are
+    no clean PASS; a number without a limit stays INCONCLUSIVE, which is worse.
+    """
+    spread, least_gbps = one.steadiness, verdict.limit_gbps or 0.0
+    if spread is None or verdict.outcome is Outcome.INCONCLUSIVE:
+        return verdict
+    if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
+        said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: {TORN}")
+    if verdict.outcome.is_good and spread.unstable and not verdict.against:
+        before = f"; {verdict.reason}" if verdict.reason else ""
+        return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
+    return verdict if verdict.outcome is Outcome.PASS else replace(verdict, reason=f"{verdict.reason} ({spread.text})")
+
+
+def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
+    loss = value_gbps / normal_gbps - 1
+    return f"{gbps_text(value_gbps)} Gb/s, {loss:+.1%} against {against}, {gbps_text(normal_gbps)}"
+
+
+def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    outcome = result.outcome or Outcome.INCONCLUSIVE
+    reason = result.reason if result.outcome else "nothing was measured"
+    ran = result.outcome is None or result.attempt > 0
+    return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
+
+
+def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    """The verdict of its series; bytes that arrived over a link that was not well are no clean PASS."""
+    mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+    said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
+    if not said:
+        return mine
+    reason = f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
+    return replace(mine, outcome=Outcome.MARGINAL, reason=reason)
 
 
 def confirmed(
@@ -103,7 +231,7 @@ def _run_again(
 
 def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> ProbeVerdict:
     value, far, fails = verdict.value_gbps or 0.0, verdict.probe_id in found.far, verdict.outcome is Outcome.FAIL
-    below = f"{gbps_text(value)} Gb/s, {value / normal_gbps - 1:+.1%} against {NORMAL}, {gbps_text(normal_gbps)}"
+    below = _below(value, normal_gbps, NORMAL)
     anew = replace(verdict, expected_gbps=normal_gbps)
     if verdict.probe_id in found.explained and verdict.probe_id in found.low:
         if fails:
@@ -119,244 +247,6 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
     if fails:
         reason = f"{verdict.reason}, which is within the noise of its like"
         return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
-    if far and verdict.outcome in _GOOD:
+    if far and verdict.outcome.is_good:
         return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
     return verdict
-
-
-def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
-    """
-    Against peers and record, for a series that met its limit or has none.
-
-    Slow in two tests is FAIL. Slow once is MARGINAL until others confirm it. What cannot be told with the samples that
-    there are is INCONCLUSIVE. As good as what was recorded passes also without a limit; peers alone never acquit.
-    """
-    standing = found.standing
-    if standing.answer is SequentialAnswer.SLOW:
-        again = standing.n - standing.first
-        how_sure = f"slow in {standing.first} samples and again in {again}"
-        return slower(verdict, one, found.normal_gbps, found.text, outcome=Outcome.FAIL, how_sure=how_sure)
-    if standing.answer is SequentialAnswer.SLOW_ONCE:
-        return slower(verdict, one, found.normal_gbps, found.text)
-    if standing.answer is SequentialAnswer.OPEN:
-        loss = floor_of(one.probe.kind)
-        reason = (
-            f"{gbps_text(one.value)} Gb/s: {standing.n} samples cannot tell {found.text}, "
-            f"{gbps_text(found.normal_gbps)}, from a loss of {loss:.0%} "
-            f"({standing.ratio - 1:+.1%}, at worst {standing.low - 1:+.1%}; a sample spreads by {found.noise:.1%})"
-        )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if found.by_record and verdict.limit_gbps is None:
-        return replace(verdict, outcome=Outcome.PASS, reason="")
-    return verdict
-
-
-def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer) -> ProbeVerdict:
-    """A median above the limit that noise may have lifted over it is no clean PASS."""
-    if above is SequentialAnswer.HEALTHY or verdict.outcome is not Outcome.PASS:
-        return verdict
-    reason = f"{gbps_text(one.value)} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
-
-
-class Judge:
-    """
-    Judges probes of one run.
-
-    *sequential*: each probe has as many samples as it takes to tell, and is judged by all of them.
-    """
-
-    def __init__(
-        self,
-        baselines: Mapping[str, Baseline],
-        *,
-        topology: Topology,
-        marginal: float,
-        override: str | None = None,
-        sequential: bool = False,
-    ) -> None:
-        self.topology, self._marginal = topology, marginal
-        self.sequential = sequential
-        self._limits = LimitTable(baselines, topology, override)
-        self._recorded: dict[str, Mapping[Key, Recorded]] = {
-            name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
-        }
-        self._asked: list[tuple[Probe, ProbeResult]] = []
-        self._answer: tuple[Mapping[str, ProbeVerdict], Located] | None = None
-
-    @staticmethod
-    def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
-        """The judge that a scenario asks for."""
-        return Judge(
-            baselines,
-            topology=topology,
-            marginal=settings.marginal,
-            override=settings.baseline,
-            sequential=settings.samples == AUTO,
-        )
-
-    def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
-        """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
-        listed = list(pairs)
-        series, belongs = series_of(listed, self.topology)
-        standings = Standings(series if self.sequential else (), self._recorded_for)
-        judged = {
-            one: self._by_samples(one, standings) if one in standings.known else self._series(one) for one in series
-        }
-        verdicts = [
-            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
-            for (probe, result), one in zip(listed, belongs, strict=True)
-        ]
-        latencies = latency_verdicts(listed, self.topology)
-        return [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
-
-    def confirmed(
-        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-    ) -> tuple[Mapping[str, ProbeVerdict], Located]:
-        """
-        One verdict a probe by its id, with what others make of it, and the parts that explain them.
-
-        The last answer is kept: at the end of a phase further tests and the gate ask the same.
-        """
-        pairs = [(probe, results[probe.probe_id]) for probe in probes]
-        if self._answer is None or self._asked != pairs:
-            verdicts = {one.probe_id: one for one in self.judge(pairs)}
-            self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
-        return self._answer
-
-    def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
-        """The first probe of each series that another sample may settle, where samples are taken until one can tell."""
-        series, _ = series_of(list(pairs), self.topology)
-        standings = Standings(series, self._recorded_for)
-        return [
-            one.probe
-            for one in standings.asked
-            if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
-        ]
-
-    def _series(self, one: ProbeSeries) -> ProbeVerdict:
-        """One series of repetitions, of which there may be a single one."""
-        verdict = self._absolute(one)
-        if verdict.outcome is Outcome.FAIL:
-            return _below_limit(verdict, one, None)
-        verdict = self._against_record(verdict, one)
-        return verdict if verdict.against else _unsteady(verdict, one)
-
-    def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
-        """One series of as many repetitions as it took to tell."""
-        verdict, found = self._absolute(one), standings.of(one)
-        if verdict.outcome is Outcome.FAIL:
-            return _below_limit(verdict, one, found.normal_gbps if found else None)
-        if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
-            verdict = self._against_record(verdict, one)
-        if found is not None and not verdict.against:
-            verdict = by_standing(verdict, one, found)
-        if verdict.against:
-            return verdict
-        if verdict.limit_gbps is not None:
-            verdict = by_nearness(verdict, one, standings.above(one, verdict.limit_gbps))
-        return _unsteady(verdict, one)
-
-    def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
-        """What good runs measured, as an interval."""
-        recorded = self._recorded_for(one)
-        if recorded is None:
-            return verdict
-        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
-        if found.outcome is Outcome.FAIL:
-            return slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
-        return _by_record(verdict, one, found)
-
-    def _absolute(self, one: ProbeSeries) -> ProbeVerdict:
-        """Against the limit alone."""
-        probe, value = one.probe, one.value
-        least, unfit = self._limits.required(probe, one.size_bytes)
-        if least is None:
-            why = f": {unfit}" if unfit else ""
-            reason = f"{gbps_text(value)} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
-            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
-        if value < least:
-            reason = f"{gbps_text(value)} Gb/s, at least {least:g} required ({change_text(value / least)})"
-            return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
-        if value < least * (1 + self._marginal):
-            reason = f"{gbps_text(value)} Gb/s, just above the {least:g} required"
-            return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
-        return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
-
-    def _least_gbps(self, one: ProbeSeries) -> float | None:
-        """The limit of a series, for its host; None where there is none that can judge it."""
-        return self._limits.required(one.probe, one.size_bytes)[0]
-
-    def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
-        known = self._recorded[self._limits.baseline_of(one.probe)]
-        return known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
-
-
-def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    outcome, reason = (
-        result.outcome or Outcome.INCONCLUSIVE,
-        result.reason if result.outcome else "nothing was measured",
-    )
-    ran = result.outcome is None or result.attempt > 0
-    return ProbeVerdict(probe.probe_id, outcome, reason, named=result.named, ran=ran, failure=result.failure)
-
-
-def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
-    """The verdict of its series; bytes that arrived over a link that was not well are no clean PASS."""
-    mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
-    said = grown(result) if len(result.measurements) > 1 and mine.outcome is Outcome.PASS else ()
-    if not said:
-        return mine
-    return replace(
-        mine, outcome=Outcome.MARGINAL, reason=f"{gbps_text(mine.value_gbps or 0.0)} Gb/s, but {', '.join(said)}"
-    )
-
-
-def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
-    """FAIL with what is normal, where that is known; two samples that disagree do not say which of them is right."""
-    if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
-        reason = (
-            f"unstable: {one.steadiness.text}, {max(one.values):.1f} meets the {verdict.limit_gbps or 0.0:g} required"
-        )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}: too few to tell, measure it again")
-    return replace(verdict, expected_gbps=normal_gbps, reason=with_spread(verdict, one))
-
-
-def _is_torn(one: ProbeSeries, least_gbps: float | None) -> bool:
-    """Two samples that lie far apart, one on either side of the limit."""
-    spread = one.steadiness
-    return (
-        spread is not None
-        and spread.torn
-        and least_gbps is not None
-        and min(one.values) < least_gbps <= max(one.values)
-    )
-
-
-def _by_record(verdict: ProbeVerdict, one: ProbeSeries, found: RecordedRatio) -> ProbeVerdict:
-    """
-    What a record that does not accuse makes of a verdict.
-
-    Where there is no limit it alone decides. Where there is one, too few samples to compare leave the limit's word as
-    it is; enough samples that cannot tell take the PASS away.
-    """
-    has_limit = verdict.limit_gbps is not None
-    if found.outcome is Outcome.PASS:
-        return verdict if has_limit else replace(verdict, outcome=Outcome.PASS, reason="")
-    reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
-    if not has_limit:
-        return replace(verdict, reason=reason)
-    if len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
-        return verdict
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
-
-
-def _unsteady(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
-    """A number without a limit stays INCONCLUSIVE, which is worse."""
-    spread = one.steadiness
-    if spread is None:
-        return verdict
-    if not spread.unstable or verdict.outcome is Outcome.INCONCLUSIVE:
-        return replace(verdict, reason=with_spread(verdict, one))
-    before = f"; {verdict.reason}" if verdict.reason else ""
-    return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")

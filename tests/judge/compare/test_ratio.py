@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from fabric.judge.compare.rows import interval, spread_of
+from fabric.judge.compare.runs import interval, spread_of
 
 
 @pytest.mark.parametrize("count", [3, 5, 8, 11, 12, 40])

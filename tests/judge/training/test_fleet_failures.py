@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fabric.config import load_inventory
-from fabric.judge.training import Downs, WatchedTime, downs, watched, with_training
+from fabric.judge.training import Observed, downs, watched, with_training
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.verdict import LinkCoverage, Verdict
+from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
 from fabric.runs.links import LinkSamples
 from tests.places import INVENTORY
 
@@ -30,7 +30,7 @@ def seen(
     bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]],
     rounds: int = ROUNDS,
     shared: dict[str, tuple[str, ...]] | None = None,
-) -> WatchedTime | None:
+) -> Observed | None:
     """Rounds of an hour in which a+b, c+d and each host alone are measured; *bad* says which went badly, and how."""
     phases, probes, results = [], [], {}
     for number in range(rounds):
@@ -53,7 +53,7 @@ def lost(host: str) -> tuple[Outcome, dict[str, object]]:
     return Outcome.ERROR, {"reason": "no answer", "error_host": host}
 
 
-def count(found: WatchedTime | None) -> int:
+def count(found: Observed | None) -> int:
     """Failures; there must be an answer."""
     assert found is not None
     return found.count
@@ -63,8 +63,8 @@ def test_healthy_rounds_are_time_without_a_failure() -> None:
     found = seen({})
     assert count(found) == 0
     assert found is not None
-    assert found.failures.host_days == pytest.approx(4 * (ROUNDS - 1) / 24)  # from the end of the first to the last
-    assert found.failures.is_bound
+    assert found.host_days == pytest.approx(4 * (ROUNDS - 1) / 24)  # from the end of the first to the last
+    assert found.is_bound
 
 
 def test_a_pair_that_gave_up_is_one_failure() -> None:
@@ -107,7 +107,7 @@ def test_a_host_that_is_lost_for_good_is_a_failure_and_watched_no_longer() -> No
     found = seen(bad)
     assert count(found) == 1
     assert found is not None
-    assert max(end for _, end in found.when["a"]) <= 4 * HOUR
+    assert found.host_days < (4 * (ROUNDS - 1) - 5) / 24
 
 
 def test_a_host_that_measures_well_later_was_not_lost() -> None:
@@ -119,28 +119,36 @@ def test_a_phase_that_ran_a_few_times_says_nothing() -> None:
     assert seen({}, rounds=3) is None
 
 
-def counted(found: WatchedTime | None, where: str, *values: float, at_s: tuple[float, ...]) -> int:
-    """Downs of a link in calm time, of a host's port or of a cable between switches (``leaf--spine``)."""
-    assert found is not None
-    course = CounterCourse(list(at_s), list(values), 100 * HOUR)
+@pytest.mark.parametrize(("where", "count"), [("a", 9), ("leaf1--spine2", 9), ("a--leaf1", 9)])
+def test_a_cable_whose_both_ends_count_went_down_once(where: str, count: int) -> None:
+    """Ports of hosts, cables between switches, and those of which a host and its leaf count."""
+    course = CounterCourse([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
     ends = tuple((name, "1") for name in where.split("--"))
-    samples = Samples(60.0, {CounterReading(*end, "link_downed"): course for end in ends})
-    if len(ends) == 1:
-        told = downs(found, samples)
-    else:
-        told = downs(found, Samples(60.0, {}), LinkSamples(samples, ((ends[0], ends[1]),)))
-    assert told is not None
-    return told.calm
+    read = {CounterReading(*end, "link_downed"): course for end in ends}
+    own = {at: one for at, one in read.items() if at.host == "a"}
+    others = {at: one for at, one in read.items() if at.host != "a"}
+    cables = ((ends[0], ends[1]),) if len(ends) > 1 else ()
+    assert list(downs(Samples(60.0, own), LinkSamples(Samples(60.0, others), cables)).values()) == [count]
 
 
-@pytest.mark.parametrize(("where", "count"), [("a", 2), ("elsewhere", 0), ("leaf1--spine2", 2)])
-def test_links_that_go_down_count_while_somebody_watches(where: str, count: int) -> None:
-    """A cable between switches once, although both ends count; nobody's host, so whenever anybody was watched."""
-    assert counted(seen({}), where, 0, 1, 3, 9, at_s=(0.0, 100.0, 5 * HOUR, 100 * HOUR)) == count
-
-
-def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> None:
-    assert counted(seen({(4, "a+b"): fail()}), "a", 0, 1, at_s=(0.0, 3.5 * HOUR)) == 0
+def told(down: int, coverage: LinkCoverage | None = None, *, fails: bool = False) -> TrainingImpact:
+    """Of four hosts measured in ten rounds, one of which fails once; a port of it goes down so many times."""
+    topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
+    hosts = tuple(topology.hosts)[:4]
+    phases, probes, results = [], [], {}
+    for number in range(ROUNDS):
+        phases.append(Phase(f"soak-r{number + 1}", (), label="soak", round=number + 1))
+        for who in hosts:
+            name = f"{phases[-1].name}/{who}"
+            probes.append(Probe(name, "pairwise", phases[-1].name, (who,), (), 600.0, {}))
+            bad = fails and (number, who) == (4, hosts[0])
+            results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
+    verdict = Verdict(Outcome.PASS, (), (), (), (), links=coverage)
+    course = CounterCourse([0.0, 4 * HOUR + 60.0], [0, down], 5 * HOUR)  # seen while the probe that died of it ran
+    samples = Samples(60.0, {CounterReading(hosts[0], "mlx5_0", "link_downed"): course})
+    impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
+    assert impact is not None
+    return impact
 
 
 @pytest.mark.parametrize(
@@ -152,34 +160,17 @@ def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> 
     ],
 )
 def test_of_links_that_nobody_looked_at_nothing_is_said(coverage: LinkCoverage | None, words: str) -> None:
-    assert Downs(0, 0, coverage).none_at_all == words
+    assert told(0, coverage).notes[-1] == words
 
 
-def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
-    topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
-    hosts = tuple(topology.hosts)[:4]
-    phases, probes, results = [], [], {}
-    for number in range(ROUNDS):
-        phases.append(Phase(f"soak-r{number + 1}", (), label="soak", round=number + 1))
-        for who in hosts:
-            name = f"{phases[-1].name}/{who}"
-            probes.append(Probe(name, "pairwise", phases[-1].name, (who,), (), 600.0, {}))
-            bad = (number, who) == (4, hosts[0])
-            results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
-    verdict = Verdict(Outcome.PASS, (), (), (), ())
-    course = CounterCourse([0.0, 4 * HOUR + 60.0], [0, 1], 5 * HOUR)  # seen while the probe that died of it ran
-    samples = Samples(60.0, {CounterReading(hosts[0], "mlx5_0", "link_downed"): course})
-    impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
-    assert impact is not None
-    assert impact.flaps == 0
-    assert "no link went down meanwhile" not in impact.notes
-    assert any(note.startswith("a link went down once, with a failure") for note in impact.notes)
-
-
-def test_without_that_counter_flaps_are_not_known() -> None:
-    found = seen({})
-    assert found is not None
-    assert downs(found, Samples(0.0, {})) is None
+@pytest.mark.parametrize(
+    ("fails", "flaps", "words"), [(True, 0, "links went down on hosts that failed alone"), (False, 3, "3 links went")]
+)
+def test_a_link_of_a_host_that_failed_went_down_with_it(fails: bool, flaps: int, words: str) -> None:
+    """It is not denied, and only of others it is said that no probe died of them."""
+    impact = told(3, fails=fails)
+    assert impact.flaps == flaps
+    assert impact.notes[-1].startswith(words)
 
 
 def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:

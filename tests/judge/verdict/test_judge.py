@@ -117,17 +117,3 @@ def test_two_samples_far_apart_fail_only_when_both_do(
     found = judge.judge(pairs)
     assert {verdict.outcome for verdict in found} == {outcome}
     assert all(("too few to tell" in verdict.reason) == (outcome is Outcome.INCONCLUSIVE) for verdict in found)
-
-
-def test_two_samples_that_disagree_about_the_limit_want_a_third(rack: Topology) -> None:
-    """Where samples are taken until one can tell."""
-    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01, sequential=True)
-    pairs = [
-        (
-            Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
-            one_number(f"p{i}", value, 1),
-        )
-        for i, value in enumerate((14.0, 385.0, 14.0))
-    ]
-    assert judge.unsettled(pairs[:2]) == [pairs[0][0]]
-    assert judge.unsettled(pairs) == []
