@@ -122,21 +122,17 @@ def culprits(seen: Sequence[Both], ways: Ways, *, worse: bool) -> list[Culprit]:
     floor = np.maximum(least, SIGMAS * noise) if len(groups) else least
     if not len(y) or not (y < -floor[of_class]).any():
         return []
-    columns, sample, part, way, cost, large = entries_of(ways.parts(one) for one, _ in samples)
+    columns, entries = entries_of((ways.parts(one) for one, _ in samples), y < -floor[of_class])
     matrix = SampleMatrix(
+        entries,
         y=np.clip(y, NOTHING, SIGMAS * noise[of_class]),
         of_class=of_class,
         at_s=np.zeros(len(y)),
-        sample=sample,
-        part=part,
-        way=way,
         noise=noise,
         floor=floor,
         least=least,
         apart=least,
         level=np.zeros(len(groups)),
-        cost=cost,
-        large=large,
     )
     search = Search(matrix)
     both = [one for one, _ in samples]

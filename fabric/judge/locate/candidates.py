@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 
 from fabric.judge.locate.gpus import GPUS
+from fabric.judge.normal.keys import leaf_of
 from fabric.model.part import Part
 from fabric.model.probe import NamedPart, Probe
 from fabric.model.text import fold
@@ -155,6 +157,81 @@ def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
             yield from _switch(host, name, uplink=not stays_below)
 
 
+_LASTS = frozenset({"rnic", "link", "host", "numa", "pcie_switch", "leaf"})
+
+
+def over_rounds(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], Iterable[Component]]:
+    """
+    What probes of many rounds among *hosts* pass through: parts on the way of many partners, no two hosts together.
+
+    Between switches the way is not known. With static routes all that is sent to an RNIC comes down one cable of its
+    leaf, and all that one other leaf sends to it goes up one cable there; with adaptive routing each cable takes a
+    share of all. So the cables above a leaf are a bundle, and these are the ways over one of them.
+    """
+    several = len({topology.hosts[host].rack for host in hosts}) > 1  # racks: what is of all is of none
+
+    def rack(host: str) -> Iterator[Component]:
+        name = topology.hosts[host].rack if several else None
+        return iter(() if name is None else (Component(f"rack {name}", "rack", f"the rack {name}"),))
+
+    @cache
+    def end(host: str, device: str) -> tuple[Component, ...]:
+        leaf = leaf_of(topology.hosts[host], device)
+        of_leaf = () if leaf is None else (Component(leaf, "leaf", f"the leaf switch {leaf}"),)
+        return (*filter(_lasts, host_side(host, device, topology)), *rack(host), *of_leaf)
+
+    @cache
+    def together(hosts: tuple[str, ...]) -> tuple[Component, ...]:
+        found = [one for host in hosts for one in _of_gpus(host)]
+        found += (
+            one for host in hosts for rnic in topology.hosts[host].platform.rnics for one in end(host, rnic.device)
+        )
+        if len({topology.hosts[host].leaves for host in hosts}) > 1:
+            found += [_uplinks(one.name) for one in found if one.kind == "leaf"]
+        return tuple(dict.fromkeys(found))
+
+    def passed(probe: Probe) -> Iterable[Component]:
+        if "peer_rnic" in probe.params and len(probe.hosts) > 1:
+            ends = list(zip(probe.hosts[:: len(probe.hosts) - 1], _devices(probe), strict=True))
+            return (*end(*ends[0]), *end(*ends[1]), *_across(ends, topology))
+        if len(probe.hosts) > 1:
+            return together(probe.hosts)
+        (host,) = probe.hosts
+        if probe.kind == "all_to_all":
+            return (_of_gpus(host)[0], Component(host, "host", "the whole host"), *rack(host))
+        return (*(one for one in components_of(probe, topology) if _lasts(one) or one.kind == "path"), *rack(host))
+
+    return passed
+
+
+def _of_gpus(host: str) -> tuple[Component, Component]:
+    """What a collective passes through before it comes to an RNIC."""
+    nvlink = Component(f"{host}/nvlink", "nvlink", "NVLink of the host, or a GPU")
+    return nvlink, Component(host, "gpus", "the way from its GPUs to its RNICs")
+
+
+def _lasts(one: Component) -> bool:
+    return one.kind in _LASTS and not one.name.endswith(":uplink")
+
+
+def _devices(probe: Probe) -> tuple[str, str]:
+    return str(probe.params["rnic"]), str(probe.params["peer_rnic"])
+
+
+def _across(ends: Iterable[tuple[str, str]], topology: Topology) -> Iterator[Component]:
+    """The cables above the leaves of a sender and a receiver, where these are two, each with the way over them."""
+    (up, _), (down, target) = ((leaf_of(topology.hosts[host], device), f"{host}/{device}") for host, device in ends)
+    if up is not None and down is not None and up != down:
+        for leaf, text in sorted({up: f"up from {up} to {target}", down: f"down to {target}"}.items()):
+            way = f"{leaf}:uplinks:{target}"
+            yield Component(way, "uplinks", text)
+            yield _uplinks(leaf, way)
+
+
+def _uplinks(leaf: str, way: str = "") -> Component:
+    return Component(f"{leaf}:uplinks", "uplinks", f"the cables above {leaf}, or the switches that they lead to", way)
+
+
 def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
     host = probe.hosts[0]
     platform = topology.hosts[host].platform
@@ -191,8 +268,7 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
         leaf = leaves[platform.rnic_by_device[device].rail]
         way = f"{host}/{device}:above"
         yield Component(way, "uplinks", f"the cable above {leaf} that the routes of {device} take")
-        text = f"the cables above {leaf}, or the switches that they lead to"
-        yield Component(f"{leaf}:uplinks", "uplinks", text, way)
+        yield _uplinks(leaf, way)
     yield Component(f"{host}:above", "uplinks", "the switch above the leaves that the routes of the host take")
 
 

@@ -32,37 +32,48 @@ _RARE = 0.5  # a part that shows in fewer of its samples explains those alone th
 
 
 @dataclass(frozen=True)
+class Entries:
+    """
+    Which samples pass through which parts: entry *e* says that ``sample[e]`` passes through ``part[e]``.
+
+    *way*, by entry: of a part that is a bundle of things (the cables above a leaf), the part that is the way over one
+    of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, and whether it is *large*:
+    many samples pass through it.
+    """
+
+    sample: Ints
+    part: Ints
+    way: Ints
+    cost: Floats
+    large: Bools
+
+
+@dataclass(frozen=True)
 class SampleMatrix:
     """
     Samples and the parts that they pass through.
 
-    *y*: log of the share of its class's level that each sample reached; *of_class* its class; *at_s* when it began.
-    Entry *e*: sample ``sample[e]`` passes through ``part[e]``. By class, natural logs: *noise*; *floor*, the loss from
-    which a sample is slow; *least*, the least loss that a part may have, and *apart*, by how much it must exceed that
-    of another part of the same samples; *level*, in Gb/s, of classes of single flows, in which one cap shows alike,
-    else 0. By part: *cost*, the nats that it takes to say that it is faulty, and whether it is *large*: many samples
-    pass through it. *timed*: parts may become faulty in the course of the run. *clear*, by class: of many rounds, in
-    which a part may be bad now and then, a sample that lost less than this was not slowed by any part. *warmth*: by
-    part, its temperature at some times, degrees Celsius, NaN where that is not known. *way*, by entry: of a part that
-    is a bundle of things (the cables above a leaf), the part that is the way over one of them; else UNKNOWN.
+    *y*: log of the share of its class's level that each sample reached; *of_class* its class; *at_s* when it began. By
+    class, natural logs: *noise*; *floor*, the loss from which a sample is slow; *least*, the least loss that a part may
+    have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in Gb/s, of classes
+    of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the course of the run.
+    *clear*, by class: of many rounds, in which a part may be bad now and then, a sample that lost less than this was
+    not slowed by any part. *warmth*: by part, its temperature at some times, degrees Celsius, NaN where that is not
+    known.
     """
 
+    entries: Entries
     y: Floats
     of_class: Ints
     at_s: Floats
-    sample: Ints
-    part: Ints
     noise: Floats
     floor: Floats
     least: Floats
     apart: Floats
     level: Floats
-    cost: Floats
-    large: Bools
     timed: bool = False
     clear: Floats | None = None
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
-    way: Ints | None = None
 
     @cached_property
     def slow(self) -> Bools:
@@ -75,16 +86,15 @@ class Cells:
     """The samples of a matrix by part and class."""
 
     def __init__(self, matrix: SampleMatrix) -> None:
-        self._matrix = matrix
+        self._matrix, entries = matrix, matrix.entries
         classes = len(matrix.noise)
-        key = matrix.part * classes + matrix.of_class[matrix.sample]
+        key = entries.part * classes + matrix.of_class[entries.sample]
         order = np.argsort(key, kind="stable")
-        self._sample = matrix.sample[order]
-        self._way = np.full(len(order), UNKNOWN) if matrix.way is None else matrix.way[order]
+        self._sample, self._way = entries.sample[order], entries.way[order]
         cells, self._count = np.unique(key[order], return_counts=True)
         self._start = np.concatenate([[0], np.cumsum(self._count)])
         self._part_of_cell, self.class_of_cell = cells // classes, cells % classes
-        self._first_cell = np.searchsorted(self._part_of_cell, np.arange(len(matrix.cost) + 1))
+        self._first_cell = np.searchsorted(self._part_of_cell, np.arange(len(entries.cost) + 1))
         self._width = matrix.noise[matrix.of_class]
         self.rare_of_large = False  # of many rounds: whether large parts, too, may show now and then
         self._base = self._unblamed(np.zeros(len(matrix.y)))
@@ -149,14 +159,18 @@ class Cells:
         """The cells of a part."""
         return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
 
+    def _entries_of(self, part: int) -> slice:
+        """The entries of a part, of all its cells."""
+        cells = self.cells_of(part)
+        return slice(int(self._start[cells.start]), int(self._start[cells.stop]))
+
     def when(self, fault: FaultyPart) -> float:
         """
         Nats that it takes to say when a part is faulty, and which of its ways are.
 
         Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all.
         """
-        cells = self.cells_of(fault.part)
-        entries = slice(int(self._start[cells.start]), int(self._start[cells.stop]))
+        entries = self._entries_of(fault.part)
         count = log(max(entries.stop - entries.start, 2))
         line = 0.0 if fault.follows is None else count + _LINE
         ways = np.unique(self._way[entries])
@@ -220,11 +234,11 @@ class Cells:
 
 def _background(matrix: SampleMatrix) -> float:
     """The share of slow samples that touch no part of which most samples are slow."""
-    parts = len(matrix.cost)
-    count = np.bincount(matrix.part, minlength=parts)
-    slow = np.bincount(matrix.part, matrix.slow[matrix.sample], minlength=parts)
+    entries, parts = matrix.entries, len(matrix.entries.cost)
+    count = np.bincount(entries.part, minlength=parts)
+    slow = np.bincount(entries.part, matrix.slow[entries.sample], minlength=parts)
     bad = (slow >= _TOUCHED * count) & (count >= 2)
     touched = np.zeros(len(matrix.y), dtype=np.bool_)
-    touched[matrix.sample[bad[matrix.part]]] = True
+    touched[entries.sample[bad[entries.part]]] = True
     share = (matrix.slow & ~touched).sum() / max(1, (~touched).sum())
     return float(np.clip(share, _LEAST_BACKGROUND, _MOST_BACKGROUND))

@@ -63,7 +63,7 @@ class Fit:
         self._grown = data.grown(int(parts[0]), self._sample, follows)
         self._deviation = -matrix.y[self._sample]
         self._slow = data.open(explained)[self._sample]
-        little = np.where(matrix.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
+        little = np.where(matrix.entries.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
         self._least = little * matrix.least[data.class_of_cell[self._cells]]
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
@@ -111,7 +111,7 @@ class Fit:
                         often[better],
                     )
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
-        whole = np.bincount(self._place, best, minlength=len(self._parts)) - self._data.matrix.cost[self._parts]
+        whole = np.bincount(self._place, best, minlength=len(self._parts)) - self._data.matrix.entries.cost[self._parts]
         whole += self._of_others()
         return [
             self._fault(number, float(whole[number]), loss, spread, rho)
@@ -139,7 +139,7 @@ class Fit:
         if self._data.matrix.clear is not None:
             slow = np.bincount(self._local, self._slow, minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
-            large = self._data.matrix.large[self._parts][self._place] & (not self._data.rare_of_large)
+            large = self._data.matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
             found.append((np.where(large, 1e-9, rare), SOMETIMES))
         return found
 

@@ -35,9 +35,12 @@ class Search(Cells, FaultSearch):
 
     def __init__(self, matrix: SampleMatrix) -> None:
         super().__init__(matrix)
-        self.large, self.whole = matrix.large.copy(), np.arange(len(matrix.cost))
-        if matrix.way is not None:
-            self.large[matrix.part[matrix.way != UNKNOWN]] = True
+        entries = matrix.entries
+        self.large, self.whole = entries.large.copy(), np.arange(len(entries.cost))
+        self.large[entries.part[entries.way != UNKNOWN]] = True
+        first: dict[bytes, int] = {}
+        rows = (self._sample[self._entries_of(part)].tobytes() for part in range(len(entries.cost)))
+        self._alike = np.array([first.setdefault(own, part) for part, own in enumerate(rows)])
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
@@ -68,7 +71,7 @@ class Search(Cells, FaultSearch):
         ]
         often = max(shares, default=0.0)
         dead = fault.loss > DEAD
-        cost = float(self._matrix.cost[fault.part]) + self.when(fault)
+        cost = float(self._matrix.entries.cost[fault.part]) + self.when(fault)
         for cell in self.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
@@ -101,7 +104,7 @@ class Search(Cells, FaultSearch):
     def _lines(self, fault: FaultyPart, density: Floats, explained: Floats) -> Iterator[FaultyPart]:
         """The same part with losses that grow with the hours, or with its temperature."""
         cells = self.cells_of(fault.part)
-        mine = self._sample[self._start[cells.start] : self._start[cells.stop]]
+        mine = self._sample[self._entries_of(fault.part)]
         slow = mine[self.open(explained)[mine] & (self._matrix.y[mine] > -DEAD)]
         always = np.array([-inf]), np.array([inf])
         floor = float(self._matrix.least[self.class_of_cell[cells.start : cells.stop]].min())
@@ -118,8 +121,7 @@ class Search(Cells, FaultSearch):
         first, tenth, last = always[0].copy(), always[0].copy(), always[1].copy()
         open_ = self.open(explained)
         for number, part in enumerate(parts.tolist()):
-            cells = self.cells_of(part)
-            mine = self._sample[self._start[cells.start] : self._start[cells.stop]]
+            mine = self._sample[self._entries_of(part)]
             times = np.sort(self._matrix.at_s[mine[open_[mine]]])
             first[number], tenth[number], last[number] = times[0], times[len(times) // 10], times[-1]
             if self._matrix.clear is not None:
@@ -140,19 +142,21 @@ class Search(Cells, FaultSearch):
         density, explained = self.explained(rest)
         wanted = self.open(explained)
         if instead is not None:
-            wanted &= self._passed(instead)
+            wanted &= self.passed(instead)
         parts = self._possible(rest, wanted, banned)
         return self._fits(parts, density, explained) if len(parts) else []
 
     def _possible(self, rest: Sequence[FaultyPart], wanted: Bools, banned: Ints = NOBODY) -> Ints:
         """The parts that *wanted* samples pass through, of many rounds through which two do, or one that failed."""
         passed = np.repeat(self._part_of_cell, self._count)[wanted[self._sample]]
-        count = np.bincount(passed, minlength=len(self._matrix.cost))
+        count = np.bincount(passed, minlength=len(self._matrix.entries.cost))
         if self._matrix.clear is not None:
             failed = wanted & (self._matrix.y <= NOTHING)
             count += np.bincount(np.repeat(self._part_of_cell, self._count)[failed[self._sample]], minlength=len(count))
         possible = count > (self._matrix.clear is not None)
-        possible[[*(one.part for one in rest), *banned.tolist()]] = False
+        # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
+        possible &= ~np.isin(self._alike, self._alike[[one.part for one in rest]])
+        possible[banned] = False
         found: Ints = np.flatnonzero(possible)
         return found
 
@@ -193,15 +197,14 @@ class Search(Cells, FaultSearch):
         found = list(faults)
         for number, fault in enumerate(faults):
             density, explained = self.explained([*found[:number], *found[number + 1 :]])
-            if len(self._possible([], self.open(explained) & self._passed(fault.part))):
+            if len(self._possible([], self.open(explained) & self.passed(fault.part))):
                 found[number] = next(iter(self._fits(np.array([fault.part]), density, explained)), fault)
         return found
 
-    def _passed(self, part: int) -> Bools:
+    def passed(self, part: int) -> Bools:
         """Which samples pass through a part."""
-        cells = self.cells_of(part)
         found = np.zeros(len(self._matrix.y), dtype=np.bool_)
-        found[self._sample[self._start[cells.start] : self._start[cells.stop]]] = True
+        found[self._sample[self._entries_of(part)]] = True
         return found
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:

@@ -9,6 +9,7 @@ normal; a tool that said itself what is bad (port down, no such device) accuses 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, SampleMatrix
+from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
@@ -37,6 +38,7 @@ from fabric.probes.kinds import PEER_KINDS
 
 EXTRA = {
     "nvlink": 0.7,
+    "gpus": 0.7,
     "gpu_pcie": 0.7,
     "pcie_switch": 0.7,
     "cpu_interconnect": 0.7,
@@ -60,7 +62,7 @@ Written = Mapping[str, Hashable]
 """By phase what it is a round of: its numbers are compared with those of the other rounds."""
 
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
-_LARGE = frozenset({"host", "leaf", "group"})
+_LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
@@ -210,21 +212,18 @@ class ProbeSamples:
         """For the search, and the parts that its columns are; *known* ones are faulty by other evidence."""
         every = {host for row in self.rows for host in row.probe.hosts}
         times = len(self._topology.hosts) / max(1, len(every))
-        columns, sample, part, way, cost, large = entries_of(map(self._parts, self.rows), times=times, known=known)
+        slow = self._y < -self.floor[self.of_class]
+        columns, entries = entries_of(map(self._parts, self.rows), slow, times=times, known=known)
         matrix = SampleMatrix(
+            entries,
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),
-            sample=sample,
-            part=part,
-            way=way,
             noise=self.noise,
             floor=self.floor,
             least=self._least,
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
-            cost=cost,
-            large=large,
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
         return matrix, columns
@@ -263,35 +262,42 @@ class ProbeSamples:
 
 
 def entries_of(
-    parts: Iterable[Iterable[Component]], *, times: float = 1.0, known: AbstractSet[str] = frozenset()
-) -> tuple[list[Component], Ints, Ints, Ints, Floats, Bools]:
+    parts: Iterable[Iterable[Component]],
+    slow: Bools,
+    *,
+    times: float = 1.0,
+    known: AbstractSet[str] = frozenset(),
+    rounds: bool = False,
+) -> tuple[list[Component], Entries]:
     """
-    The columns of a matrix, its entries (sample, part and way), the cost of each column, and whether it is large.
+    The columns of a matrix, and what passes through those that any *slow* sample passes through.
 
     *parts* are those of each sample; *times* as many parts of a kind are there as the samples show. A *known* part
-    costs nothing.
+    costs nothing. *rounds*: a leaf is no likelier to be bad than an RNIC.
     """
     numbers: dict[tuple[str, str], int] = {}
     columns: list[Component] = []
-    sample: list[int] = []
-    part: list[int] = []
-    way: list[int] = []
+    entries = array("q")
     for number, components in enumerate(parts):
         for component in {(one.name, one.kind): one for one in components}.values():
             column = numbers.setdefault((component.name, component.kind), len(columns))
             if column == len(columns):
                 columns.append(component)
-            sample.append(number)
-            part.append(column)
-            way.append(numbers[component.way, component.kind] if component.way else UNKNOWN)
+            way = numbers[component.way, component.kind] if component.way else UNKNOWN
+            entries.extend((number, column, way))
     count = Counter((one.kind, one.way != "") for one in columns)  # a bundle is one of as many bundles
+    least = count["rnic", False] if rounds else 1
     cost = [
-        0.0 if one.name in known else log(times * count[one.kind, one.way != ""]) + 1 + EXTRA.get(one.kind, 0.0)
+        0.0
+        if one.name in known
+        else log(times * max(least, count[one.kind, one.way != ""])) + 1 + EXTRA.get(one.kind, 0.0)
         for one in columns
     ]
+    found: Ints = np.array(entries, dtype=np.int64).reshape(-1, 3)
+    sample, part, way = found.T
+    shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    of, through, over = (np.array(one, dtype=np.int64) for one in (sample, part, way))
-    return columns, of, through, over, np.array(cost), large
+    return columns, Entries(sample[shown], part[shown], way[shown], np.array(cost), large)
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

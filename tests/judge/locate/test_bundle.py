@@ -23,22 +23,18 @@ def blamed(kept: dict[int, float]) -> list[str]:
         passed.append(Component("leaf0:uplinks", "uplinks", "", above))
         parts += [passed] * EACH
         y += [np.log(kept.get(host, 1.0)) + 0.005 * random.normal() for _ in range(EACH)]
-    columns, sample, part, way, cost, large = entries_of(parts)
     one = np.ones(1)
+    columns, entries = entries_of(parts, np.array(y) < -0.03)
     matrix = SampleMatrix(
+        entries,
         y=np.array(y),
         of_class=np.zeros(len(y), dtype=np.int64),
         at_s=np.zeros(len(y)),
-        sample=sample,
-        part=part,
-        way=way,
         noise=0.005 * one,
         floor=0.03 * one,
         least=0.02 * one,
         apart=0.02 * one,
         level=0 * one,
-        cost=cost,
-        large=large,
     )
     return sorted(columns[fault.part].name for fault in Search(matrix).faults())
 
