@@ -199,7 +199,7 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
-    if options.rocm:
+    if options.use_rocm is not None:
         opened = text.rocm_lines(end.process.site, options, end.bits)
         return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
@@ -285,8 +285,10 @@ class WriteBw:
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
         options, amd = self.options, process.site.layout.platform.amd
-        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
-            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
+        if options.cuda is not None and (
+            "no_cuda" in rack.site or (options.use_rocm is not None) != amd
+        ):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'cuda' if options.use_rocm is None else 'rocm'}'"
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
             return
         if self.options.version:
