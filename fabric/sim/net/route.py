@@ -38,6 +38,8 @@ def choice(words: Words, options: int) -> Ints:
 
 
 DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
+DRAWN = "ecmp"
+"""By a hash of the packet's addresses and ports: each connection draws its way anew."""
 _LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently
 _PLANE = np.zeros(1, dtype=np.int64)  # the number of the only plane: hashes have room for more
 
@@ -237,7 +239,7 @@ def trunk_links(clos: Clos, trip: Trips) -> Links:
     return links
 
 
-ENGINES = (*DEALT, "lft_random", "ecmp", "ar")
+ENGINES = (*DEALT, "lft_random", DRAWN, "ar")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,7 +268,7 @@ def routes(
     stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
     of `pooled`, where the capacity 0 of a dead link does the same.
     """
-    parts = qps if engine == "ecmp" else 1
+    parts = qps if engine == DRAWN else 1
     flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
     flow_src, flow_dst = np.asarray(src, dtype=np.int64)[flow], np.asarray(dst, dtype=np.int64)[flow]
     trip = trips(clos, flow_src, flow_dst, pair=pair)

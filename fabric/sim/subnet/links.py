@@ -25,7 +25,7 @@ WITH_RETRY = {"infiniband": True, "ethernet": False}
 @dataclass(frozen=True)
 class LinkState:
     """
-    Every directed link: *capacity_gbps*, *loss* (of its packets), and those that are *down*.
+    Every directed link: *capacity_gbps*, *loss* (of its packets), those that are *down*, and those that are *grey*.
 
     *quality*: for each fault that is a bit error rate, in the order given, what it makes of its links.
     """
@@ -34,6 +34,7 @@ class LinkState:
     loss: Floats
     down: frozenset[int]
     quality: tuple[tuple[LinkFault, LinkQuality], ...]
+    grey: frozenset[int] = frozenset()
 
 
 def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
@@ -42,7 +43,7 @@ def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
     for fault in faults:
         links = None if fault.component in below else _links(net, fault.component)
         if links is not None:
-            kind = "down" if fault.kind == "broken" else "slow"
+            kind = {"broken": "down", "grey": "grey"}.get(fault.kind, "slow")
             left = HALF if fault.kind == "half_width" else fault.factor
             yield LinkFault(f"{fault.component}:{fault.kind}", kind, left, links)
 
@@ -65,12 +66,15 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
     capacity = net.clos.capacity_gbps.copy()
     passed = np.ones(len(capacity))
     down: set[int] = set()
+    grey = frozenset[int]()
     quality = []
     for fault in faults:
         links = np.array(fault.links, dtype=np.int64)
         if fault.kind == "down":
             down.update(fault.links)
             capacity[links] = 0.0
+        elif fault.kind == "grey":
+            capacity[links], grey = 0.0, grey.union(fault.links)
         elif fault.kind == "slow":
             capacity[links] *= fault.value
         elif fault.kind == "loss":
@@ -80,7 +84,7 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
             quality.append((fault, found))
             capacity[links] *= found.capacity_factor
             passed[links] *= 1.0 - found.loss
-    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality))
+    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality), grey)
 
 
 def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:

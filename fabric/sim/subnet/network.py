@@ -16,7 +16,7 @@ from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
-from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
 from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
@@ -58,20 +58,17 @@ def _steps(ring: Ring) -> list[int]:
     return [1 + turn * others // count for turn in range(count)]
 
 
-def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
-    """The routes in force: what SHIELD did lies over what the subnet manager did."""
-    found = routes(
-        net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=known.routed, healing="sm"
-    )
+def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known, *, draw: int = 0) -> Paths:
+    """The routes in force: what SHIELD did lies over what the subnet manager did. A hash goes by *draw*, too."""
+    salt = routing.salt ^ draw if known.engine == DRAWN else routing.salt
+    found = routes(net.clos, src, dst, engine=known.engine, salt=salt, qps=routing.qps, down=known.routed, healing="sm")
     if not known.shielded:
         return found
     dead = np.fromiter(known.shielded, dtype=np.int64)
     hit = np.isin(found.links, dead).any(axis=1)
     if hit.any():
         down = known.routed | known.shielded
-        moved = routes(
-            net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=down, healing="shield"
-        )
+        moved = routes(net.clos, src, dst, engine=known.engine, salt=salt, qps=routing.qps, down=down, healing="shield")
         found.links[hit] = moved.links[hit]
     return found
 
@@ -95,7 +92,7 @@ def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
-_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool]
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int]
 
 
 @dataclass(slots=True)
@@ -190,7 +187,7 @@ class Network:
         if self._is_adaptive(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
         best = Known(self._known.engine, self._health.down)
-        found = static_paths(self.net, *ends_of(self.net, ring), self._routing, best)
+        found = static_paths(self.net, *ends_of(self.net, ring), self._routing, best, draw=ring.draw)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
@@ -221,7 +218,7 @@ class Network:
         found = self._running.pop(flow, None)
         if found is not None:
             self._add(found, carried_gb)
-            if found.ring.one_way:
+            if found.ring.one_way or self._known.engine == DRAWN:
                 self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
 
     @property
@@ -293,6 +290,8 @@ class Network:
         if self._pool is None:
             alpha = AR_ALPHA[self._link_layer]
             self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
+            grey = np.fromiter(self._health.grey, dtype=np.int64)  # the queue of a link that drops all is the shortest
+            self._pool[trunk_of(self.net.clos)[grey]] = 0.0
         return self._pool
 
     def _shut_links(self, *, adaptive: bool) -> Bools | None:
@@ -305,9 +304,9 @@ class Network:
     def _found(self, ring: Ring) -> Paths:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
-    @staticmethod
-    def _key(ring: Ring, *, adaptive: bool) -> _PathKey:
-        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive
+    def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
+        draw = ring.draw if self._known.engine == DRAWN else 0
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
@@ -317,7 +316,7 @@ class Network:
             if adaptive:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
-                found = static_paths(self.net, src, dst, self._routing, self._known)
+                found = static_paths(self.net, src, dst, self._routing, self._known, draw=ring.draw)
             if ring.every:
                 found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found

@@ -146,7 +146,7 @@ class CollectiveJob:
         pids = tuple(_pid(bits, number) for number in range(len(sites)))
         listing = self._listing(group, pids)
         failure = self._failure(group, used, pids)
-        ring = None if failure else self._ring(rack, group, used)
+        ring = None if failure else self._ring(rack, group, used, bits)
         if hangs(group, [(site, rnic) for site, rnic, _ in used]):
             process.printed = self.setting.marked(listing, 0)
         elif failure := failure or self._cut(rack, ring, used, pids):
@@ -221,7 +221,9 @@ class CollectiveJob:
         counts = Counter(site for site, _, _ in used)
         return rail_weight(self.operation, ranks, rails=min(counts.values()), tree=tree)
 
-    def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Ring | None:
+    def _ring(
+        self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], bits: int
+    ) -> Ring | None:
         """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
         if not used:
             return None
@@ -233,7 +235,8 @@ class CollectiveJob:
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
         adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
-        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
+        every = self.operation == "alltoall"
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]

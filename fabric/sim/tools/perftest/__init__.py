@@ -121,7 +121,8 @@ class Transfer(Flow):
             return None
         hosts = (here.host.name, there.host.name)
         one, other = rails
-        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
+        ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits)
+        return self.rack.above.ring(ring)
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
