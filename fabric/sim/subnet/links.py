@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -97,23 +97,6 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PortEffects:
-    """What ports between switches do to directed links: some are *down*, others keep a *factor* of their capacity."""
-
-    down: frozenset[int] = frozenset()
-    factors: Mapping[int, float] = field(default_factory=dict)
-
-
-def link_health(net: NamedClos, faults: Iterable[Fault], ports: PortEffects, *, link_layer: str) -> LinkState:
-    """The links with the inventory's faults and with what became of their ports since."""
-    state = link_state(net, tuple(link_faults(net, faults)), link_layer=link_layer)
-    for link, factor in ports.factors.items():
-        state.capacity_gbps[link] *= factor
-    state.capacity_gbps[np.fromiter(ports.down, dtype=np.int64, count=len(ports.down))] = 0.0
-    return replace(state, down=state.down | ports.down)
-
-
 class LinkTraffic:
     """Gigabits by directed link."""
 
@@ -142,20 +125,13 @@ class LinkTraffic:
         return float(self._links[link])
 
 
-def uplink_effects(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> PortEffects:
-    """Links that are down, and those whose errors leave less of them."""
-    down, factors = set(), {}
+def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iterator[LinkFault]:
+    """What became of ports between switches: links that are down, and those whose errors leave less of them."""
     for port in ports:
-        if port.active and not port.errs:
-            continue
-        link = sending_link(cabling, net, port.end)
-        if link is None:
-            continue
-        if not port.active:
-            down.add(link)
-        elif port.errs:
-            factors[link] = port.quality().goodput_factor
-    return PortEffects(frozenset(down), factors)
+        link = None if port.active and not port.errs else sending_link(cabling, net, port.end)
+        if link is not None:
+            left = port.quality().goodput_factor if port.active else 0.0
+            yield LinkFault(f"{port.end}", "slow" if port.active else "down", left, (link,))
 
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
