@@ -164,14 +164,14 @@ def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     )
 
 
-def completion_error(env: Mapping[str, str], host: str, pid: int, *, peer: str, device: str) -> str:
-    """The network did not answer: transport retries exceeded (status 12); a warning, so "" where NCCL gives none."""
-    if not warns(env):
-        return ""
-    return (
-        f"{host}:{pid}:{pid + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
+def network_failure(env: Mapping[str, str], host: str, pids: Sequence[int], *, peer: str, device: str) -> str:
+    """The network did not answer: transport retries exceeded (status 12), which is a warning that NCCL may not give."""
+    warning = (
+        f"{host}:{pids[0]}:{pids[0] + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
         f"{peer}<53908> with status=12 opcode=129 len=1048576 vendor err 129 (Recv) hca {device}\n"
     )
+    failure = nccl_failure(host, pids, "remote process exited or there was a network error")
+    return warning + failure if warns(env) else failure
 
 
 def too_few_gpus(requested: int, found: int) -> str:
