@@ -10,24 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.lab.namespaces import is_in, listens, until
+from fabric.lab.configs import sshd_config
 
 SSHD = Path("/usr/sbin/sshd")
-_CONFIG = """\
-{more}
-ListenAddress {address}
-HostKey {folder}/host_key
-PidFile {folder}/pid
-AuthorizedKeysFile {authorized_keys}
-PermitRootLogin prohibit-password
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-UsePAM no
-UseDNS no
-StrictModes no
-MaxStartups 100
-LogLevel ERROR
-SetEnv {environment}
-"""
 
 
 class Sshd:
@@ -52,10 +37,14 @@ class Sshd:
         self.folder, self.address, self._namespace = folder, address, namespace
         self.new_host_key()
         words = " ".join(f"{name}={value}" for name, value in environment.items())
-        text = _CONFIG.format(
-            address=address, folder=folder, authorized_keys=authorized_keys, environment=words, more=more
+        text = sshd_config(
+            address,
+            key=f"{folder}/host_key",
+            pid=f"{folder}/pid",
+            authorized=str(authorized_keys),
+            environment=words,
         )
-        (folder / "config").write_text(text)
+        (folder / "config").write_text(f"{more}\n{text}")
         server = (str(SSHD), "-D", "-e", "-f", str(folder / "config"))
         self._argv = ("ip", "netns", "exec", namespace, *wrap, *server)
         self._process: subprocess.Popen[bytes] | None = None

@@ -12,7 +12,7 @@ from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import KINDS, PORT, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
+from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
 
 if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
@@ -113,7 +113,7 @@ def _parts(platform: Platform) -> tuple[str, ...]:
     gpus = tuple(platform.gpu_by_name)
     nvlinks = tuple(f"{gpu}:nvlink" for gpu in gpus)
     numas = tuple(f"numa{number}" for number in range(platform.numa_nodes))
-    ports = tuple(f"{device}{PORT}" for device in platform.rnic_by_device)
+    ports = tuple(f"{device}{way}" for device in platform.rnic_by_device for way in (PORT, *WAYS.values()))
     return (
         *platform.rnic_by_device,
         *ports,

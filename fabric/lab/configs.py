@@ -7,6 +7,7 @@ from fabric.lab.layout import HOST_PORT, MANAGEMENT, MANAGEMENT_PORT, ORCHESTRAT
 DAEMONS = ("zebra", "bgpd", "bfdd")
 """What FRR runs on a switch."""
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIRST_AS = 65000
 
 
@@ -106,9 +107,9 @@ def _peers(box: Box, node: str) -> list[tuple[str, str]]:
     return [(leaf, box.uplink_addresses(leaf, node)[0]) for leaf in box.leaf_names]
 
 
-def sshd_config(box: Box, host: str) -> str:
-    """The configuration of a host's sshd; ``/run`` there is the host's own."""
-    return _SSHD.format(address=box.management_address(host), folder=box.folder, host=host)
+def sshd_config(address: str, *, key: str, pid: str, authorized: str, environment: str = f"PATH={PATH}") -> str:
+    """The configuration of a server on one address; the others are files of its own, and of who may come in."""
+    return _SSHD.format(address=address, key=key, pid=pid, authorized=authorized, environment=environment)
 
 
 def ssh_config(box: Box) -> str:
@@ -124,9 +125,9 @@ def hosts_file(box: Box) -> str:
 
 _SSHD = """\
 ListenAddress {address}
-HostKey {folder}/{host}/host_key
-PidFile /run/sshd.pid
-AuthorizedKeysFile {folder}/key.pub
+HostKey {key}
+PidFile {pid}
+AuthorizedKeysFile {authorized}
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -135,7 +136,7 @@ UseDNS no
 StrictModes no
 MaxStartups 100
 LogLevel ERROR
-SetEnv PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+SetEnv {environment}
 """
 _SSH = """\
 Host *

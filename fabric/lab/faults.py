@@ -54,9 +54,10 @@ def fault(box: Box, text: str, number: int) -> BoxFault:
     if bool(equals) != (kind in _VALUED):
         raise _wrong(text, f"{kind} {'needs =SHARE, such as =0.3' if kind in _VALUED else 'takes no value'}")
     share = _share(text, share_text) if equals else 0.0
-    if kind in ("slow", "loss"):
-        make = _slow if kind == "slow" else _filtered
-        return make(box, text, _ends(box, text, component), share, number)
+    if kind == "slow":
+        return _slow(box, text, _ends(box, text, component), share)
+    if kind == "loss":
+        return _filtered(text, _ends(box, text, component), share, number)
     if kind == "down":
         return _down(text, _cables(box, text, component))
     if kind == "hung":
@@ -66,7 +67,7 @@ def fault(box: Box, text: str, number: int) -> BoxFault:
     if component not in (box.leaf_names if kind == "one_path" else box.switches):
         raise _wrong(text, f"no {'leaf' if kind == 'one_path' else 'switch'} {component!r}")
     if kind == "dead":
-        return _filtered(box, text, box.ports(component), 1.0, number)
+        return _filtered(text, box.ports(component), 1.0, number)
     return _grey(text, component, number) if kind == "grey" else _one_path(box, text, component)
 
 
@@ -110,19 +111,15 @@ def _ends(box: Box, text: str, component: str) -> list[BoxPort]:
     return [end for cable in _cables(box, text, component) for end in (cable.low, cable.high)]
 
 
-def _slow(box: Box, text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
-    del number
-    at = {rate: tuple(_tc(port, rate) for port in ports) for rate in (share * box.rate_mbit, float(box.rate_mbit))}
-    return BoxFault(text, at[share * box.rate_mbit], at[float(box.rate_mbit)])
+def _slow(box: Box, text: str, ports: list[BoxPort], share: float) -> BoxFault:
+    def acts(rate_mbit: float) -> tuple[Act, ...]:
+        return tuple(Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n") for port in ports)
+
+    return BoxFault(text, acts(share * box.rate_mbit), acts(box.rate_mbit))
 
 
-def _tc(port: BoxPort, rate_mbit: float) -> Act:
-    return Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n")
-
-
-def _filtered(box: Box, text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
+def _filtered(text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
     """What leaves by some ports is dropped, all of it or by chance."""
-    del box
     by_node: dict[str, list[str]] = {}
     for port in ports:
         by_node.setdefault(port.node, []).append(port.name)

@@ -177,6 +177,7 @@ ssh:
   key_file: {folder}/key
   known_hosts: [{folder}/known_hosts]
 changes: {{management: [eth0]}}
+mock: {{routing: ecmp, noise_cv: 0.001}}   # the same box, simulated: fabric run --backend mock
 """
 _MPI = """\
       all_reduce_perf: {folder}/bin/all_reduce_perf   # Open MPI in nccl-tests' layout

@@ -34,6 +34,7 @@ READY_S = 30.0
 """A command, and routing with all sshd, has to be through within this; a second and three on an idle machine."""
 
 _FRR = Path("/usr/lib/frr")
+_SPACES = Path("/run/netns")
 _PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -82,30 +83,31 @@ def up(box: Box, inventory: Path) -> BoxStatus:
     folder = Path(box.folder)
     if (folder / "box.json").exists():
         raise ConfigError.at("fabric lab", f"there is a box {box.name} already: fabric lab down first")
-    strangers = [name for name in map(box.namespace, box.nodes) if _place(name).exists()]
+    strangers = [name for name in map(box.namespace, box.nodes) if (_SPACES / name).exists()]
     if strangers:
         raise ConfigError.at(
             "fabric lab", f"network namespaces of these names are there already: {', '.join(strangers)}"
         )
-    written = {inventory: "", inventory.parent / "baselines" / f"{box.name}.yaml": ""}
-    mine = {str(path.absolute()): text for path, text in written.items()}
-    for path in written:
+    mpi = shutil.which("mpicc") is not None and shutil.which("mpirun") is not None
+    baseline = inventory.parent / "baselines" / f"{box.name}.yaml"
+    texts = {inventory: inventory_text(box, with_mpi=mpi), baseline: baseline_text(box)}
+    for path in texts:
         if path.exists():
             raise ConfigError.at(path, "is there already, and is not overwritten: move it, or give --inventory")
+    written = {str(path.absolute()): text for path, text in texts.items()}
+    about = {"box": asdict(box), "inventory": str(inventory.absolute()), "files": written, "faults": [], "mpi": mpi}
     try:
         folder.mkdir(parents=True, mode=0o755, exist_ok=True)
-        _save(folder, {"box": asdict(box), "inventory": str(inventory.absolute()), "files": mine, "faults": []})
+        _save(folder, about)
     except OSError as exc:
         (folder / "box.json.part").unlink(missing_ok=True)
         raise StoreError(f"no box can be made in {folder}: {exc.strerror}") from exc
     try:
-        mpi = _programs(folder)
-        texts = (inventory_text(box, with_mpi=mpi), baseline_text(box))
-        _save(folder, {**_saved(box.name), "files": dict(zip(mine, texts, strict=True)), "mpi": mpi})
+        _programs(folder, mpi=mpi)
         _keys(box)
         _network(box)
         _daemons(box)
-        for path, text in zip(written, texts, strict=True):
+        for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     except BaseException as exc:
@@ -118,10 +120,9 @@ def up(box: Box, inventory: Path) -> BoxStatus:
 
 def down(name: str) -> list[str]:
     """Take a box away, also half of one; what of its files was altered since is left and named."""
-    saved = _saved(name)
-    box = Box(**saved["box"])
-    spaces = [space for space in map(box.namespace, box.nodes) if _place(space).exists()]
-    if any(_place(space).samefile("/proc/self/ns/net") for space in spaces):
+    box, saved = _saved(name)
+    spaces = [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
+    if any((_SPACES / space).samefile("/proc/self/ns/net") for space in spaces):
         raise ConfigError.at("fabric lab", "this shell is inside the box: leave it first")
     for space in spaces:
         _end(space)
@@ -142,17 +143,15 @@ def down(name: str) -> list[str]:
 
 def status(name: str) -> BoxStatus:
     """How a box is; raises ConfigError when there is none."""
-    saved = _saved(name)
-    box = Box(**saved["box"])
-    spaces = [space for space in map(box.namespace, box.nodes) if _place(space).exists()]
+    box, saved = _saved(name)
+    spaces = [space for space in map(box.namespace, box.nodes) if (_SPACES / space).exists()]
     processes = sum(len(_pids(space)) for space in spaces)
-    return BoxStatus(box, saved["inventory"], len(spaces), processes, tuple(saved["faults"]), saved.get("mpi", False))
+    return BoxStatus(box, saved["inventory"], len(spaces), processes, tuple(saved["faults"]), saved["mpi"])
 
 
 def break_part(name: str, text: str) -> None:
     """Bring a fault into force, written down before."""
-    saved = _saved(name)
-    box = Box(**saved["box"])
+    box, saved = _saved(name)
     wanted = fault(box, text, len(saved["faults"]))
     _save(Path(box.folder), {**saved, "faults": [*saved["faults"], text]})
     _act(box, wanted.apply)
@@ -161,8 +160,7 @@ def break_part(name: str, text: str) -> None:
 
 def mend(name: str) -> tuple[str, ...]:
     """Take all faults back, the newest first; returns what they were."""
-    saved = _saved(name)
-    box = Box(**saved["box"])
+    box, saved = _saved(name)
     texts = tuple(saved["faults"])
     for number, text in reversed(list(enumerate(texts))):
         wanted = fault(box, text, number)
@@ -175,7 +173,7 @@ def mend(name: str) -> tuple[str, ...]:
 
 def enter(name: str, argv: Sequence[str]) -> tuple[str, ...]:
     """The command line that runs *argv* where the orchestrator is."""
-    return ("ip", "netns", "exec", Box(**_saved(name)["box"]).namespace(ORCHESTRATOR), *argv)
+    return ("ip", "netns", "exec", _saved(name)[0].namespace(ORCHESTRATOR), *argv)
 
 
 def refuse_name(name: str) -> None:
@@ -184,17 +182,18 @@ def refuse_name(name: str) -> None:
         raise ConfigError.at("--name", f"expected up to 12 letters and digits, got {name!r}")
 
 
-def _saved(name: str) -> dict[str, Any]:
+def _saved(name: str) -> tuple[Box, dict[str, Any]]:
+    """A box, and what was written down of it."""
     refuse_name(name)
     path = STATE / name / "box.json"
     try:
-        saved: dict[str, Any] = json.loads(path.read_text())
+        saved = json.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError.at("fabric lab", f"there is no box {name}: fabric lab up makes one") from None
     except ValueError:
         advice = f"delete namespaces fabric-{name}-* (ip netns delete) and {path.parent}"
         raise ConfigError.at(path, f"is no record of a box any more: {advice}") from None
-    return saved
+    return Box(**saved["box"]), saved
 
 
 def _save(folder: Path, document: Mapping[str, object]) -> None:
@@ -203,20 +202,18 @@ def _save(folder: Path, document: Mapping[str, object]) -> None:
     part.replace(folder / "box.json")
 
 
-def _programs(folder: Path) -> bool:
-    """Put the measuring programs into the box; whether there are those that need MPI."""
+def _programs(folder: Path, *, mpi: bool) -> None:
+    """Put the measuring programs into the box, with *mpi* those that need it."""
     source, bin_folder = files("fabric.lab") / "programs", folder / "bin"
     bin_folder.mkdir()
     tool = bin_folder / "ib_write_bw"
     tool.write_text("#!/usr/bin/python3 -IS\n" + (source / "ib_write_bw.py").read_text())
     tool.chmod(0o755)
-    if shutil.which("mpicc") is None or shutil.which("mpirun") is None:
-        return False
-    code = folder / "collective_perf.c"
-    code.write_text((source / "collective_perf.c").read_text())
-    _run(("mpicc", "-O2", "-o", str(bin_folder / "all_reduce_perf"), str(code)))
-    (bin_folder / "alltoall_perf").symlink_to("all_reduce_perf")
-    return True
+    if mpi:
+        code = folder / "collective_perf.c"
+        code.write_text((source / "collective_perf.c").read_text())
+        _run(("mpicc", "-O2", "-o", str(bin_folder / "all_reduce_perf"), str(code)))
+        (bin_folder / "alltoall_perf").symlink_to("all_reduce_perf")
 
 
 def _keys(box: Box) -> None:
@@ -235,7 +232,13 @@ def _keys(box: Box) -> None:
         (folder / node / "run" / "sshd").mkdir(parents=True)
         if node in box.leaf_of:
             known.append(f"{node},{box.management_address(node)} {make(folder / node / 'host_key')}\n")
-            (folder / node / "sshd_config").write_text(configs.sshd_config(box, node))
+            own = configs.sshd_config(
+                box.management_address(node),
+                key=f"{folder}/{node}/host_key",
+                pid="/run/sshd.pid",  # of the host's own /run
+                authorized=f"{folder}/key.pub",
+            )
+            (folder / node / "sshd_config").write_text(own)
     (folder / "known_hosts").write_text("".join(known))
     (folder / "hosts").write_text(configs.hosts_file(box))
     (folder / "ssh_config").write_text(configs.ssh_config(box))
@@ -351,10 +354,6 @@ def _end(space: str) -> None:
 
 def _pids(space: str) -> list[int]:
     return [int(word) for word in _run(("ip", "netns", "pids", space)).split()]
-
-
-def _place(space: str) -> Path:
-    return Path("/run/netns") / space
 
 
 def _run(argv: Sequence[str], stdin: str = "") -> str:

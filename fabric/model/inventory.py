@@ -32,7 +32,7 @@ NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
-_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
+_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
@@ -94,7 +94,7 @@ def _whole() -> float:
 _COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
 _KIND_TEXT = (
     "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
-    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping or swapped."
+    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped."
 )
 _FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
 
@@ -107,8 +107,8 @@ class Fault:
 
     *component*: ``gpu003`` (host), ``gpu003/mlx5_2``, ``gpu003/gpu5``, ``gpu003/gpu5:nvlink``, ``gpu003/numa1``,
     ``gpu003/pcie2``, ``gpu003/mlx5_2->gpu4`` (one path), ``gpu003/mlx5_2->numa1`` (path to that memory node),
-    ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), a switch, ``su0-leaf3--spine2`` (the cables between two
-    switches) or ``su0-leaf3->spine2`` (one direction of them).
+    ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), ``gpu003/mlx5_2:tx`` (one direction of its cable), a
+    switch, ``su0-leaf3--spine2`` (the cables between two switches) or ``su0-leaf3->spine2`` (one direction of them).
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind

@@ -12,6 +12,9 @@ from fabric.model.topology import Platform, Topology
 PORT = ":port"
 """Behind the name of an RNIC: its cable, which a loopback inside the host does not use."""
 
+WAYS = MappingProxyType({"out": ":tx", "in": ":rx"})
+"""The same of one direction of the cable, as the host sees it, by what its layout calls it."""
+
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
@@ -34,7 +37,7 @@ class FaultKind:
 
 KINDS: Mapping[str, FaultKind] = MappingProxyType(
     {
-        "slow": FaultKind("host rnic gpu part cable leaf above", value="left"),
+        "slow": FaultKind("host rnic gpu part cable way leaf above", value="left"),
         # A part or path that is not there carries nothing: broken.
         "broken": FaultKind("host rnic gpu part leaf above", passing="above", blocks=True),
         "hanging": FaultKind("host rnic gpu part leaf", blocks=True),
@@ -51,6 +54,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
+        "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell
         "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
@@ -69,14 +73,14 @@ HALF = 0.5
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
 
-_FOR_EVER = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
+_FOR_EVER = ("grey", "dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))
 )
 """Kinds of faults of single links, with the range of their number; at a ratio of 0.5 every bit is a coin toss."""
 
-_SAID = {"cable": "cable of an RNIC", "above": "switch or cable above the leaves"}
+_SAID = {"cable": "cable of an RNIC", "way": "direction of a cable", "above": "switch or cable above the leaves"}
 _BOTH, _ONE = "--", "->"
 
 
@@ -85,7 +89,8 @@ class LinkFault:
     """
     One fault on one or more directed links, as *text* asked for it.
 
-    *kind* and *value*: ``slow`` keeps that fraction of the capacity; ``down`` carries nothing and is routed around;
+    *kind* and *value*: ``slow`` keeps that fraction of the capacity; ``down`` carries nothing and is routed around,
+    ``grey`` likewise and is not;
     ``ber`` is the bit error rate before forward error correction, ``effective_ber`` the one after it; ``loss`` is the
     fraction of packets dropped at full speed.
     """
@@ -236,6 +241,8 @@ def _part_of(platform: Platform, part: str, fault: Fault) -> str:
         return "rnic"
     if part.endswith(PORT) and part.removesuffix(PORT) in platform.rnic_by_device:
         return "cable"
+    if part.endswith(tuple(WAYS.values())) and part[:-3] in platform.rnic_by_device:
+        return "way"
     if part in platform.gpu_by_name:
         return "gpu"
     numas = [f"numa{number}" for number in range(platform.numa_nodes)]

@@ -9,7 +9,7 @@ from math import cos, exp, inf, pi
 from typing import Protocol, TypeAlias
 
 from fabric.model.topology import Gpu, Host
-from fabric.sim.faults import HostFaults
+from fabric.sim.faults import WAYS, HostFaults
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout, Path
 
@@ -21,7 +21,7 @@ class Ring:
 
     *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
     two hosts only the first sends; *to_rails*: to these rails of the next host, where they are others. *every*: no
-    ring, each host sends to every other as much.
+    ring, each host sends to every other as much. *draw*: the ports of its connections, which a hash goes by.
     """
 
     hosts: tuple[str, ...]
@@ -32,6 +32,7 @@ class Ring:
     one_way: bool = False
     to_rails: tuple[int, ...] = ()
     every: bool = False
+    draw: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,8 +441,8 @@ def _degraded(layout: Layout, factors: Mapping[str, float]) -> list[float]:
         if way == "nvlink":
             factor = factors.get(f"{component}:nvlink")
             full_gbps = capacities[index]
-        elif way in ("out", "in"):
-            factor = factors.get(f"{component}:leaf")
+        elif way in WAYS:
+            factor = min(factors.get(f"{component}:leaf", 1.0), factors.get(f"{component}{WAYS[way]}", 1.0))
             full_gbps = capacities[index]
         else:
             factor = factors.get(component)

@@ -38,7 +38,8 @@ def choice(words: Words, options: int) -> Ints:
 
 
 DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
-STATIC = (*DEALT, "lft_random", "ecmp")
+DRAWN = "ecmp"
+"""By a hash of the packet's addresses and ports: each connection draws its way anew."""
 _LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently
 _PLANE = np.zeros(1, dtype=np.int64)  # the number of the only plane: hashes have room for more
 
@@ -80,8 +81,9 @@ def leaf_turn(clos: Clos, trip: Trips) -> Ints:
 
 def _turn(clos: Clos, trip: Trips, here: Ints, there: Ints, leaves: int) -> Ints:
     """Where a destination comes among those that are not in the source's own group of so many leaves."""
-    own = clos.first_place((here + 1) * leaves) - clos.first_place(here * leaves)
-    return clos.place(trip.dst) - np.where(there > here, own, 0)
+    first, last = (clos.first[np.minimum(leaf * leaves, clos.leaves)] for leaf in (here, here + 1))
+    found: Ints = clos.place_at[trip.dst] - np.where(there > here, last - first, 0)
+    return found
 
 
 def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -> Words:
@@ -99,9 +101,6 @@ def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -
     of_leaf = -((healthy - clos.spec.down) // clos.spec.up)  # ports of a leaf that come to this spine
     turn: Ints = trip.dst_leaf % clos.leaves_per_pod * of_leaf + row
     return turn.astype(np.uint64)
-
-
-HEALING = ("sm", "shield")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +192,6 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
     well a switch knows the far side: 1 is the best split there is, 0 sprays blindly, so that the slowest link of the
     way down sets the pace of all.
     """
-    if not 0 < eta <= 1 or not 0 <= alpha <= 1:
-        raise ValueError(f"eta {eta} must be above 0 and at most 1, alpha {alpha} from 0 to 1")
-    if len(capacity_gbps) != clos.links:
-        raise ValueError(f"{len(capacity_gbps)} capacities for {clos.links} links")
     trunk, access = trunk_of(clos), 2 * clos.nics
     total = np.bincount(trunk, capacity_gbps, minlength=resources(clos)).astype(np.float64, copy=False)
     total[access:] *= eta
@@ -244,7 +239,7 @@ def trunk_links(clos: Clos, trip: Trips) -> Links:
     return links
 
 
-ENGINES = (*STATIC, "ar")
+ENGINES = (*DEALT, "lft_random", DRAWN, "ar")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,8 +268,7 @@ def routes(
     stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
     of `pooled`, where the capacity 0 of a dead link does the same.
     """
-    _check(clos, src, dst, engine, qps, healing)
-    parts = qps if engine == "ecmp" else 1
+    parts = qps if engine == DRAWN else 1
     flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
     flow_src, flow_dst = np.asarray(src, dtype=np.int64)[flow], np.asarray(dst, dtype=np.int64)[flow]
     trip = trips(clos, flow_src, flow_dst, pair=pair)
@@ -283,20 +277,6 @@ def routes(
         return Paths(trunk_links(clos, trip), weight, flow)
     spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing)
     return Paths(_links(clos, trip, spine, core), weight, flow)
-
-
-def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str) -> None:
-    if engine not in ENGINES:
-        raise ValueError(f"routing engine {engine!r} is not one of {', '.join(ENGINES)}")
-    if healing not in HEALING:
-        raise ValueError(f"healing {healing!r} is not one of {', '.join(HEALING)}")
-    if qps < 1:
-        raise ValueError(f"{qps} queue pairs; a flow needs at least 1")
-    if len(src) != len(dst):
-        raise ValueError(f"{len(src)} sources for {len(dst)} destinations")
-    for ends in (src, dst):
-        if len(ends) and (np.min(ends) < 0 or np.max(ends) >= clos.nics):
-            raise ValueError(f"an RNIC outside 0..{clos.nics - 1}")
 
 
 def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str) -> tuple[Ints, Ints]:

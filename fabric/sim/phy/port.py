@@ -264,6 +264,11 @@ class Port:
         return quality_of(self.line, self.rate_gbps, self.injection, self.wear)
 
     @property
+    def loses(self) -> bool:
+        """Whether packets on their way to it are lost, or ever were."""
+        return self.tally.rates.loss > 0.0 or self.tally.counts.lost_gb > 0.0
+
+    @property
     def errs(self) -> bool:
         """Whether it sends more errors than a healthy port."""
         return self.injection is not None or self.wear is not UNWORN

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +25,7 @@ WITH_RETRY = {"infiniband": True, "ethernet": False}
 @dataclass(frozen=True)
 class LinkState:
     """
-    Every directed link: *capacity_gbps*, *loss* (of its packets), and those that are *down*.
+    Every directed link: *capacity_gbps*, *loss* (of its packets), those that are *down*, and those that are *grey*.
 
     *quality*: for each fault that is a bit error rate, in the order given, what it makes of its links.
     """
@@ -34,6 +34,7 @@ class LinkState:
     loss: Floats
     down: frozenset[int]
     quality: tuple[tuple[LinkFault, LinkQuality], ...]
+    grey: frozenset[int] = frozenset()
 
 
 def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
@@ -42,7 +43,7 @@ def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
     for fault in faults:
         links = None if fault.component in below else _links(net, fault.component)
         if links is not None:
-            kind = "down" if fault.kind == "broken" else "slow"
+            kind = {"broken": "down", "grey": "grey"}.get(fault.kind, "slow")
             left = HALF if fault.kind == "half_width" else fault.factor
             yield LinkFault(f"{fault.component}:{fault.kind}", kind, left, links)
 
@@ -65,12 +66,15 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
     capacity = net.clos.capacity_gbps.copy()
     passed = np.ones(len(capacity))
     down: set[int] = set()
+    grey = frozenset[int]()
     quality = []
     for fault in faults:
         links = np.array(fault.links, dtype=np.int64)
         if fault.kind == "down":
             down.update(fault.links)
             capacity[links] = 0.0
+        elif fault.kind == "grey":
+            capacity[links], grey = 0.0, grey.union(fault.links)
         elif fault.kind == "slow":
             capacity[links] *= fault.value
         elif fault.kind == "loss":
@@ -80,7 +84,7 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
             quality.append((fault, found))
             capacity[links] *= found.capacity_factor
             passed[links] *= 1.0 - found.loss
-    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality))
+    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality), grey)
 
 
 def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
@@ -91,23 +95,6 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
         plr=WITH_RETRY[link_layer],
         line_rate_gbps=line_rate_gbps,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PortEffects:
-    """What ports between switches do to directed links: some are *down*, others keep a *factor* of their capacity."""
-
-    down: frozenset[int] = frozenset()
-    factors: Mapping[int, float] = field(default_factory=dict)
-
-
-def link_health(net: NamedClos, faults: Iterable[Fault], ports: PortEffects, *, link_layer: str) -> LinkState:
-    """The links with the inventory's faults and with what became of their ports since."""
-    state = link_state(net, tuple(link_faults(net, faults)), link_layer=link_layer)
-    for link, factor in ports.factors.items():
-        state.capacity_gbps[link] *= factor
-    state.capacity_gbps[np.fromiter(ports.down, dtype=np.int64, count=len(ports.down))] = 0.0
-    return replace(state, down=state.down | ports.down)
 
 
 class LinkTraffic:
@@ -138,20 +125,13 @@ class LinkTraffic:
         return float(self._links[link])
 
 
-def uplink_effects(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> PortEffects:
-    """Links that are down, and those whose errors leave less of them."""
-    down, factors = set(), {}
+def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iterator[LinkFault]:
+    """What became of ports between switches: links that are down, and those whose errors leave less of them."""
     for port in ports:
-        if port.active and not port.errs:
-            continue
-        link = sending_link(cabling, net, port.end)
-        if link is None:
-            continue
-        if not port.active:
-            down.add(link)
-        elif port.errs:
-            factors[link] = port.quality().goodput_factor
-    return PortEffects(frozenset(down), factors)
+        link = None if port.active and not port.errs else sending_link(cabling, net, port.end)
+        if link is not None:
+            left = port.quality().goodput_factor if port.active else 0.0
+            yield LinkFault(f"{port.end}", "slow" if port.active else "down", left, (link,))
 
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:

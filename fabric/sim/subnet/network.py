@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TypeAlias
 
@@ -12,14 +13,15 @@ import numpy as np
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
+from fabric.sim.faults import LinkFault
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
-from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
-from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
+from fabric.sim.subnet.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
 from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 
 
@@ -58,44 +60,10 @@ def _steps(ring: Ring) -> list[int]:
     return [1 + turn * others // count for turn in range(count)]
 
 
-def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
-    """The routes in force: what SHIELD did lies over what the subnet manager did."""
-    found = routes(
-        net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=known.routed, healing="sm"
-    )
-    if not known.shielded:
-        return found
-    dead = np.fromiter(known.shielded, dtype=np.int64)
-    hit = np.isin(found.links, dead).any(axis=1)
-    if hit.any():
-        down = known.routed | known.shielded
-        moved = routes(
-            net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=down, healing="shield"
-        )
-        found.links[hit] = moved.links[hit]
-    return found
-
-
-def beside_trunks(static: Paths, trunks: Paths, *, links: int, dummy: int) -> Links:
-    """
-    Static sub-flows as loads on their links and on the trunks that hold those.
-
-    Trunks are numbered on from the *links* there are; *dummy*, one past the last trunk, pads.
-    """
-    own = np.where(static.links == links, dummy, static.links)
-    return np.concatenate([own, trunks.links[static.flow] + links], axis=1).astype(np.int32)
-
-
-def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
-    """Adaptive sub-flows in the same numbers and the same width."""
-    nothing = np.full_like(trunks.links, dummy)
-    return np.concatenate([nothing, trunks.links + links], axis=1).astype(np.int32)
-
-
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
-_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool]
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int]
 
 
 @dataclass(slots=True)
@@ -126,24 +94,28 @@ class Network:
     ) -> None:
         self.net, self._link_layer = net, link_layer
         self._is_one = len(np.unique(net.part)) == 1
-        self._ports = PortEffects()
+        self._of_ports: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic = LinkTraffic(net.clos)
-        self._faults, self._routing = tuple(faults), routing
-        self._health = link_health(net, self._faults, self._ports, link_layer=link_layer)
+        self._faults, self._routing = tuple(link_faults(net, faults)), routing
+        self._health = self._links()
         self._pool: Floats | None = None
         self._shut: dict[bool, Bools | None] = {}
         self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
 
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
         """Ports between switches are like this now; routes stay as they are."""
-        self._ports = uplink_effects(cabling, self.net, ports)
+        self._of_ports = tuple(port_faults(cabling, self.net, ports))
         self._count(at_s)
         self._traffic.deal_out(self._health.capacity_gbps)
-        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
+        self._health = self._links()
         self._pool = None
         self._shut.clear()
+
+    def _links(self) -> LinkState:
+        """The links with the inventory's faults and with what became of their ports since."""
+        return link_state(self.net, (*self._faults, *self._of_ports), link_layer=self._link_layer)
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
@@ -178,11 +150,6 @@ class Network:
         """What the static routes know."""
         return self._known
 
-    @property
-    def routing(self) -> Routing:
-        """How static routes hash."""
-        return self._routing
-
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
         if self._apart(ring) is not None:
@@ -190,7 +157,7 @@ class Network:
         if self._is_adaptive(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
         best = Known(self._known.engine, self._health.down)
-        found = static_paths(self.net, *ends_of(self.net, ring), self._routing, best)
+        found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
@@ -221,8 +188,18 @@ class Network:
         found = self._running.pop(flow, None)
         if found is not None:
             self._add(found, carried_gb)
-            if found.ring.one_way:
+            if found.ring.one_way or self._known.engine == DRAWN:
                 self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
+
+    def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0) -> Paths:
+        """The routes in force: what SHIELD did lies over what the subnet manager did. A hash goes by *draw*, too."""
+        salt = self._routing.salt ^ draw if known.engine == DRAWN else self._routing.salt
+        routed = partial(routes, self.net.clos, src, dst, engine=known.engine, salt=salt, qps=self._routing.qps)
+        found = routed(down=known.routed, healing="sm")
+        hit = np.isin(found.links, np.fromiter(known.shielded, dtype=np.int64)).any(axis=1)
+        if known.shielded and hit.any():
+            found.links[hit] = routed(down=known.routed | known.shielded, healing="shield").links[hit]
+        return found
 
     @property
     def running(self) -> tuple[Flow, ...]:
@@ -261,12 +238,11 @@ class Network:
             return [one.links for one in found], self._trunks()
         count = self.net.clos.links
         dummy = count + resources(self.net.clos)
-        loads = [
-            alone_on_trunks(one, links=count, dummy=dummy)
-            if adaptive
-            else beside_trunks(one, self._paths_of(ring, adaptive=True), links=count, dummy=dummy)
-            for ring, one, adaptive in zip(rings, found, ways, strict=True)
-        ]
+        loads = []
+        for ring, one, adaptive in zip(rings, found, ways, strict=True):  # static ones load their links' trunks, too
+            own = np.full_like(one.links, dummy) if adaptive else np.where(one.links == count, dummy, one.links)
+            trunks = one.links if adaptive else self._paths_of(ring, adaptive=True).links[one.flow]
+            loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
         return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
 
     def carried_gb(self, link: int, at_s: float) -> float:
@@ -293,6 +269,8 @@ class Network:
         if self._pool is None:
             alpha = AR_ALPHA[self._link_layer]
             self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
+            grey = np.fromiter(self._health.grey, dtype=np.int64)  # the queue of a link that drops all is the shortest
+            self._pool[trunk_of(self.net.clos)[grey]] = 0.0
         return self._pool
 
     def _shut_links(self, *, adaptive: bool) -> Bools | None:
@@ -305,9 +283,9 @@ class Network:
     def _found(self, ring: Ring) -> Paths:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
-    @staticmethod
-    def _key(ring: Ring, *, adaptive: bool) -> _PathKey:
-        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive
+    def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
+        draw = ring.draw if self._known.engine == DRAWN else 0
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
@@ -317,7 +295,7 @@ class Network:
             if adaptive:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
-                found = static_paths(self.net, src, dst, self._routing, self._known)
+                found = self.static_paths(src, dst, self._known, draw=ring.draw)
             if ring.every:
                 found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found
@@ -389,7 +367,7 @@ def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
     sources = _sources(net, switch, nics, leaves)
     table = {}
     for source in sources:
-        found = static_paths(net, np.full(len(nics), source), nics, network.routing, network.known)
+        found = network.static_paths(np.full(len(nics), source), nics, network.known)
         chosen = found.links[np.searchsorted(found.flow, np.arange(len(nics))), column]
         for node, link in zip(nodes, chosen.tolist(), strict=True):
             if link in links:

@@ -28,14 +28,18 @@ Milliseconds: the vendor says 5,000 times faster than the subnet manager; no num
 """
 
 
+WITHDRAWN_S, JOINED_S = 14e-3, 1.2
+"""How long BGP needs when a link has lost its carrier, and when one is there again (FRR in the lab's box: measured)."""
+
+
 class Rerouting:
     """
     The network above the leaves, and who reacts when, to what happens there.
 
     A switch with SHIELD moves the routes of a dead port after SHIELD_S. The subnet manager begins to sweep when it is
     told of a change, or has read other settings; what it saw then is in the switches ``sm_reroute`` later, all at once.
-    Adaptive routing needs neither: its packets go where links are up. On Ethernet there is no subnet manager; the
-    switches' routing protocol takes the same time (choice).
+    Adaptive routing needs neither: its packets go where links are up. On Ethernet there is no subnet manager: the
+    switches' routing protocol does it.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class Rerouting:
     ) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
+        layers = {host.platform.link_layer for host in topology.hosts.values()}
+        self._by_bgp = layers == {"ethernet"}
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
@@ -113,7 +119,10 @@ class Rerouting:
             return
         gone = network.down
         self._later(SHIELD_S, at_s, lambda now_s: network.shield(gone, now_s))
-        if self.sweeps():
+        if self._by_bgp:
+            wait_s = WITHDRAWN_S if gone - before else JOINED_S
+            self._later(wait_s, at_s, lambda now_s: network.program(self.forwarding, network.down, now_s))
+        elif self.sweeps():
             self._later(self._reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
 
     def program(self, forwarding: Forwarding, at_s: float) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import getopt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fabric.model.topology import Rnic
 from fabric.sim.hosts.hosts import pci_address
@@ -15,6 +16,11 @@ from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import Port
 from fabric.sim.phy.ports import Ports
 from fabric.sim.rack import Rack
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    _T = TypeVar("_T", bound=DataclassInstance)
 
 SAY_S = 0.01  # choice: a process start
 ANSWER_S = 0.05  # choice: one register or a few management packets take milliseconds
@@ -155,6 +161,14 @@ class Say:
         return Said(stdout, self.stderr, self.status)
 
 
+Rows = dict[str, str]
+
+
+def filled(text: str, words: Rows) -> Rows:
+    """``Name=value; Name=value`` with the words put in: what many tools print, each in its own layout."""
+    return dict(row.split("=", 1) for row in text.format(**words).split("; "))
+
+
 def whole_number(text: str) -> int | None:
     """The number that decimal digits stand for, None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
@@ -201,6 +215,25 @@ def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False)
         upto = len(left) if stop_early else 1
         rest, left = rest + left[:upto], left[upto:]
     return fields, rest
+
+
+def asked_for(kind: type[_T], words: Sequence[str], ignored: Table) -> tuple[_T, list[str]]:
+    """The command line of a program whose options are the fields of *kind* (``option``), and what is no option."""
+    mine = [(one, one.metadata) for one in fields(kind) if one.metadata]
+    table = {name: one.name + "=" * (about["read"] is not None) for one, about in mine for name in about["names"]}
+    found, rest = taken_apart(words, {**ignored, **table})
+    read = {one.name: about["read"] or bool for one, about in mine}
+    return kind(**{name: read[name](text or True) for name, text in found.items() if name in read}), rest
+
+
+def option(names: str, default: object = None, read: Callable[[str], object] | None = number) -> Any:
+    """A field of such a class: its names on the command line; *read*, None where it takes no value, reads its value."""
+    return field(default=default, metadata={"names": names.split(), "read": read})
+
+
+def within(least: int, most: int = 1 << 31) -> Callable[[str], int]:
+    """A whole number from *least* to *most*."""
+    return partial(number, least=least, most=most)
 
 
 def _as_glibc(option: str, message: str) -> str:

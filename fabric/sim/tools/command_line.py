@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from fabric.sim.tools import launchers
 from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, Tool, ToolJob, options, taken_apart
-from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
+from fabric.sim.tools.guard import GuardCall
 from fabric.sim.tools.host_programs import SMALL_TOOLS, host_program, small_program
 from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
 from fabric.sim.tools.interfaces import ethtool, ip, lldpctl
@@ -35,8 +36,6 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 """By the name they are called."""
 
-_WALKS = ("ibqueryerrors",)
-
 _COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
 _NUMACTL = options("cpu= -N --cpunodebind\nmemory= -m --membind")
 _SUDO = options("flag -n")
@@ -58,19 +57,15 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
     program = host_program(name, tuple(words))
     if program is not None:
         return ToolJob(program, tuple(words), setting)
-    if name in ("mpirun", "mpiexec", "srun"):
-        launch = (launchers.srun if name == "srun" else launchers.mpirun)(words, setting.env)
-        return _launched(launch, setting)
     if name in _PREFIXES:
         return _PREFIXES[name](words, setting)
     job = small_program(name, words, setting)
     if job is not None:
         return job
-    if name == "sh" and words[:1] == ["-c"] and words[2:3] in ([GUARD_NAME], [LOOK]):
-        rest = tuple(words[3:])
-        return GuardCall(rest, job_of) if words[2] == GUARD_NAME else ToolJob(anything_kept, rest, setting)
+    if name == "sh" and words[:1] == ["-c"] and words[2:3] == [GUARD_NAME]:
+        return GuardCall(tuple(words[3:]), job_of)
     if name in TOOLS:
-        return ToolJob(TOOLS[name], tuple(words), setting, walks=name in _WALKS)
+        return ToolJob(TOOLS[name], tuple(words), setting, walks=name == "ibqueryerrors")
     if name in _COLLECTIVES:
         return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
     if name in ("ib_write_bw", "ib_write_lat"):
@@ -82,7 +77,8 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
     return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
 
 
-def _launched(launch: launchers.Launch, setting: Surroundings) -> Program:
+def _launched(words: list[str], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
+    launch = read(words, setting.env)
     if not launch.words:
         raise BadOption("no executable was specified")
     names = launchers.placed(launch) if launch.hosts else ()
@@ -133,7 +129,9 @@ def _container(words: list[str], setting: Surroundings) -> Program:
     return job_of(rest[1:], setting)
 
 
+_MPIRUN, _SRUN = partial(_launched, read=launchers.mpirun), partial(_launched, read=launchers.srun)
 _PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
+_PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
 
 
 def _refused(name: str, reason: str, setting: Surroundings) -> Program:

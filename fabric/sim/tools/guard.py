@@ -43,11 +43,8 @@ class Steps:
         missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
         return words[0] if missing else None
 
-    def run(self, line: str, at_s: float) -> Said:
+    def run(self, words: Sequence[str], at_s: float) -> Said:
         """One step; a program that takes time is not a step here, and counts as not found."""
-        return self._run(_words(line), at_s)
-
-    def _run(self, words: Sequence[str], at_s: float) -> Said:
         job = self.meaning(words, Surroundings())
         said = None
         if isinstance(job, ToolJob):
@@ -60,17 +57,15 @@ class Steps:
         """Run every step of an undo, then every check; what was wrong, empty when nothing was."""
         wrong = ""
         for line in undo.splitlines():
-            said = self.run(line, at_s)
+            said = self.run(_words(line), at_s)
             if said.status != 0:
                 wrong += f"undo ended with {said.status}: {shown(line)}\n{said.stdout}{said.stderr}"
-        for line in checks.splitlines():
-            wrong += self._check(line, at_s)
-        return wrong
+        return wrong + "".join(self._check(line, at_s) for line in checks.splitlines())
 
     def _check(self, line: str, at_s: float) -> str:
         words = _words(line)
         end = words.index("--")
-        said = self._run(words[end + 1 :], at_s)
+        said = self.run(words[end + 1 :], at_s)
         if said.status != 0:
             return f"check ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
         for pattern in words[:end]:
@@ -115,19 +110,16 @@ class GuardProcess:
         self._look_s = at_s
         self._rack.timeline.at(at_s, partial(self._look, at_s))
 
-    def end_of_lease(self) -> float:
-        """When it looks at a lease that runs now."""
-        return (self._held.lease_s or 0.0) + LOOK_S
-
     def _look(self, asked_s: float, now_s: float) -> None:
         held = self._held
         if asked_s != self._look_s or not held.alive or self._folder.get(held.guard_id) is not held:
             return
         if held.left_s(now_s) > 0:
-            self.watch(self.end_of_lease())
+            self.watch((held.lease_s or 0.0) + LOOK_S)
             return
         locked = held.locked(now_s, self._rack.timeline.alive)
-        if locked and self._waits(now_s):
+        if locked and now_s < (since_s := now_s if self._waits_from_s is None else self._waits_from_s) + WAIT_S:
+            self._waits_from_s = since_s
             self.watch(now_s + LOOK_S)
             return
         self._waits_from_s = None
@@ -141,11 +133,6 @@ class GuardProcess:
         held.log += [f"{now_s:.2f} {line}" for line in wrong.splitlines()]
         self.watch(now_s + self._backoff_s)
         self._backoff_s = min(2 * self._backoff_s, MOST_BACKOFF_S)
-
-    def _waits(self, now_s: float) -> bool:
-        if self._waits_from_s is None:
-            self._waits_from_s = now_s
-        return now_s < self._waits_from_s + WAIT_S
 
     def _undone(self, now_s: float) -> str:
         """What is wrong after the undo; a host that hangs does nothing until it hangs no more."""
@@ -258,7 +245,7 @@ class _Call:
         guard = GuardProcess(self._rack, self._held, held, self._steps)
         held.watch = guard.watch
         self._held[guard_id] = held
-        guard.watch(guard.end_of_lease())
+        guard.watch((held.lease_s or 0.0) + LOOK_S)
         return f"armed {guard_id} ttl {ttl} boot {self._boot_id()} kept {'unit' if kept else 'none'}\n"
 
     def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
@@ -282,8 +269,7 @@ class _Call:
         return self._rack.boots.get(self._site.host.name, 0)
 
     def _boot_id(self) -> str:
-        name_hash = self._site.name_hash + 2 * self._boot
-        bits = f"{mix64(name_hash):016x}{mix64(name_hash + 1):016x}"
+        bits = "".join(f"{mix64(self._site.name_hash + 2 * self._boot + half):016x}" for half in (0, 1))
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
     def _apply(self, now_s: float) -> None:
@@ -311,7 +297,7 @@ class _Call:
         """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
         if held.boot != self._boot:
             return
-        said = self._steps.run(lines[0], now_s)
+        said = self._steps.run(_words(lines[0]), now_s)
         printed += said.stdout
         if said.status != 0:
             self._end(now_s, f"{printed}\nfailed {said.status} {shown(lines[0])}\n", stderr=said.stderr, status=71)
@@ -364,9 +350,9 @@ class _Call:
         return "".join(f"{line}\n" for line in self._known().log)
 
 
-def anything_kept(asked: ToolCall) -> Said:
+def held(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
-    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in asked.words)))
+    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in words)))
 
 
 def _seconds(text: str) -> float:

@@ -10,7 +10,7 @@ from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, gpu_model, gpu_pci_address,
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
-from fabric.sim.tools.sysfs import ROOT, content
+from fabric.sim.tools.sysfs import ROOT, contents
 
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
@@ -129,9 +129,9 @@ def grep(asked: ToolCall) -> Said:
     """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    ids, folders, stdout, stderr = _ids(asked), dict[str, dict[str, str]](), "", ""
-    for path in asked.words[2:]:
-        text = ids.get(path) or content(asked, path, folders)
+    ids, stdout, stderr = _ids(asked), "", ""
+    for path, found in zip(asked.words[2:], contents(asked, asked.words[2:]), strict=True):
+        text = ids.get(path) or found
         stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
         stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, 2 if stderr else int(not stdout))

@@ -19,7 +19,7 @@ from fabric.sim.phy.port import (
     packets,
     words,
 )
-from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, filled, options, taken_apart, whole_number
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
 
@@ -202,6 +202,12 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 _OPERATIONS = ("query", "enable", "disable", "on", "reset")
 _BASE = "2.5 Gbps or 5.0 Gbps or 10.0 Gbps"
+_PORT_INFO = (
+    "LinkState={state}; PhysLinkState={physical}; Lid={lid}; SMLid={sm}; LMC=0; LinkWidthSupported=1X or 4X or 2X; "
+    "LinkWidthEnabled=1X or 4X or 2X; LinkWidthActive=4X; LinkSpeedSupported={base}; LinkSpeedEnabled={base}; "
+    "LinkSpeedActive={speed}; LinkSpeedExtSupported={lanes}; LinkSpeedExtEnabled={lanes}; LinkSpeedExtActive={lane}"
+)
+_OF_ADAPTER = "; Mkey=<not displayed>; MkeyLeasePeriod=0; ProtectBits=0"
 
 
 @tool("smpquery")
@@ -260,25 +266,11 @@ def _info(asked: ToolCall, port: Port) -> str:
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None
     manager = subnet_manager(asked, port) if adapter else None
-    rows: dict[str, object] = {
-        "LinkState": STATES[port.logical],
-        "PhysLinkState": PHYSICAL_TEXT[port.physical],
-        "Lid": port.node.lid if adapter else 0,
-        "SMLid": manager.lid if manager else 0,
-        "LMC": 0,
-        "LinkWidthSupported": "1X or 4X or 2X",
-        "LinkWidthEnabled": "1X or 4X or 2X",
-        "LinkWidthActive": "4X",
-        "LinkSpeedSupported": _BASE,
-        "LinkSpeedEnabled": _BASE,
-        "LinkSpeedActive": "10.0 Gbps" if up else "2.5 Gbps",
-        "LinkSpeedExtSupported": lanes,
-        "LinkSpeedExtEnabled": lanes,
-        "LinkSpeedExtActive": port.line.lane if up else "No Extended Speed",
-    }
-    if adapter:
-        rows |= {"Mkey": "<not displayed>", "MkeyLeasePeriod": 0, "ProtectBits": 0}
-    return f"# Port info: {_place(port)}\n{_dotted(rows)}"
+    words = {"state": STATES[port.logical], "physical": PHYSICAL_TEXT[port.physical], "lanes": lanes}
+    words |= {"lid": str(port.node.lid if adapter else 0), "sm": str(manager.lid if manager else 0), "base": _BASE}
+    words |= {"speed": "10.0 Gbps" if up else "2.5 Gbps", "lane": port.line.lane if up else "No Extended Speed"}
+    found = filled(_PORT_INFO + (_OF_ADAPTER if adapter else ""), words)
+    return f"# Port info: {_place(port)}\n{_dotted(found)}"
 
 
 def _extra(port: Port) -> str:
@@ -311,6 +303,7 @@ _ERRORS = (
     "SymbolErrorCounter LinkErrorRecoveryCounter LinkDownedCounter PortRcvErrors PortRcvRemotePhysicalErrors "
     "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
 )
+_NO_ERRORS = dict.fromkeys(_ERRORS.split(), 0)
 _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
@@ -379,22 +372,21 @@ def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
 
 
 def _plain(port: Port, counts: Counts) -> str:
-    rows: dict[str, object] = {"PortSelect": port.end[1], "CounterSelect": "0x0000"}
-    rows |= dict.fromkeys(_ERRORS.split(), 0) | _errors(counts, wide=False)
-    rows |= {"CounterSelect2": "0x00"} | dict.fromkeys([*_MORE.split(), "QP1Dropped", "VL15Dropped"], 0)
-    rows |= {name: capped(value, 32) for name, value in _data(counts).items()}
-    rows["PortXmitWait"] = capped(counts.wait_ticks, 32)
-    return f"# Port counters: {_place(port)} (CapMask: 0x5300)\n{_dotted(rows)}"
+    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **_NO_ERRORS, **_errors(counts, wide=False)}
+    shown |= {"CounterSelect2": "0x00", **dict.fromkeys([*_MORE.split(), "QP1Dropped", "VL15Dropped"], 0)}
+    shown |= {name: capped(value, 32) for name, value in _data(counts).items()}
+    shown["PortXmitWait"] = capped(counts.wait_ticks, 32)
+    return f"# Port counters: {_place(port)} (CapMask: 0x5300)\n{_dotted(shown)}"
 
 
 def _extended(port: Port, counts: Counts) -> str:
     data = _data(counts)
-    rows: dict[str, object] = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **data}
-    rows |= {"PortUnicastXmitPkts": data["PortXmitPkts"], "PortUnicastRcvPkts": data["PortRcvPkts"]}
-    rows |= {"PortMulticastXmitPkts": 0, "PortMulticastRcvPkts": 0, "CounterSelect2": "0x00000000"}
-    rows |= dict.fromkeys(_ERRORS.split(), 0) | _errors(counts, wide=True) | dict.fromkeys(_MORE.split(), 0)
-    rows |= {"VL15Dropped": 0, "PortXmitWait": int(counts.wait_ticks), "QP1Dropped": 0}
-    return f"# Port extended counters: {_place(port)} (CapMask: 0x5300 CapMask2: 0x0000002)\n{_dotted(rows)}"
+    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **data}
+    shown |= {"PortUnicastXmitPkts": data["PortXmitPkts"], "PortUnicastRcvPkts": data["PortRcvPkts"]}
+    shown |= {"PortMulticastXmitPkts": 0, "PortMulticastRcvPkts": 0, "CounterSelect2": "0x00000000"}
+    shown |= {**_NO_ERRORS, **_errors(counts, wide=True), **dict.fromkeys(_MORE.split(), 0)}
+    shown |= {"VL15Dropped": 0, "PortXmitWait": int(counts.wait_ticks), "QP1Dropped": 0}
+    return f"# Port extended counters: {_place(port)} (CapMask: 0x5300 CapMask2: 0x0000002)\n{_dotted(shown)}"
 
 
 def _data(counts: Counts) -> dict[str, int]:

@@ -7,6 +7,7 @@ import json
 from fabric.sim.subnet.managers import LOG, SubnetManagers, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.guard import LOOK, held
 from fabric.sim.tools.interfaces import ROCE_NAME, roce_settings
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
@@ -20,18 +21,18 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
 
 
 def shell_tool(asked: ToolCall) -> Said:
-    """``sh -c TEXT NAME WORDS`` of fabric-conf, -nvue, -roce or -sm-log; others are not known here."""
-    words = asked.words
-    if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
-        return nvue_shell(asked, words[3:])
-    if len(words) > 3 and words[0] == "-c" and words[2] == LOG_NAME:
-        log = asked.rack.managers.log(asked.site.host.name, words[3], asked.at_s)
-        return Said(log) if log is not None else Said(stderr=f"{words[3]}: cannot be read\n", status=1)
-    if len(words) > 2 and words[0] == "-c" and words[2] == ROCE_NAME:
-        return roce_settings(asked, words[3:])
-    if len(words) < 3 or words[0] != "-c" or words[2] != CONF_NAME:
+    """``sh -c TEXT NAME WORDS`` of our own texts; others are not known here."""
+    texts = {SHELL_NAME: nvue_shell, LOG_NAME: _log, ROCE_NAME: roce_settings, CONF_NAME: fabric_conf, LOOK: held}
+    run = texts.get(asked.words[2]) if len(asked.words) > 2 and asked.words[0] == "-c" else None
+    if run is None:
         return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
-    return fabric_conf(asked, words[3:])
+    return run(asked, asked.words[3:])
+
+
+def _log(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    path = "".join(words)
+    log = asked.rack.managers.log(asked.site.host.name, path, asked.at_s)
+    return Said(log) if log is not None else Said(stderr=f"{path}: cannot be read\n", status=1)
 
 
 def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:

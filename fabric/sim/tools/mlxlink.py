@@ -12,7 +12,7 @@ from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
+from fabric.sim.tools.call import BadOption, Rows, Said, ToolCall, filled, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
 _OPTIONS = options("""
@@ -31,7 +31,14 @@ _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
 _SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
 _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 
-Sections = dict[str, dict[str, str]]
+_SECTIONS = {
+    "Operational Info": "State={state}; Physical state={physical}; Speed={speed}; Width={width}; FEC={fec}; "
+    "Loopback Mode=No Loopback; Auto Negotiation=ON",
+    "Supported Info": "Enabled Link Speed{ext}={mask}; Supported Cable Speed{ext}={cable}",
+    "Troubleshooting Info": "Status Opcode={opcode}; Group Opcode={group}; Recommendation={advice}",
+    "Tool Information": "Firmware Version=28.46.3048; amBER Version=6.4; MFT Version=4.35.0-159",
+}
+Sections = dict[str, Rows]
 
 
 def mlxlink(asked: ToolCall) -> Said:
@@ -85,32 +92,14 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     opcode, advice = (0, "No issue was observed") if up else _ALONE if port.admin_up else _CLOSED
     speeds = f"({port.line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
     mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
-    extended = " (Ext.)" if ethernet else ""
-    sections = {
-        "Operational Info": {
-            "State": "Active" if up else "Disable" if port.physical == DISABLED else "Polling",
-            "Physical state": _physical(port, ethernet=ethernet),
-            "Speed": port.line.speed if up else "N/A",
-            "Width": f"{port.mark.width}x" if up else "N/A",
-            "FEC": port.line.fec_text if up else "N/A",
-            "Loopback Mode": "No Loopback",
-            "Auto Negotiation": "ON",
-        },
-        "Supported Info": {
-            f"Enabled Link Speed{extended}": mask,
-            f"Supported Cable Speed{extended}": mask if up else "N/A",
-        },
-        "Troubleshooting Info": {
-            "Status Opcode": str(opcode),
-            "Group Opcode": "N/A" if opcode == 0 else "PHY FW",
-            "Recommendation": advice,
-        },
-        "Tool Information": {
-            "Firmware Version": "28.46.3048",
-            "amBER Version": "6.4",
-            "MFT Version": "4.35.0-159",
-        },
-    }
+    ext = " (Ext.)" if ethernet else ""
+    state = "Active" if up else "Disable" if port.physical == DISABLED else "Polling"
+    shown = {"speed": port.line.speed, "width": f"{port.mark.width}x", "fec": port.line.fec_text, "cable": mask}
+    told = shown if up else dict.fromkeys(shown, "N/A")
+    group = "N/A" if opcode == 0 else "PHY FW"
+    words = {"state": state, "physical": _physical(port, ethernet=ethernet), "ext": ext, "mask": mask, "group": group}
+    words |= {"opcode": str(opcode), "advice": advice, **told}
+    sections = {title: filled(text, words) for title, text in _SECTIONS.items()}
     if "module" in fields:
         sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
     if "counters" in fields:
@@ -128,7 +117,7 @@ def _physical(port: Port, *, ethernet: bool) -> str:
     return "LinkUp" if port.physical == LINK_UP else "Disabled" if port.physical == DISABLED else "Polling"
 
 
-def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
+def _counters(asked: ToolCall, port: Port) -> Rows:
     """Counters and error ratios; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s)
     shown = {
@@ -176,12 +165,25 @@ def _apart(value: str) -> object:
 
 
 _FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
-# Recorded of a healthy 400G module: the values around which others lie, and the ranges in brackets.
-_VOLTAGE_MV, _VOLTAGE_RANGE = 3261.2, "[2970..3630]"
-_BIAS_MA, _BIAS_RANGE = 8.38, "[2..15]"
-_RX_DBM, _RX_RANGE = 2.0, "[-10.41..6]"
-_TX_DBM, _TX_RANGE = 1.6, "[-8.508..5]"
-_WARM_RANGE = "[-5..75]"
+# Recorded of a healthy 400G module: the values around which others lie, and the whole page.
+_VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
+_MODULE = (
+    "Temperature [C]={warm} [-5..75]; Voltage [mV]={volts} [2970..3630]; Bias Current [mA]={bias} [2..15]; "
+    "Rx Power Current [dBm]={rx} [-10.41..6]; Tx Power Current [dBm]={tx} [-8.508..5]; Identifier={form}; "
+    "Compliance={compliance}; Cable Technology=850 nm VCSEL; Cable Type=Optical Module (separated); OUI=Nvidia; "
+    "Vendor Name=NVIDIA; Vendor Part Number=MMA4Z00-NS400; Vendor Serial Number={serial}; Rev=A2; "
+    "Wavelength [nm]=850; Transfer Distance [m]=50; Attenuation (5g,7g,12g,25g)[dB]=N/A; FW Version={firmware}; "
+    "Digital Diagnostic Monitoring=Yes; Power Class=9.0 W max; MAX Power=9.0; CDR RX=ON,ON,ON,ON; "
+    "CDR TX=ON,ON,ON,ON; LOS Alarm=N/A; SNR Media Lanes [dB]=N/A; SNR Host Lanes [dB]=N/A; IB Cable Width=1x,2x,4x; "
+    "Memory Map Revision=80; Linear Direct Drive=0; Cable Breakout=N/A; SMF Length=N/A; Cable Rx AMP=N/A; "
+    "Cable Rx Emphasis (Pre)=N/A; Cable Rx Post Emphasis=N/A; Cable Tx Equalization=N/A; Wavelength Tolerance=N/A; "
+    "Module State=Ready state; DataPath state [per lane]={path}; Rx Output Valid [per lane]={valid}; "
+    "Nominal bit rate=N/A; Rx Power Type=Average power; Manufacturing Date=12_03_24; "
+    "Active Set Host Compliance Code={compliance}; Active Set Media Compliance Code={compliance}; "
+    "Error Code Response=ConfigSuccess; Module FW Fault=0; DataPath FW Fault=0; Tx Fault [per lane]=0,0,0,0; "
+    "Tx LOS [per lane]=0,0,0,0; Tx CDR LOL [per lane]=0,0,0,0; Rx LOS [per lane]={lost}; "
+    "Rx CDR LOL [per lane]={lost}; Tx Adaptive EQ Fault [per lane]=0,0,0,0"
+)
 DARK = "-40"
 _WAVERS_DB = 0.3  # with the hour of the day; choice
 _BAD_FIRMWARE = "46.120.3210"
@@ -199,69 +201,27 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     received = [_RX_DBM + wavers_db - (_WORN_DB if worn else 0.0)] * 4
     if mark.lane is not None:
         received[mark.lane] -= DIM_DB + DIM_DRIFT_DB * days
-    rx = _lanes(bits, 0, received) if lit else ",".join([DARK] * 4)
-    tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([DARK] * 4)
-    bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
-    lost = "0" if lit else "1"
     warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)
     generation, ethernet = port.line.generation, port.node.ethernet
-    compliance = f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}"
-    return {
-        "Temperature [C]": f"{warm_c:.0f} {_WARM_RANGE}",
-        "Voltage [mV]": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f} {_VOLTAGE_RANGE}",
-        "Bias Current [mA]": f"{bias} {_BIAS_RANGE}",
-        "Rx Power Current [dBm]": f"{rx} {_RX_RANGE}",
-        "Tx Power Current [dBm]": f"{tx} {_TX_RANGE}",
-        "Identifier": _FORMS[generation],
-        "Compliance": compliance,
-        "Cable Technology": "850 nm VCSEL",
-        "Cable Type": "Optical Module (separated)",
-        "OUI": "Nvidia",
-        "Vendor Name": "NVIDIA",
-        "Vendor Part Number": "MMA4Z00-NS400",
-        "Vendor Serial Number": f"MT{bits % 10**10:010d}",
-        "Rev": "A2",
-        "Wavelength [nm]": "850",
-        "Transfer Distance [m]": "50",
-        "Attenuation (5g,7g,12g,25g)[dB]": "N/A",
-        "FW Version": _BAD_FIRMWARE if mark.batch else "46.120.4000",
-        "Digital Diagnostic Monitoring": "Yes",
-        "Power Class": "9.0 W max",
-        "MAX Power": "9.0",
-        "CDR RX": "ON,ON,ON,ON",
-        "CDR TX": "ON,ON,ON,ON",
-        **dict.fromkeys(("LOS Alarm", "SNR Media Lanes [dB]", "SNR Host Lanes [dB]"), "N/A"),
-        "IB Cable Width": "1x,2x,4x",
-        "Memory Map Revision": "80",
-        "Linear Direct Drive": "0",
-        **dict.fromkeys(
-            (
-                "Cable Breakout",
-                "SMF Length",
-                "Cable Rx AMP",
-                "Cable Rx Emphasis (Pre)",
-                "Cable Rx Post Emphasis",
-                "Cable Tx Equalization",
-                "Wavelength Tolerance",
-            ),
-            "N/A",
-        ),
-        "Module State": "Ready state",
-        "DataPath state [per lane]": ",".join(["DPActivated" if up else "DPInitialized"] * 4),
-        "Rx Output Valid [per lane]": ",".join(["1" if lit else "0"] * 4),
-        "Nominal bit rate": "N/A",
-        "Rx Power Type": "Average power",
-        "Manufacturing Date": "12_03_24",
-        "Active Set Host Compliance Code": compliance,
-        "Active Set Media Compliance Code": compliance,
-        "Error Code Response": "ConfigSuccess",
-        "Module FW Fault": "0",
-        "DataPath FW Fault": "0",
-        **dict.fromkeys(("Tx Fault [per lane]", "Tx LOS [per lane]", "Tx CDR LOL [per lane]"), "0,0,0,0"),
-        "Rx LOS [per lane]": ",".join([lost] * 4),
-        "Rx CDR LOL [per lane]": ",".join([lost] * 4),
-        "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",
+    words = {
+        "warm": f"{warm_c:.0f}",
+        "volts": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f}",
+        "bias": _each_lane(f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"),
+        "rx": _lanes(bits, 0, received) if lit else _each_lane(DARK),
+        "tx": _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else _each_lane(DARK),
+        "form": _FORMS[generation],
+        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}",
+        "serial": f"MT{bits % 10**10:010d}",
+        "firmware": _BAD_FIRMWARE if mark.batch else "46.120.4000",
+        "path": _each_lane("DPActivated" if up else "DPInitialized"),
+        "valid": _each_lane("1" if lit else "0"),
+        "lost": _each_lane("0" if lit else "1"),
     }
+    return filled(_MODULE, words)
+
+
+def _each_lane(value: str) -> str:
+    return ",".join([value] * 4)
 
 
 def _replaced(port: Port) -> bool:

@@ -269,39 +269,29 @@ def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
     twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
     if twice is not None:
         raise ToolRefused(f"Field: {twice} appears twice.")
-    indexes, given = (dict(_pair(text) for text in kind) for kind in texts.values())
     known = {field.name: field for field in LAYOUTS[name]}
-    for key, value in indexes.items():
-        if key not in known:
-            raise ToolRefused(f'Can\'t find INDEX name: "{key}"')
-        if known[key].access != "INDEX":
-            raise ToolRefused(f"Field: {key} is not an INDEX.")
-        _fits(known[key], value)
-    for key, value in given.items():
-        if key not in known:
-            raise ToolRefused(f'Can\'t find field name: "{key}"')
-        if known[key].access == "RO":
-            raise ToolRefused(f"Field: {key} is ReadOnly")
-        _fits(known[key], value)
-    return indexes, given
+    indexes = dict(_pair(text, known, "INDEX name", lambda access: access == "INDEX") for text in texts["indexes"])
+    return indexes, dict(_pair(text, known, "field name", lambda access: access != "RO") for text in texts["set"])
 
 
-def _pair(text: str) -> tuple[str, int]:
-    key, equals, value = text.partition("=")
+def _pair(text: str, known: dict[str, Field], what: str, may: Callable[[str], bool]) -> tuple[str, int]:
+    """One ``field=value`` that the tool takes."""
+    key, equals, digits = text.partition("=")
     if not equals:
         raise ToolRefused(f"Argument: {text} is invalid")
     try:
-        return key, int(value, 0)
+        value = int(digits, 0)
     except ValueError:
-        raise ToolRefused(f"Argument: {value} is invalid.") from None
-
-
-def _fits(field: Field, value: int) -> None:
-    most = (1 << field.bits) - 1
-    if not 0 <= value <= most:
-        raise ToolRefused(
-            f"Value: 0x{value:x} exceeds maximum value for field '{field.name}' ({field.bits} bits, max: 0x{most:x})"
-        )
+        raise ToolRefused(f"Argument: {digits} is invalid.") from None
+    if key not in known:
+        raise ToolRefused(f'Can\'t find {what}: "{key}"')
+    if not may(known[key].access):
+        raise ToolRefused(f"Field: {key} is not an INDEX." if what == "INDEX name" else f"Field: {key} is ReadOnly")
+    bits = known[key].bits
+    if not 0 <= value < 1 << bits:
+        most = f"({bits} bits, max: 0x{(1 << bits) - 1:x})"
+        raise ToolRefused(f"Value: 0x{value:x} exceeds maximum value for field '{key}' {most}")
+    return key, value
 
 
 def _reach(device: Device, name: str, indexes: Values) -> Port:

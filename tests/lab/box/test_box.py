@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import fabric
 from benchmarks.lab.box_matrix import CASES, Row, judged, measure
 from benchmarks.lab.lab import own_environment
 from fabric.errors import ConfigError, FabricError
@@ -83,7 +84,11 @@ def test_a_grey_spine_is_not_mistaken_for_a_host(box: Box, tmp_path: Path) -> No
 
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs openmpi-bin and libopenmpi-dev")
 def test_all_reduces_move_real_bytes(box: Box, tmp_path: Path) -> None:
-    """Six all-reduces over Open MPI; the host that sends slowly is in every one that is slow."""
+    """
+    Six all-reduces over Open MPI, each byte checked; those with the host that sends slowly are slower than all others.
+
+    How fast the others are, and with it their number below a limit, depends on what else the machine does.
+    """
     scenario = tmp_path / "rings.yaml"
     scenario.write_text(RINGS)
     machine.break_part(NAME, "h2/mlx5_0:tx:slow=0.3")
@@ -91,9 +96,12 @@ def test_all_reduces_move_real_bytes(box: Box, tmp_path: Path) -> None:
         said = measure(NAME, scenario, tmp_path)
     finally:
         machine.mend(NAME)
-    assert said["counts"].pop("fail") == 2
-    assert sum(said["counts"].get(good, 0) for good in ("pass", "marginal")) == 4, said["counts"]
-    assert said["suspects"][0]["component"].startswith("h2")
+    speeds = fabric.load(Path(said["path"])).samples.groupby("probe", observed=True)["gbps"].max()
+    with_h2 = speeds.index.str.contains("h2")
+    assert (len(speeds), sum(with_h2)) == (6, 2), speeds
+    assert speeds[with_h2].max() < speeds[~with_h2].min()
+    assert said["counts"]["fail"] >= 2
+    assert any(suspect["component"].startswith("h2") for suspect in said["suspects"]), said["suspects"]
 
 
 def test_a_box_is_gone_after_a_crash(box: Box, tmp_path: Path) -> None:

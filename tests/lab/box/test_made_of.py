@@ -50,7 +50,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     """Half a box is taken away again, and the reason is no defect of ours."""
     monkeypatch.setattr(machine, "STATE", tmp_path)
 
-    def full(_: Path) -> bool:
+    def full(_: Path, *, mpi: bool) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(machine, "_programs", full)

@@ -45,14 +45,9 @@ class Member:
     ordinal: int
 
 
-def _rccl(site: Site) -> bool:
-    """Whether AMD's programs run there."""
-    return site.layout.platform.amd
-
-
 def _seen_by_hip(site: Site, env: Mapping[str, str]) -> Mapping[str, str]:
     """HIP reads a variable of its own."""
-    hip = env.get("HIP_VISIBLE_DEVICES") if _rccl(site) else None
+    hip = env.get("HIP_VISIBLE_DEVICES") if site.layout.platform.amd else None
     return env if hip is None else {**env, "CUDA_VISIBLE_DEVICES": hip}
 
 
@@ -80,22 +75,12 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int
     return tuple(found)
 
 
-def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
-    """Whether anything that takes part never answers."""
-    gpus = any(
-        "hanging" in (member.site.trouble_of(member.gpu.name), member.site.trouble_of(f"{member.gpu.name}:nvlink"))
-        for member in group
-    )
-    return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)
-
-
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
 START_UP_S = 3.0
 START_UP_PER_DOUBLING_S = 1.0  # of the number of hosts: set-up goes by trees
 FAIL_S = 8.0  # after start-up: NCCL gives up when its first transfer fails; choice
 NOTICE_S = 1.0  # how long CUDA takes to report that a GPU is gone; choice
 BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
-NETWORK = "remote process exited or there was a network error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +124,17 @@ class CollectiveJob:
             group = members(sites, _seen_by_hip(sites[0], self.setting.env), per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
-            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=_rccl(sites[0])), 0)
+            stdout = self.setting.marked(text.head(self.operation, self.options, rccl=sites[0].layout.platform.amd), 0)
             rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
             return
         used = self._rails(group)
         pids = tuple(_pid(bits, number) for number in range(len(sites)))
         listing = self._listing(group, pids)
         failure = self._failure(group, used, pids)
-        ring = None if failure else self._ring(rack, group, used)
-        if hangs(group, [(site, rnic) for site, rnic, _ in used]):
+        ring = None if failure else self._ring(rack, group, used, bits)
+        taking_part = [(site, rnic.device) for site, rnic, _ in used]
+        taking_part += [(one.site, f"{one.gpu.name}{of}") for one in group for of in ("", ":nvlink")]
+        if any(site.trouble_of(part) == "hanging" for site, part in taking_part):  # that never answers
             process.printed = self.setting.marked(listing, 0)
         elif failure := failure or self._cut(rack, ring, used, pids):
             status, said = failure
@@ -188,8 +175,8 @@ class CollectiveJob:
             for rank, member in enumerate(group)
         )
         site = group[0].site
-        said = text.head(self.operation, self.options, rccl=_rccl(site)) + "".join(lines)
-        return said + (text.RCCL % site.host.name if _rccl(site) else text.version(self.setting.env))
+        said = text.head(self.operation, self.options, rccl=site.layout.platform.amd) + "".join(lines)
+        return said + (text.RCCL % site.host.name if site.layout.platform.amd else text.version(self.setting.env))
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -208,10 +195,8 @@ class CollectiveJob:
             if site.trouble_of(rnic.device) == "broken":
                 mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
                 peer = next(member.site for member in group if member.site is not site)
-                said = text.completion_error(
-                    self.setting.env, site.host.name, mine[0], peer=peer.host.address, device=rnic.device
-                )
-                return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
+                about = {"peer": peer.host.address, "device": rnic.device}
+                return 3, text.network_failure(self.setting.env, site.host.name, mine, **about)
         return None
 
     def _weight(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> float:
@@ -221,7 +206,9 @@ class CollectiveJob:
         counts = Counter(site for site, _, _ in used)
         return rail_weight(self.operation, ranks, rails=min(counts.values()), tree=tree)
 
-    def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Ring | None:
+    def _ring(
+        self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], bits: int
+    ) -> Ring | None:
         """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
         if not used:
             return None
@@ -233,7 +220,8 @@ class CollectiveJob:
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
         hosts = tuple(site.host.name for site in sites)
         adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
-        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=self.operation == "alltoall"))
+        every = self.operation == "alltoall"
+        return rack.above.ring(Ring(hosts, common, ratio, adaptive, level, every=every, draw=bits))
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -244,8 +232,8 @@ class CollectiveJob:
             return None
         (site, rnic, _), peer = used[0], ring.hosts[1]
         address = rack.topology.hosts[peer].address
-        said = text.completion_error(self.setting.env, site.host.name, pids[0], peer=address, device=rnic.device)
-        return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
+        about = {"peer": address, "device": rnic.device}
+        return 3, text.network_failure(self.setting.env, site.host.name, pids[:1], **about)
 
     def _plan(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
@@ -393,10 +381,8 @@ class RunningCollective(Flow):
 
     def _give_up(self, at_s: float) -> None:
         site, device, peer = self._lost_port() or self._lost_edge() or (self.process.site, "mlx5_0", "")
-        here, pid = site.host.name, self._pid_on(site)
-        said = text.completion_error(self.job.setting.env, here, pid, peer=peer, device=device) + text.nccl_failure(
-            here, (pid,), NETWORK
-        )
+        pids = (self._pid_on(site),)
+        said = text.network_failure(self.job.setting.env, site.host.name, pids, peer=peer, device=device)
         stdout = self.job.setting.marked(self.listing + said, 0)
         self.rack.timeline.exit(self.process, at_s, status=3, stdout=stdout)
 
@@ -450,7 +436,7 @@ class RunningCollective(Flow):
         average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)
         hosts = {site.host.name for site, _, _ in self.shares}
-        rows, rccl = [], _rccl(self.process.site)
+        rows, rccl = [], self.process.site.layout.platform.amd
         adaptive = self.ring is not None and self.rack.above.adapts(self.ring)
         total = 0.0
         for number, size in enumerate(job.sizes_bytes):

@@ -11,12 +11,12 @@ from math import ceil, inf
 # alltoall: 8 GiB at 340 GB/s on H100 and 231 on A100; the others 350 (recorded 4-GPU H100 run, sizes from 8 GiB).
 # all-reduce over rings: 367 of 450 recorded there. MI300X: 312 of 448 on one host (choice: AMD's
 # acceptance script wants 304), and enough for the 365 GB/s that 16 ranks on two hosts showed (recorded, RCCL 2.27).
-_ALL_REDUCE = {"a100": 232 / 300, "h100": 465 / 450, "b200": 465 / 450, "mi300x": 390 / 448}
-_OTHERS = {
+_NVLINK = {
+    "all_reduce": {"a100": 232 / 300, "h100": 465 / 450, "b200": 465 / 450, "mi300x": 390 / 448},
+    "rings": {"a100": 232 / 300, "h100": 370 / 450, "b200": 370 / 450, "mi300x": 312 / 448},
     "alltoall": {"a100": 232 / 300, "h100": 342 / 450, "b200": 342 / 450, "mi300x": 312 / 448},
-    "all_gather": {"a100": 232 / 300, "h100": 355 / 450, "b200": 355 / 450, "mi300x": 312 / 448},
+    "others": {"a100": 232 / 300, "h100": 355 / 450, "b200": 355 / 450, "mi300x": 312 / 448},
 }
-_RING = {"a100": 232 / 300, "h100": 370 / 450, "b200": 370 / 450, "mi300x": 312 / 448}
 
 RAIL_RATIO = 0.966
 """A ring's bus bandwidth per rail over what the RNIC carries: 46 to 48 GB/s of 400 Gb/s (nccl-tests issue 290)."""
@@ -35,10 +35,7 @@ _NVLINK_US: dict[str, _Row] = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)
 _NET_US: dict[str, _Row] = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)}  # the same over the network
 _NVLS_US, _NVLS_TREE_NET_US = 25.0, 20.9  # hwLatencies of NVLS and NVLSTree: NVLink, one step over the network
 _NET_OVERHEAD_US = 1.0  # getNetOverhead of an Intel host: posting one operation; Simple pays it three times
-_PLATEAU, _PLATEAU_BYTES = (
-    1.4,
-    64,
-)  # Ring/Simple between hosts: latency times this from so many bytes a rank on
+_PLATEAU, _PLATEAU_BYTES = 1.4, 64  # Ring/Simple between hosts: latency times this from so many bytes a rank on
 _CHANNELS = 16
 
 _LL_MAX_GBYTES: dict[str, _Row] = {  # llMaxBws: by GPU generation on one host, by CPU vendor on more; not per channel
@@ -58,11 +55,10 @@ _TREE_GBYTES: dict[str, _Row] = {  # perChMaxTreeBws
     "hopper": (38.7, 41.4, 36.0),
     "blackwell": (70.0, 42.8, 24.0),
 }
-# perChMaxNVLSTreeBws
 _NVLS_TREE_GBYTES: dict[str, _Row] = {
     "hopper": (0.0, 57.7, 45.5),
     "blackwell": (0.0, 96.0, 80.0),
-}
+}  # perChMaxNVLSTreeBws
 _LL128_EFFICIENCY = 0.92  # data in what LL128 sends: 120 of 128 bytes, and a little lost
 _TREE_EFFICIENCY = 0.92
 _TREE_PATTERN = 0.85  # trees whose two halves meet on one GPU (NCCL_TOPO_PATTERN_TREE), usual with NVSwitch
@@ -106,9 +102,8 @@ def is_tree(operation: str, ranks: Ranks, *, algorithm: str) -> bool:
 
 def nvlink_ratio(operation: str, generation: str, *, rings: bool) -> float:
     """Bus bandwidth inside a host over one GPU's NVLink rate."""
-    if operation == "all_reduce":
-        return (_RING if rings else _ALL_REDUCE)[generation]
-    return _OTHERS["alltoall" if operation == "alltoall" else "all_gather"][generation]
+    kind = "rings" if rings and operation == "all_reduce" else operation
+    return _NVLINK.get(kind, _NVLINK["others"])[generation]
 
 
 def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> float:

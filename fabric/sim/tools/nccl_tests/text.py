@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.sim.tools.call import BadOption, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
-_TABLE = options("""
-    gpus=     -g --ngpus
-    least=    -b --minbytes
-    most=     -e --maxbytes
-    factor=   -f --stepfactor
-    iters=    -n --iters
-    warmup=   -w --warmup_iters
-    plain=    -R --local_register -z --blocking -y --stream_null -a --average -C --report_cputime -T --timeout
-    plain=    -N --run_cycles -u --cta_policy -D --device_implementation
+_IGNORED = options("""
+    plain=  -R --local_register -z --blocking -y --stream_null -a --average -C --report_cputime -T --timeout
+    plain=  -N --run_cycles -u --cta_policy -D --device_implementation
 """)
 
 _TYPE_BYTES = 4
 """Of a float, which is what is sent."""
 
 
+def _size(name: str) -> Callable[[str], int]:
+    """``8G``, ``512K``, ``1.5M`` or plain bytes."""
+
+    def read(text: str) -> int:
+        factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}.get(text[-1:].lower(), 1)
+        digits = text if factor == 1 else text[:-1]
+        if not digits.isascii() or not digits.replace(".", "", 1).isdigit():
+            raise BadOption(f"invalid size specified for '{name}'")
+        return int(float(digits) * factor) if "." in digits else int(digits) * factor
+
+    return read
+
+
 @dataclass(frozen=True, slots=True)
 class CollectiveOptions:
     """What one nccl-tests program was asked to do."""
 
-    gpus: int
-    least_bytes: int
-    most_bytes: int
-    factor: int
-    iterations: int
-    warmup: int
+    gpus: int = option("-g --ngpus", 1)
+    least_bytes: int = option("-b --minbytes", 32 << 20, _size("minbytes"))
+    most_bytes: int = option("-e --maxbytes", 32 << 20, _size("maxbytes"))
+    factor: int = option("-f --stepfactor", 2, within(2))
+    iterations: int = option("-n --iters", 20)
+    warmup: int = option("-w --warmup_iters", 5)
 
     @property
     def seed_text(self) -> str:
@@ -52,28 +59,10 @@ class CollectiveOptions:
 
 def collective_options(words: Sequence[str]) -> CollectiveOptions:
     """Read the words after the program's name; raises BadOption."""
-    fields, _ = taken_apart(words, _TABLE)  # nccl-tests does not look at further words
-    least = _size(fields.get("least", "32M"), "minbytes")
-    most = _size(fields.get("most", "32M"), "maxbytes")
-    if most < least or least == 0:
+    found, _ = asked_for(CollectiveOptions, words, _IGNORED)  # nccl-tests does not look at further words
+    if found.most_bytes < found.least_bytes or found.least_bytes == 0:
         raise BadOption("invalid sizes for 'minbytes' and 'maxbytes'")
-    return CollectiveOptions(
-        gpus=number(fields.get("gpus", "1")),
-        least_bytes=least,
-        most_bytes=most,
-        factor=number(fields.get("factor", "2"), least=2),
-        iterations=number(fields.get("iters", "20")),
-        warmup=number(fields.get("warmup", "5")),
-    )
-
-
-def _size(text: str, name: str) -> int:
-    """``8G``, ``512K``, ``1.5M`` or plain bytes."""
-    factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}.get(text[-1:].lower(), 1)
-    digits = text if factor == 1 else text[:-1]
-    if not digits.isascii() or not digits.replace(".", "", 1).isdigit():
-        raise BadOption(f"invalid size specified for '{name}'")
-    return int(float(digits) * factor) if "." in digits else int(digits) * factor
+    return found
 
 
 COLUMNS = """\
@@ -175,14 +164,14 @@ def nccl_failure(host: str, pids: Sequence[int], reason: str) -> str:
     )
 
 
-def completion_error(env: Mapping[str, str], host: str, pid: int, *, peer: str, device: str) -> str:
-    """The network did not answer: transport retries exceeded (status 12); a warning, so "" where NCCL gives none."""
-    if not warns(env):
-        return ""
-    return (
-        f"{host}:{pid}:{pid + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
+def network_failure(env: Mapping[str, str], host: str, pids: Sequence[int], *, peer: str, device: str) -> str:
+    """The network did not answer: transport retries exceeded (status 12), which is a warning that NCCL may not give."""
+    warning = (
+        f"{host}:{pids[0]}:{pids[0] + 170} [0] transport/net_ib.cc:2244 NCCL WARN NET/IB : Got completion from peer "
         f"{peer}<53908> with status=12 opcode=129 len=1048576 vendor err 129 (Recv) hca {device}\n"
     )
+    failure = nccl_failure(host, pids, "remote process exited or there was a network error")
+    return warning + failure if warns(env) else failure
 
 
 def too_few_gpus(requested: int, found: int) -> str:

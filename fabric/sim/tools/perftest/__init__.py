@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
@@ -37,14 +38,30 @@ class Side:
     after: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PairEnd:
-    """One process of a connected pair; *bits* decide its addresses."""
+    """
+    One process of a pair; *bits* decide its addresses.
+
+    A server is what its process works on until a client comes: it listens, or is about to.
+    """
 
     options: WriteBwOptions
     process: Process
     side: Side
     bits: int
+    listens: bool = False
+
+    def listen(self, rack: Rack, at_s: float) -> None:
+        """The set-up is over."""
+        if self.process.work is self:
+            self.listens = True
+            rack.timeline.listening(self.process, self.options.port, at_s)
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Killed while waiting: the port is free again."""
+        del at_s
+        del process.site.servers[self.options.port]
 
 
 class Transfer(Flow):
@@ -121,7 +138,8 @@ class Transfer(Flow):
             return None
         hosts = (here.host.name, there.host.name)
         one, other = rails
-        return self.rack.above.ring(Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,)))
+        ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits)
+        return self.rack.above.ring(ring)
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""
@@ -199,7 +217,7 @@ def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
     if options.cuda is None:
         return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
-    if options.rocm:
+    if options.use_rocm is not None:
         opened = text.rocm_lines(end.process.site, options, end.bits)
         return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
     opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
@@ -285,8 +303,10 @@ class WriteBw:
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
         options, amd = self.options, process.site.layout.platform.amd
-        if options.cuda is not None and ("no_cuda" in rack.site or options.rocm != amd):  # options are read one by one
-            stderr = text.REFUSED % f"unrecognized option '--use_{'rocm' if options.rocm else 'cuda'}'"
+        if options.cuda is not None and (
+            "no_cuda" in rack.site or (options.use_rocm is not None) != amd
+        ):  # options are read one by one
+            stderr = text.REFUSED % f"unrecognized option '--use_{'cuda' if options.use_rocm is None else 'rocm'}'"
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
             return
         if self.options.version:
@@ -313,58 +333,26 @@ class WriteBw:
             stderr = text.PORT_TAKEN % port + text.NO_SOCKET
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
-        server = Server(self, rack, process, side, rack.hosts.chance(process.site, self.hash))
+        server = PairEnd(self.options, process, side, rack.hosts.chance(process.site, self.hash))
         servers[port] = server
         process.work = server
-        rack.timeline.at(at_s + LISTEN_S, server.listen)
+        rack.timeline.at(at_s + LISTEN_S, partial(server.listen, rack))
 
     def _connect(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
         options = self.options
         assert options.peer is not None
         target = rack.hosts.reached(process.site, options.peer)
         server = None if target is None else target.servers.get(options.port)
-        if target is None or not isinstance(server, Server) or not server.ready:
-            self._refused(rack, process, side, at_s)
-            return
-        bits = rack.hosts.chance(process.site, self.hash)
-        if rack.noise.is_lost(bits):
-            self._refused(rack, process, side, at_s)
+        there = target is not None and isinstance(server, PairEnd) and server.listens
+        bits = rack.hosts.chance(process.site, self.hash) if there else 0
+        if target is None or not isinstance(server, PairEnd) or not there or rack.noise.is_lost(bits):
+            stderr = text.NO_SERVER % (options.peer, options.port)
+            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
-        transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server.end())
+        transfer = self.transfer(rack, PairEnd(self.options, process, side, bits), server)
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
-
-    def _refused(self, rack: Rack, process: Process, side: Side, at_s: float) -> None:
-        stderr = text.NO_SERVER % (self.options.peer, self.options.port)
-        rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
-
-
-@dataclass(slots=True, eq=False)
-class Server:
-    """A process that listens, or is about to; *bits* decide its addresses."""
-
-    job: WriteBw
-    rack: Rack
-    process: Process
-    side: Side
-    bits: int
-    ready: bool = False
-
-    def listen(self, at_s: float) -> None:
-        """The set-up is over."""
-        if self.process.work is self:
-            self.ready = True
-            self.rack.timeline.listening(self.process, self.job.options.port, at_s)
-
-    def end(self) -> PairEnd:
-        """This server as one end of a transfer."""
-        return PairEnd(self.job.options, self.process, self.side, self.bits)
-
-    def abandon(self, process: Process, at_s: float) -> None:
-        """Killed while waiting: the port is free again."""
-        del at_s
-        del process.site.servers[self.job.options.port]
 
 
 # A choice: two RNICs and one switch of NDR take about this long for a small message, a way over spines some more.

@@ -3,82 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.call import BadOption, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
-_OPTIONS = options("""
-    device=    -d --ib-dev
-    port=      -p --port
-    size=      -s --size
-    duration=  -D --duration
-    iters=     -n --iters
-    qps=       -q --qp
-    cuda=      --use_cuda
-    rocm=      --use_rocm
-    dmabuf     --use_rocm_dmabuf
-    version    -V --version
-    dmabuf     --use_cuda_dmabuf
-    both_ways  -b --bidirectional
-    ib_port=   -i --ib-port
-    tclass=    --tclass
-    tos=       -T --tos
-    rdma_cm    -R --rdma_cm
-    flag       -F --CPU-freq --report_gbits --disable_numa -N --noPeak
-    plain=     -x --gid-index -u --qp-timeout -t --tx-depth -m --mtu -S --sl --numa_node --retry_count
+_IGNORED = options("""
+    flag    -F --CPU-freq --report_gbits --disable_numa -N --noPeak
+    plain=  -x --gid-index -u --qp-timeout -t --tx-depth -m --mtu -S --sl --numa_node --retry_count
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBwOptions:
-    """What one ``ib_write_bw`` was asked to do; *peer* is None for a server, *duration_s* for a run by iterations."""
+    """
+    What one ``ib_write_bw`` was asked to do, results always in Gb/s.
 
-    device: str | None
-    peer: str | None
-    port: int
-    size_bytes: int
-    duration_s: int | None
-    iterations: int
-    queue_pairs: int
-    both_ways: bool
-    cuda: int | None
-    ib_port: int
-    version: bool
-    traffic_class: int = 0
-    rdma_cm: bool = False
-    dmabuf: bool = False
-    rocm: bool = False
+    *peer* is None for a server, *duration_s* for a run by iterations.
+    """
+
+    device: str | None = option("-d --ib-dev", None, str)
+    port: int = option("-p --port", 18515, within(1, 65535))
+    size_bytes: int = option("-s --size", 65536, within(1))
+    duration_s: int | None = option("-D --duration", None, within(1))
+    iterations: int = option("-n --iters", 5000, within(5))
+    queue_pairs: int = option("-q --qp", 1, within(1, 16384))
+    both_ways: bool = option("-b --bidirectional", False, None)
+    use_cuda: int | None = option("--use_cuda", None, within(0, 1023))
+    use_rocm: int | None = option("--use_rocm", None, within(0, 1023))
+    dmabuf: bool = option("--use_cuda_dmabuf --use_rocm_dmabuf", False, None)
+    ib_port: int = option("-i --ib-port", 1, within(1, 255))
+    version: bool = option("-V --version", False, None)
+    rdma_cm: bool = option("-R --rdma_cm", False, None)
+    tclass: int = option("--tclass", 0, within(0, 255))
+    tos: int | None = option("-T --tos", None, within(0, 255))
+    peer: str | None = None
+
+    @property
+    def cuda(self) -> int | None:
+        """The GPU that it uses, of either maker."""
+        return self.use_rocm if self.use_cuda is None else self.use_cuda
+
+    @property
+    def traffic_class(self) -> int:
+        """That of its packets."""
+        return (self.tos or 0) if self.rdma_cm else self.tclass
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
-    """Read the words after the program's name, results always in Gb/s; raises BadOption (its texts are ours)."""
-    fields, peers = taken_apart(words, _OPTIONS)
-
-    def asked(field: str, default: int, least: int, most: int) -> int:
-        return number(fields.get(field, str(default)), least=least, most=most)
-
-    if "tos" in fields and "rdma_cm" not in fields:  # perftest_parameters.c:1908
+    """Read the words after the program's name; raises BadOption (its texts are ours)."""
+    found, peers = asked_for(WriteBwOptions, words, _IGNORED)
+    if found.tos is not None and not found.rdma_cm:  # perftest_parameters.c:1908
         raise BadOption("TOS only valid for rdma_cm based QP and RawEth QP")
-    return WriteBwOptions(
-        device=fields.get("device"),
-        peer=peers[0] if peers else None,
-        port=asked("port", 18515, 1, 65535),
-        size_bytes=asked("size", 65536, 1, 1 << 31),
-        duration_s=asked("duration", 0, 1, 1 << 31) if "duration" in fields else None,
-        iterations=asked("iters", 5000, 5, 1 << 31),
-        queue_pairs=asked("qps", 1, 1, 16384),
-        both_ways="both_ways" in fields,
-        cuda=number(gpu, most=1023) if (gpu := fields.get("cuda", fields.get("rocm"))) is not None else None,
-        rocm="rocm" in fields,
-        ib_port=asked("ib_port", 1, 1, 255),
-        version="version" in fields,
-        traffic_class=asked("tos" if "rdma_cm" in fields else "tclass", 0, 0, 255),
-        rdma_cm="rdma_cm" in fields,
-        dmabuf="dmabuf" in fields,
-    )
+    return replace(found, peer=peers[0] if peers else None)
 
 
 RULE = "-" * 87 + "\n"
