@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
+from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
 from fabric.model.fields.entry import STRICT, Entry, NotInFiles, WrittenAs, key
 from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Whole, Word, refusal
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Scalar, Whole, Word, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import Platform, Topology
@@ -157,6 +158,18 @@ RunTime = Annotated[float, Duration(1, LONGEST_S), AfterValidator(float)]
 
 PROBES = Kinds()
 """The kinds of probe; ``fabric.config.phases`` fills them in."""
+
+
+class ProbeKind(Scalar):
+    """The name of a kind of probe that a scenario may ask for."""
+
+    def parse(self, value: object) -> str:
+        """As of any choice."""
+        return Choice(tuple(PROBES.kinds)).parse(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """The kinds."""
+        return Choice(tuple(PROBES.kinds)).json_schema()
 
 
 def _auto(value: object) -> object:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
-from fabric.config.baselines import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Candidate
+from fabric.config.baselines import Candidate
 from fabric.errors import ConfigError
-from fabric.model.recorded import Key, Recorded
+from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Key, Recorded
 from fabric.probes.kinds import ASKED
 
 LIMITS = """\
