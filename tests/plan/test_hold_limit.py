@@ -8,11 +8,10 @@ import pytest
 
 from fabric.changes.kinds import expand_changes
 from fabric.model.change import ChangeSettings, ChangeSpec, Lease
-from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
-from fabric.plan.hold_limit import hold_problems, may_come_too_late
+from fabric.plan.hold_limit import hold_problems
 from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import Schedule, schedule
+from fabric.plan.schedule import Schedule
 from tests.changes.asked import link_down, port_flap
 from tests.changes.played import topology
 
@@ -65,24 +64,3 @@ def test_what_is_held_too_long_is_told_with_what_would_help(spec: ChangeSpec, te
 def test_what_begins_after_its_phase_is_told() -> None:
     (said,) = problems(link_down(*LINK, at=23 * 60 * MIN_S, for_=1.0), 5 * MIN_S)
     assert said.startswith("hurt takes about 5 min 00 s, and link_down is to begin after 23 h")
-
-
-def late(at_s: float, **params: int) -> dict[str, str]:
-    """Of a cable closed at this time of a phase of 20 s over four hosts, 16 s of it to launch what is no perftest."""
-    phase = Phase("hurt-r2", (), changes=(link_down(*LINK, at=at_s, for_=1.0),), label="hurt")
-    changes = expand_changes(phase, topology(), ChangeSettings(), ())
-    probe = Probe("p", "group_all_reduce", "hurt", ("gpu001", "gpu002", "gpu003", "gpu004"), (), 20.0, params)
-    return may_come_too_late(PhasePlan(phase, schedule([probe]), (), changes))
-
-
-def test_what_may_begin_after_the_phase_is_told_while_the_plan_still_lasts() -> None:
-    (text,) = late(19.0, iterations=40).values()
-    assert text.startswith(
-        "hurt is planned with 20 s, and may be over after 9 s where programs start fast: link_down is"
-    )
-    assert set(late(10.0, iterations=40)) == {"link_down"}
-
-
-def test_what_begins_early_enough_is_not_told() -> None:
-    assert late(8.0, iterations=40) == {}
-    assert late(19.0, duration_s=18) == {}  # perftest sends for as long as it is told to
