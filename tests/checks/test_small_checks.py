@@ -1,4 +1,4 @@
-"""GPUDirect, locked memory, loopback mode, login, reach."""
+"""GPUDirect, locked memory, loopback mode, login, reach, clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fabric.checks.ask import HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.in_band import IN_BAND
-from fabric.checks.machines import TRUE, read_reach, usable
+from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
 from fabric.checks.rnics import LOOPBACK
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
-from tests.checks.asked import EVERYTHING, HOST, answer, found, severities
+from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
 from tests.places import CAPTURES
 
 SAMPLES = CAPTURES / "mlxlink"
@@ -149,3 +149,17 @@ def test_a_login_shell_that_talks_is_a_problem() -> None:
     assert severities(list(read_reach([_true("Welcome!\n")], ssh=True))) == [Severity.PROBLEM]
     assert not usable([_true("Welcome!\n")])
     assert severities(list(read_reach([_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
+
+
+def _clock(ahead_s: float, way_s: float = 0.01) -> HostAnswer:
+    time = f"{1_700_000_100 + ahead_s:.9f}\n"
+    return HostAnswer(Command(HOST.name, DATE, 15.0), 0, time, "", 100.0 - way_s / 2, 100.0 + way_s / 2)
+
+
+def test_a_clock_that_is_surely_off_is_named() -> None:
+    """Beyond what the way there and back leaves open; one that is not said is told."""
+    said = {"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3), "d": _clock(0.5, way_s=1.0)}
+    (one,) = compared(CLOCK, {host: {DATE: clock} for host, clock in said.items()})
+    assert (one.hosts, one.what) == (("c",), "its clock is 7.3 s behind the others")
+    (silent,) = compared(CLOCK, {"a": {DATE: answer(DATE, "1700000000.N\n")}})
+    assert silent.what.startswith("its time was not said")
