@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from fabric.errors import ToolError
 from fabric.tools import infiniband, ip_link, management, mlxlink, mlxreg, sysfs
-from tests.tools import test_fabric_tools, test_iblinkinfo, test_ibportstate, test_mlxlink, test_mlxreg
+from tests.tools import test_fabric_tools, test_infiniband, test_mlxlink, test_mlxreg
 
 TEXTS = [
     test_mlxreg.TABLE,
     test_mlxlink.document(**{"Physical Counters and BER Info": test_mlxlink.COUNTERS}),
     "Operational Info\n----------------\nState : Active \nPhysical state : LinkUp \n",
-    test_ibportstate.said(),
-    test_iblinkinfo.LINES,
+    test_infiniband.said(),
+    test_infiniband.LINES,
     "# Port counters: Lid 2 port 21 (CapMask: 0x1300)\nLinkDownedCounter:...............3\nPortRcvErrors:.....77\n",
     "sminfo: sm lid 1 sm guid 0xb8599f0300010101, activity count 382 priority 0 state 3 SMINFO_MASTER\n",
     test_fabric_tools.LINK.format(flags="UP,LOWER_UP", state="UP", end="\n"),
