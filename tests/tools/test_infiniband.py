@@ -197,14 +197,6 @@ def test_a_table_that_is_not_whole_is_refused(text: str) -> None:
         infiniband.read_routes(text)
 
 
-@given(st.text(max_size=400))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        infiniband.read_routes(HEAD + text)
-    except (ToolError, UnreadableOutput):
-        return
-
-
 @given(st.dictionaries(st.integers(1, infiniband.LIDS_MOST), st.integers(0, 254), max_size=30))
 def test_what_is_written_is_read(table: dict[int, int]) -> None:
     rows = "".join(f"0x{lid:04x} {port:03d}\n" for lid, port in table.items())

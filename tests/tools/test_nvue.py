@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import nvue, nvue_ports
@@ -61,13 +58,6 @@ def test_a_commit_with_a_timer_says_its_unit() -> None:
 def test_a_message_is_only_a_message(message: str) -> None:
     with pytest.raises(ValueError, match="message"):
         nvue.apply(message)
-
-
-@given(st.text(max_size=200))
-def test_no_text_makes_a_reader_do_anything_but_read_or_refuse(text: str) -> None:
-    for read in (nvue.read, nvue.read_commands, nvue.read_pending):
-        with suppress(ToolError):
-            read(text, "", 0)
 
 
 STATS = {"carrier-down-count": 3, "carrier-transitions": 6, "carrier-up-count": 3, "in-bytes": 1722, "in-errors": 7}
