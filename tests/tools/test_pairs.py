@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.tools.pairs import FORMATS, detect, read, superbench
+from fabric.tools.pairs.clusterkit import parse as parse_clusterkit
 from fabric.tools.pairs.csv import parse
 from fabric.tools.pairs.logs import parse_nccl, parse_perftest
-from fabric.tools.pairs.matrices import parse_clusterkit, parse_mpigraph
 from tests.places import CAPTURES
 
 
@@ -114,13 +114,6 @@ Rank:               0        1        2
 
 Minimum bandwidth: 299001.0 MB/s between gpu-8 and gpu-9
 """
-MPIGRAPH = (
-    "START mpiGraph v1.5\nMsgSize\t1048576\nTimes\t100\nWindow\t50\nProcs\t3\n\n1 of 3 (33.3%)\n\n"
-    "Send max\t23000.1\nSend avg\t22000.2\n\nSend\ta:0\tb:1\tc:2\t\n"
-    "a:0 to\t0.000\t23000.500\t22900.000\t\nb:1 to\t22800.000\t0.000\t22700.000\t\n"
-    "c:2 to\t11000.000\t11500.000\t0.000\t\n"
-    "\nRecv max\t1.0\n\nRecv\ta:0\tb:1\tc:2\t\na:0 from\t0.000\t1.0\t1.0\t\n\nEND mpiGraph\n"
-)
 PERFTEST = """---------------------------------------------------------------------------------------
                     RDMA_Write BW Test
  Dual-port       : OFF\t\tDevice         : mlx5_3
@@ -158,15 +151,6 @@ def test_a_clusterkit_matrix_that_is_not_whole_is_refused(old, new, line):
     table = parse_clusterkit(CLUSTERKIT.replace(old, new))
     assert table.rows == ()
     assert table.problems[0][0] == line
-
-
-def test_mpigraph_sends_from_row_to_column_in_mebibytes():
-    table = parse_mpigraph(MPIGRAPH)
-    assert table.problems == ()
-    assert len(table.rows) == 6
-    first = table.rows[0]
-    assert (first.a, first.b, first.directed, first.size_bytes) == ("a", "b", True, 1 << 20)
-    assert first.gbps == pytest.approx(23000.5 * 8 * 1048576 / 1e9)
 
 
 def test_superbench_pairs_are_gigabytes_from_client_to_server():
@@ -274,7 +258,6 @@ def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
     ("text", "name"),
     [
         (CLUSTERKIT, "clusterkit"),
-        (MPIGRAPH, "mpigraph"),
         (PERFTEST, "perftest"),
         (superbench_log(**{TRAFFIC: 48.5}), "superbench"),
         ("# made by hand\na,b,value_gbps\nx,y,3\n", "csv"),
@@ -302,14 +285,14 @@ def test_clusterkits_json_is_refused_by_name():
 
 @given(st.text(max_size=200), st.sampled_from([*FORMATS, "auto"]), st.sampled_from(["a--b.txt", "run7.txt"]))
 def test_no_reader_ever_raises_and_every_problem_has_a_line(text, name, file_name):
-    for whole in (text, CLUSTERKIT[:60] + text, MPIGRAPH[:180] + text, PERFTEST[:200] + text, superbench_log() + text):
+    for whole in (text, CLUSTERKIT[:60] + text, PERFTEST[:200] + text, superbench_log() + text):
         table = read(whole, name, file_name)
         assert table.rows or table.problems or table.notes
         lines = max(len(whole.splitlines()), 1)
         assert all(1 <= line <= lines for line, _ in table.problems)
 
 
-@given(st.sampled_from([CLUSTERKIT, MPIGRAPH, superbench_log(**{TRAFFIC: 48.5})]), st.data())
+@given(st.sampled_from([CLUSTERKIT, superbench_log(**{TRAFFIC: 48.5})]), st.data())
 def test_a_file_that_was_cut_gives_no_number_that_is_not_in_it(text, data):
     cut = text[: data.draw(st.integers(0, len(text)))]
     whole = {(row.a, row.b, row.gbps) for row in read(text, detect(text) or "csv", "a--b.txt").rows}
