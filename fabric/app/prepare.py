@@ -24,7 +24,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
-from fabric.plan.hold_limit import hold_problems, may_come_too_late
+from fabric.plan.hold_limit import hold_problems
 from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
 from fabric.probes.again import AgainSpec
 
@@ -107,10 +107,10 @@ def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Aske
     chosen = None if given.budget_s is None else within(plan, given.budget_s, _covers(inventory.topology))
     if chosen is not None:
         scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
-    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if given.lasts_s is None else given.lasts_s)])
+    longer = longer_than_asked(plan, scenario.lasts_s if given.lasts_s is None else given.lasts_s)
     if too_much := _too_much(given.scenario, scenario, plan, inventory):
         raise ConfigError(too_much)
-    warnings = (*longer, *_late(given.scenario, scenario, plan))
+    warnings = () if longer is None else (longer,)
     notes = (*notes, *lines, *too_few_rounds(scenario.phases), *dips_lines(plan), *warnings)
     return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
 
@@ -177,12 +177,3 @@ def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) 
 def _lines_of_changes(scenario: Scenario) -> dict[str, int]:
     """The line of ``changes:`` for each phase that has them, by its written name."""
     return {phase: line for key, phase, line in scenario.lines if key == "changes"}
-
-
-def _late(path: Path, scenario: Scenario, plan: Plan) -> tuple[str, ...]:
-    """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
-    found = {
-        (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
-    }
-    lines = _lines_of_changes(scenario)
-    return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())

@@ -1,5 +1,5 @@
 """
-Whether a host answers, how fast and only what it was asked; whether two names are one machine.
+Whether a host answers, how fast and only what it was asked; whether two names are one machine, and clocks agree.
 
 The kernel draws a boot id at each start, so no two machines share one. Containers of one machine do, each with its own
 network.
@@ -22,6 +22,10 @@ SLOW_S = 0.05
 _BOOT = "/proc/sys/kernel/random/boot_id"
 IDS: Argv = ("grep", "-H", ".", _BOOT)
 NETWORK: Argv = ("readlink", "/proc/self/ns/net")
+DATE: Argv = ("date", "+%s.%N")
+OFF_S = 0.1
+"""A clock that is surely further off is told; a choice: NTP keeps hosts within milliseconds."""
+_TIME = re.compile(r"([0-9]{1,11}\.[0-9]{9})\n?", re.ASCII)
 _SHOWN = 8
 """Of an id in a message: enough to tell machines apart, and to find it again on the host (digits; a choice)."""
 _LINE = re.compile(rf"{_BOOT}:([0-9a-f-]{{16,64}})\n", re.ASCII)
@@ -94,3 +98,27 @@ def _compare_machines(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
 
 
 MACHINE = HostCheck("machine", lambda _host, _needs: (IDS, NETWORK), compare=_compare_machines)
+
+
+def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
+    """Hosts that are surely off from the median host, whatever part of there and back each way took."""
+    why = "what several hosts say is laid side by side by time: their logs, events, link counters"
+    read: dict[str, tuple[float, float]] = {}  # ahead of our clock, which counts from an arbitrary instant; error
+    for host, looked in hosts.items():
+        answer = looked.answers[DATE]
+        said = None if answer.lost else _TIME.fullmatch(answer.stdout)
+        if said is None:
+            yield unknown(f"its time was not said: {excuse(answer)}", why, "date +%s.%N there", host)
+        else:
+            half_s = (answer.ended_s - answer.started_s) / 2
+            read[host] = float(said[1]) - answer.started_s - half_s, half_s
+    middle_s, error_s = sorted(read.values())[len(read) // 2] if read else (0.0, 0.0)
+    for host, (ahead_s, half_s) in read.items():
+        off_s = ahead_s - middle_s
+        if abs(off_s) - half_s - error_s > OFF_S:
+            rounded = float(f"{abs(off_s):.2g}")  # two digits, so that hosts that are off together are folded
+            what = f"its clock is {rounded:g} s {'ahead of' if off_s > 0 else 'behind'} the others"
+            yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
+
+
+CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)

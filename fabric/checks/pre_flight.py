@@ -12,7 +12,7 @@ from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
 from fabric.checks.in_band import IN_BAND
 from fabric.checks.kind import HostCheck, Looked, problem, signed, warning, with_plugins
-from fabric.checks.machines import MACHINE, REACH, TRUE, read_reach, usable
+from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, needs_via, with_peers
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.rnics import LOOPBACK, RNICS
@@ -25,7 +25,7 @@ from fabric.model.topology import Host
 from fabric.ports import Executor
 
 _PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
-CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE)
+CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32

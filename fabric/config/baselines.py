@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import Field
+from pydantic import Field, with_config
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry
-from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole, Word
+from fabric.model.fields.entry import STRICT, Entry, key, written_keys
+from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.recorded import Key, Recorded
@@ -23,90 +22,42 @@ from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Platform
 from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
-from fabric.probes.keys import ALGORITHMS
-from fabric.probes.kinds import ASKED
 from fabric.probes.loopback import link_classes
 
-LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote", NVLINK)
-LEAF_CLASSES = ("same_leaf", "cross_leaf")
-TOOLS = ("perftest", "nccl-tests")
-DIRECTIONS = ("one_way", "both_ways")
 BACKENDS = ("ssh", "process", "mock")
+T = TypeVar("T")
 
-RUN_NAME = Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a run as scenario/run-id")
+_LINE_FIELDS = ((Key, fields(Key)), (Recorded, fields(Recorded)[1:]))
 
-_Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
-
-
-class RecordedEntry(Entry):
-    """What good runs measured for one key; a part of the key that is left out was not there to record."""
-
-    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
-    tool: Annotated[str, Choice(TOOLS)] = Field(description="The tool family that measured.")
-    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = Field(
-        None, description="The PCIe distance, for loopback; whether one leaf was crossed or more, between RNICs."
+RecordedLine: Any = with_config(STRICT)(
+    make_dataclass(
+        "RecordedLine",
+        [
+            (one.name, get_type_hints(of, include_extras=True)[one.name], key(one.default, **one.metadata))
+            for of, those in _LINE_FIELDS
+            for one in those
+        ],
+        frozen=True,
+        kw_only=True,
     )
-    size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
-        None, validation_alias="size", description="The message size."
-    )
-    ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks took part.")
-    algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
-    direction: Annotated[str, Choice(DIRECTIONS)] | None = Field(None, description="one_way or both_ways.")
-    line_rate_gbps: _Gbps | None = Field(None, description="The line rate of the slower RNIC.")
-    median_gbps: _Gbps = Field(description="The median of the samples.")
-    mad_gbps: Annotated[float, Decimal(0, 1_000_000)] = Field(description="Their median absolute deviation.")
-    n: Annotated[int, Whole(2, 100_000_000)] = Field(description="How many samples.")
-    cv: Annotated[float, Decimal(0, 10)] = Field(description="1.4826 x MAD / median.")
-    trimmed: Annotated[int, Whole(0, 100_000_000)] = Field(0, description="How many outliers were left out.")
-    runs: tuple[Annotated[str, RUN_NAME], ...] = Field(
-        min_length=1, max_length=1000, description="The runs that the samples came from, as scenario/run-id."
-    )
-
-    def recorded(self) -> Recorded:
-        """In the words of the model."""
-        given = self.model_dump()
-        key = Key(**{field.name: given.pop(field.name) for field in fields(Key)})
-        return Recorded(key, **given)
+)
+"""What good runs measured for one key as a file writes it: the fields of the key beside the others."""
 
 
 class CandidateFile(Entry):
-    """A whole candidate file."""
+    """A whole candidate file: what was recorded and nobody has accepted yet."""
 
-    name: Annotated[str, SAFE_NAME] = Field(description="The baseline that it is meant for.")
-    backend: Annotated[str, Choice(BACKENDS)] = Field(description="What the runs were measured through.")
-    recorded: tuple[RecordedEntry, ...] = Field(min_length=1, max_length=10_000, description="What was measured.")
-
-
-class LimitEntry(Entry):
-    """The least that is acceptable for a key; a part that is left out matches anything."""
-
-    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
-    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES[1:])] | None = Field(
-        None, description="The PCIe distance, for loopback; cross_leaf for rnic_to_rnic that leaves its leaf."
-    )
-    size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
-        None, validation_alias="size", description="The message size."
-    )
-    min_size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
-        None, validation_alias="min_size", description="The limit says nothing of smaller messages."
-    )
-    ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks take part.")
-    algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
-    at_least_gbps: Annotated[float, Decimal(0.001, 1_000_000)] = Field(description="The limit, in decimal Gb/s.")
-    per_rnic: Annotated[bool, Flag()] = Field(
-        False, description="Whether the limit is for one RNIC, to be multiplied by how many the host has."
-    )
-    source: Annotated[str, Line("a source", most=1000)] = Field(description="Where the number comes from.")
+    name: Annotated[str, SAFE_NAME]
+    backend: Annotated[str, Choice(BACKENDS)]
+    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)]
 
 
 class BaselineFile(Entry):
-    """A whole baseline file."""
+    """A whole baseline file; ``fabric baseline accept`` writes what is *recorded*."""
 
-    name: Annotated[str, SAFE_NAME] = Field(description="The file's name without .yaml.")
-    limits: tuple[LimitEntry, ...] = Field(min_length=1, max_length=10_000, description="What is acceptable.")
-    recorded: tuple[RecordedEntry, ...] = Field(
-        (), min_length=1, max_length=10_000, description="What good runs measured; `fabric baseline accept` writes it."
-    )
+    name: Annotated[str, SAFE_NAME]
+    limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=10_000)]
+    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)] = ()
 
 
 def load_baseline(path: Path) -> Baseline:
@@ -118,20 +69,17 @@ def load_baseline(path: Path) -> Baseline:
     tree = read_document(path, problems)
     if tree or not problems:
         report(BaselineFile, tree, problems)
-    first: dict[tuple[object, ...], int] = {}
-    limits = []
-    for here, entry in valid_items(LimitEntry, tree.get("limits"), ("limits",)):
-        key = (entry.kind, entry.link_class, entry.size_bytes, entry.ranks, entry.algorithm)
-        if key in first:
-            problems.add(here, f"the same key as the limit on line {first[key]}")
-        first.setdefault(key, problems.lines[here])
-        limits.append(Limit(**entry.model_dump(exclude_none=True)))
+    limits = _each_once(Limit, tree, "limits", problems, "the limit", lambda one: replace(one, **_NOT_OF_THE_KEY))
     name = tree.get("name")
     if isinstance(name, str) and name != path.stem:
         problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
-    recorded = recorded_in(tree, problems)
+    recorded = _recorded_in(tree, problems)
     problems.raise_if_any()
-    return Baseline(path.stem, str(path), tuple(limits), recorded)
+    return Baseline(path.stem, str(path), limits, recorded)
+
+
+_NOT_OF_THE_KEY: dict[str, Any] = {"at_least_gbps": 0.0, "source": "", "per_rnic": False, "min_size_bytes": 0}
+"""Fields of a limit in which two limits of one key may differ."""
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
@@ -315,21 +263,35 @@ def load_candidate(path: Path) -> Candidate:
     tree = read_document(path, problems)
     if tree or not problems:
         report(CandidateFile, tree, problems)
-    entries = recorded_in(tree, problems)
+    entries = _recorded_in(tree, problems)
     problems.raise_if_any()
     return Candidate(str(tree["name"]), str(tree["backend"]), entries)
 
 
-def recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
-    """The well formed entries of the section; a key that is there twice is noted."""
-    first: dict[Key, int] = {}
+def _values(of: type, line: Any) -> dict[str, Any]:
+    """What a line says of the fields of a part of it."""
+    return {one.name: getattr(line, one.name) for one in dict(_LINE_FIELDS)[of]}
+
+
+def _recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
+    """The well formed entries of the section."""
+    lines = _each_once(
+        RecordedLine, tree, "recorded", problems, "the one recorded", lambda line: Key(**_values(Key, line))
+    )
+    return tuple(Recorded(Key(**_values(Key, line)), **_values(Recorded, line)) for line in lines)
+
+
+def _each_once(
+    model: type[T], tree: dict[str, Tree], section: str, problems: Problems, what: str, key: Callable[[T], object]
+) -> tuple[T, ...]:
+    """The well formed entries of a section; a key that is there twice is noted."""
+    first: dict[object, int] = {}
     found = []
-    for here, entry in valid_items(RecordedEntry, tree.get("recorded"), ("recorded",)):
-        recorded = entry.recorded()
-        if recorded.key in first:
-            problems.add(here, f"the same key as the one recorded on line {first[recorded.key]}")
-        first.setdefault(recorded.key, problems.lines[here])
-        found.append(recorded)
+    for here, entry in valid_items(model, tree.get(section), (section,)):
+        if key(entry) in first:
+            problems.add(here, f"the same key as {what} on line {first[key(entry)]}")
+        first.setdefault(key(entry), problems.lines[here])
+        found.append(entry)
     return tuple(found)
 
 
@@ -379,5 +341,5 @@ def _line(entry: Recorded) -> str:
     given = {**asdict(entry.key), **asdict(entry), "runs": f"[{', '.join(entry.runs)}]"}
     given["trimmed"] = entry.trimmed or None
     given["size"] = None if entry.key.size_bytes is None else size_text(entry.key.size_bytes)
-    known = ((key, given[key]) for key in RecordedEntry.written_keys() if given[key] is not None)
+    known = ((key, given[key]) for key in written_keys(RecordedLine) if given[key] is not None)
     return f"  - {{{', '.join(f'{key}: {format(value, _PLACES.get(key, str()))}' for key, value in known)}}}"

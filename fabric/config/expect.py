@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 ENDS = ("completed", "aborted")
 SINCE = ("end", "begin")
-_KEYS = ("compare", "statistic", "ends", "recovers_within", "falls_within")
 _FORMS = "compare, or phase with statistic, ends, recovers_within or falls_within"
 
 Values = dict[Name, Annotated[str, AsWritten("a value of the matrix", most=256)]]
@@ -113,29 +112,30 @@ class FallsEntry(PhaseEntry):
     to: Fraction = Field(0.95, description="Fraction of the median before the change; less than it is felt.")
 
 
-def _form(value: Any) -> str:
-    return next(key for key in _KEYS if key in value)
+_ENTRIES: dict[str, type[Entry]] = {
+    "compare": CompareEntry,
+    "statistic": StatisticEntry,
+    "ends": EndsEntry,
+    "recovers_within": RecoversEntry,
+    "falls_within": FallsEntry,
+}
+"""What can be expected, by the key that says so; of several the first counts."""
 
 
 def _one_form(value: object) -> object:
     """A mapping with the key that says what is expected; anything else is refused."""
     if not isinstance(value, dict):
         raise refusal(_FORMS, value)
-    if not any(key in value for key in _KEYS):
-        known = (*_KEYS, "phase")
+    if not any(key in value for key in _ENTRIES):
         key = next((key for key in value if key not in ("where", "phase")), None)
-        said = f"unknown key {quoted(key)}{nearest(key, known)}; " if key else ""
+        said = f"unknown key {quoted(key)}{nearest(key, (*_ENTRIES, 'phase'))}; " if key else ""
         raise PydanticCustomError("expect", f"{said}expected {_FORMS}")
     return value
 
 
 ExpectEntry: Any = Annotated[
-    Annotated[CompareEntry, Tag("compare")]
-    | Annotated[StatisticEntry, Tag("statistic")]
-    | Annotated[EndsEntry, Tag("ends")]
-    | Annotated[RecoversEntry, Tag("recovers_within")]
-    | Annotated[FallsEntry, Tag("falls_within")],
-    Discriminator(_form),
+    Union[tuple(Annotated[entry, Tag(key)] for key, entry in _ENTRIES.items())],  # noqa: UP007
+    Discriminator(lambda value: next(key for key in _ENTRIES if key in value)),
     BeforeValidator(_one_form),
 ]
 
@@ -160,9 +160,7 @@ class Expected:
         items = valid_items(ExpectEntry, raw if isinstance(raw, list) else [], ("expect",))
         return tuple(self._one(entry, path) for path, entry in items)
 
-    def _one(
-        self, entry: CompareEntry | StatisticEntry | EndsEntry | RecoversEntry | FallsEntry, path: KeyPath
-    ) -> Expectation:
+    def _one(self, entry: Any, path: KeyPath) -> Expectation:
         if isinstance(entry, CompareEntry):
             return self._bounded(entry, *self._compared(entry, path), path)
         ref = self._ref(entry.phase, entry.where, path)

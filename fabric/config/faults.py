@@ -9,15 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.scalars import refusal
-from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
-from fabric.model.topology import Host, Platform, Topology
+from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
 
 if TYPE_CHECKING:
     from fabric.sim.net.named_clos import NamedClos
-
-_ABOVE = tuple(name for name, kind in KINDS.items() if "above" in kind.parts.split())
 
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
 
@@ -53,109 +51,84 @@ def _fault(text: str) -> Fault:
     return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 
 
-def component_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """Why a component does not exist or cannot have that kind of fault, or None when all is well."""
-    if kind in ("replaced", "outdated", "misset"):
-        return _other_part_problem(component, kind, topology)
-    if kind in KINDS and KINDS[kind].comes:
-        return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
-    return _fault_problem(component, kind, topology) or _kind_problem(component, kind, topology)
+def component_problem(component: str, kind: str, topology: Topology, *, for_good: bool = True) -> str | None:
+    """
+    Why a component does not exist or cannot have that kind of fault, or None when all is well.
 
-
-def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """The same of a fault that is there all the time."""
-    name, slash, part = component.partition("/")
-    host = topology.hosts.get(name)
-    if kind == "garbage" and (slash or host is None):
-        return f"only a host can print garbage, got {quoted(component)}"
-    if component.endswith(PORT) and "cable" not in KINDS[kind].parts.split():
-        return f"a cable cannot be {kind}: make its RNIC {kind} instead, got {quoted(component)}"
+    What it can have the simulation itself says; here a name that is not there gets the nearest one that is. Not *for
+    good*: it comes over a running rack.
+    """
+    fault = Fault(component, kind)
+    above = is_above_leaves(fault, topology)
+    absent = _absent_above(component, topology) if above else _absent(component, topology)
+    if absent:
+        return absent
     if kind == "absent" and component.endswith(":nvlink"):
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
-    if not slash:
-        if is_above_leaves(Fault(component, kind), topology):
-            return _uplink_problem(component, kind, topology)
-        if host or name in topology.switches:
-            return None
-        return f"no host or switch {quoted(name)}{nearest(name, [*topology.hosts, *topology.switches])}"
-    if host is None:
-        return f"no host {quoted(name)}{nearest(name, topology.hosts)}"
-    parts = _parts(host.platform)
-    device, arrow, end = part.partition("->")
-    if not arrow:
-        return None if part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
-    return _path_problem(host, device, end)
-
-
-def _kind_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """Why what is there cannot have that kind of fault, and which it can have."""
     try:
-        faults_by_host(topology, (Fault(component, kind),))
+        if KINDS[kind].comes or not for_good:
+            require_passing(fault, topology)
+        if not KINDS[kind].comes:
+            faults_by_host(topology, (fault,))
     except ValueError as exc:
         return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
-    return None
+    return _not_simulated(component, kind, topology) if above else None
 
 
-def _other_part_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """What has a serial number can be replaced, what has firmware and settings of its own can be outdated or misset."""
-    name, _, part = component.partition("/")
+def _absent(component: str, topology: Topology) -> str | None:
+    """Why there is no such host, leaf, part of a host or path in it."""
+    name, slash, part = component.partition("/")
     host = topology.hosts.get(name)
     if host is None:
-        return f"no host {quoted(name)}{nearest(name, topology.hosts)}"
-    devices = tuple(host.platform.rnic_by_device)
-    more = (*(f"{device}{PORT}" for device in devices), *host.platform.gpu_by_name)
-    those = devices if kind in ("outdated", "misset") else (*devices, *more)
-    return None if part in those else f"{quoted(part)} of {name} cannot be {kind}{nearest(part, those)}"
+        if name in topology.switches and not slash:
+            return None
+        known, what = (
+            ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
+        )
+        return f"no {what} {quoted(name)}{nearest(name, known)}"
+    parts = _parts(host.platform)
+    return None if not slash or part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
 
 
 def _parts(platform: Platform) -> tuple[str, ...]:
-    """Every part of a host that can be bad by itself."""
-    gpus = tuple(platform.gpu_by_name)
-    nvlinks = tuple(f"{gpu}:nvlink" for gpu in gpus)
-    numas = tuple(f"numa{number}" for number in range(platform.numa_nodes))
-    ports = tuple(f"{device}{way}" for device in platform.rnic_by_device for way in (PORT, *WAYS.values()))
+    """Every part of a host that can be bad by itself, and the paths from its RNICs."""
+    rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
+    groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
+    ends = (*platform.endpoints, *groups)
     return (
-        *platform.rnic_by_device,
-        *ports,
+        *rnics,
+        *(f"{device}{way}" for device in rnics for way in (PORT, *WAYS.values())),
         *gpus,
-        *nvlinks,
-        *numas,
+        *(f"{gpu}:nvlink" for gpu in gpus),
+        *(f"numa{number}" for number in range(platform.numa_nodes)),
         *(switch.name for switch in platform.pcie_switches),
+        *(f"{device}->{end}" for device in rnics for end in ends),
     )
 
 
-def _path_problem(host: Host, device: str, end: str) -> str | None:
-    """Why ``mlx5_2->numa1-gpus`` is no path of the host."""
-    platform = host.platform
-    if device not in platform.rnic_by_device:
-        return f"{quoted(device)} is not an RNIC of {host.name}{nearest(device, platform.rnic_by_device)}"
-    groups = tuple(f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
-    ends = (*platform.endpoints, *groups)
-    return None if end in ends else f"{quoted(end)} is no end of a path in {host.name}{nearest(end, ends)}"
+def _absent_above(component: str, topology: Topology) -> str | None:
+    """Why there is no such cable between switches; a switch is there."""
+    ends = _ends(component, topology)
+    if ends is None:
+        return None
+    for name in (ends.one, ends.other):
+        if name not in topology.switches:
+            return f"{quoted(component)}: no switch {quoted(name)}{nearest(name, topology.switches)}"
+    pair = {ends.one, ends.other}
+    joined = any(pair & {*uplinks.lower} and pair & {*uplinks.upper} for uplinks in topology.uplinks)
+    return None if joined else f"{quoted(component)}: no cable between {ends.one} and {ends.other}"
 
 
-def passing_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """Why a component that is there cannot have a fault for a while; None when it can."""
-    try:
-        require_passing(Fault(component, kind), topology)
-    except ValueError as exc:
-        return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
-    return None
+def _ends(component: str, topology: Topology) -> CableEnds | None:
+    return None if component in topology.switches else cable_ends(component, topology.switches)
 
 
-def _uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
-    """Why a switch above the leaves, or a cable between switches, cannot have that fault; None when all is well."""
-    ends = None if component in topology.switches else cable_ends(component, topology.switches)
-    if ends is not None:
-        text = _ends_problem(ends, topology)
-        if text is not None:
-            return f"{quoted(component)}: {text}"
-    if kind not in _ABOVE:
-        what = "a cable between switches" if ends else f"a {topology.switches[component].tier} switch"
-        return f"{quoted(component)}: {what} can be {one_of(_ABOVE)}, not {kind}"
+def _not_simulated(component: str, kind: str, topology: Topology) -> str | None:
+    """What the simulation cannot show above the leaves."""
+    ends = _ends(component, topology)
     if kind == "swapped" and (ends is None or not ends.both):
         return f"{quoted(component)}: only a cable is swapped: write su0-leaf3--spine02, or gpu003/mlx5_2:port"
-    if ends is not None and not ends.both and kind == "broken":
+    if kind == "broken" and ends is not None and not ends.both:
         return f"{quoted(component)}: a cable breaks in both directions: write {ends.one}--{ends.other}"
     irregular = network_problem(topology)
     return None if irregular is None else f"{quoted(component)} cannot be simulated: {irregular}"
@@ -178,15 +151,3 @@ def network_problem(topology: Topology) -> str | None:
     except ValueError as exc:
         return f"the switches are no regular Clos network: {exc} (docs/simulate.md says what can be simulated)"
     return None
-
-
-def _ends_problem(ends: CableEnds, topology: Topology) -> str | None:
-    for name in (ends.one, ends.other):
-        if name not in topology.switches:
-            return f"no switch {quoted(name)}{nearest(name, topology.switches)}"
-    joined = any(
-        (ends.one in uplinks.lower and ends.other in uplinks.upper)
-        or (ends.other in uplinks.lower and ends.one in uplinks.upper)
-        for uplinks in topology.uplinks
-    )
-    return None if joined else f"no cable between {ends.one} and {ends.other}"

@@ -12,7 +12,7 @@ from pydantic import Field
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem, passing_problem
+from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform
 from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
@@ -155,9 +155,7 @@ def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problem
     wrong = factor_problem(fault)
     if wrong:
         problems.add((*path, *wrong[0]), wrong[1])
-    text = None if topology is None else component_problem(fault.component, fault.kind, topology)
-    if text is None and topology is not None and not for_good:
-        text = passing_problem(fault.component, fault.kind, topology)
+    text = None if topology is None else component_problem(fault.component, fault.kind, topology, for_good=for_good)
     if text is None and fault.kind == "lemon" and not for_good:
         text = "a lemon is one for good: list it under 'faults'"
     if text:

@@ -10,8 +10,9 @@ from hashlib import sha256
 from itertools import islice
 
 from fabric.changes.cable_fault import DrawnLinks
+from fabric.config.platforms import unfolded
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.topology import TIERS, unfolded
+from fabric.config.topology import TIERS
 from fabric.model.fields.folded import some
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology

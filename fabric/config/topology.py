@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.platforms import LineRate
+from fabric.config.platforms import LineRate, unfolded
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
@@ -26,7 +26,7 @@ from fabric.model.fields.scalars import (
     Whole,
     refusal,
 )
-from fabric.model.fields.wording import nearest, one_of, quoted, shown
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
 
 TIERS = ("leaf", "spine", "core")
@@ -189,15 +189,6 @@ class Names:
         self.taken.update(new)
         self.where.update(dict.fromkeys(new, path[:-1]))
         return new
-
-
-def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ...]:
-    """The names of a folded set; what ClusterShell refuses is noted."""
-    try:
-        return folded.names()
-    except ValueError as exc:
-        problems.add(path, shown(str(exc)))
-        return ()
 
 
 def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> dict[str, Switch]:

@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
 from fabric.model.text import fold
@@ -15,7 +14,6 @@ NEAR = ("PIX", "PXB")
 """What ``nvidia-smi topo -m`` prints where two parts hang off one PCIe switch, or off several below one bridge."""
 
 _BASELINES = {("infiniband", 400.0): "h100-ndr", ("ethernet", 400.0): "h100-ndr", ("infiniband", 200.0): "a100-hdr"}
-_FIELDS = ("rail", "unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,45 +206,15 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
 
 
 def _hosts(platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]], address: str) -> Iterator[str]:
-    """Hosts folded: all units of a platform as one entry where their leaves are numbered so, else one for each unit."""
+    """Hosts folded: one entry for those of one platform on the same leaves."""
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for host, platform in platforms.items():
         groups[platform, leaves[host]].append(host)
     where = "" if address == "{name}" else f', address: "{address}"'
-    for platform in dict.fromkeys(platforms.values()):
-        units = [(one, hosts) for (of, one), hosts in groups.items() if of == platform]
-        template = _template([one for one, _ in units], [len(hosts) for _, hosts in units])
-        everybody = fold(host for _, hosts in units for host in hosts)
-        if template is not None:
-            unit = f", hosts_per_unit: {len(units[0][1])}" if "{unit" in template else ""
-            yield f'  - {{names: "{everybody}", platform: {platform}{where}, leaves: "{template}"{unit}}}'
-            continue
-        for one, hosts in units:
-            said = f", leaves: [{', '.join(one)}]" if one else ""
-            note = "" if one else "   # which leaves they are on was not said for every RNIC"
-            yield f'  - {{names: "{fold(hosts)}", platform: {platform}{where}{said}}}{note}'
-
-
-def _template(units: Sequence[tuple[str, ...]], sizes: Sequence[int]) -> str | None:
-    """``su{unit}-leaf{rail}`` where that makes the leaves of all units, in order; None where nothing does."""
-    if not all(units) or len(set(sizes[:-1])) > 1 or (len(sizes) > 1 and sizes[-1] > sizes[0]):
-        return None
-    runs = re.split(r"([0-9]+)", units[0][0])
-    numbers = [at for at in range(1, len(runs), 2)]
-    for fields in product((None, *_FIELDS), repeat=min(len(numbers), 5)):
-        text = list(runs)
-        for at, field in zip(numbers, fields, strict=False):
-            if field is not None:
-                width = len(runs[at])
-                text[at] = f"{{{field}:0{width}}}" if 1 < width < 10 else f"{{{field}}}"
-        template = "".join(text)
-        if all(
-            template.format(rail=rail, unit=unit) == leaf
-            for unit, names in enumerate(units)
-            for rail, leaf in enumerate(names)
-        ):
-            return template
-    return None
+    for (platform, on), hosts in groups.items():
+        said = f", leaves: [{', '.join(on)}]" if on else ""
+        note = "" if on else "   # which leaves they are on was not said for every RNIC"
+        yield f'  - {{names: "{fold(hosts)}", platform: {platform}{where}{said}}}{note}'
 
 
 def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterator[str]:

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field, with_config
+
+from fabric.model.fields.entry import STRICT, key
+from fabric.model.fields.quantities import Size
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
+from fabric.model.scenario import ProbeKind
 from fabric.model.text import size_text
+from fabric.model.topology import NVLINK
+
+LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote", NVLINK)
+LEAF_CLASSES = ("same_leaf", "cross_leaf")
+ALGORITHMS = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNETDIRECT", "COLLNETCHAIN")  # NCCL_ALGO
+
+MessageSize = Annotated[int, Size(1, 1 << 40)]
+Ranks = Annotated[int, Whole(1, 1_000_000)]
+Algorithm = Annotated[str, Choice(ALGORITHMS)]
+Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
+RunName = Annotated[str, Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a run as scenario/run-id")]
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Key:
     """
-    What two measurements must share to be compared with each other.
+    What two measurements must share to be compared with each other; a part that is None was not there to record.
 
-    *tool* is the tool family (``perftest``, ``nccl-tests``). *link_class* is as in ``Limit`` for loopback; between
-    RNICs it is ``same_leaf`` or ``cross_leaf``, None where the leaves are not known. *direction* is ``one_way`` for
-    perftest, None for collectives. *line_rate_gbps* is that of the slower RNIC, None for collectives. The hardware
-    class is the baseline that holds the key.
+    *tool* is the tool family. *link_class* is as in ``Limit`` for loopback; between RNICs it is ``same_leaf`` or
+    ``cross_leaf``, None where the leaves are not known. *direction* is None for collectives, as is *line_rate_gbps*,
+    that of the slower RNIC. The hardware class is the baseline that holds the key.
     """
 
-    kind: str
-    tool: str
-    link_class: str | None = None
-    size_bytes: int | None = None
-    ranks: int | None = None
-    algorithm: str | None = None
-    direction: str | None = None
-    line_rate_gbps: float | None = None
+    kind: Annotated[str, ProbeKind()]
+    tool: Annotated[str, Choice(("perftest", "nccl-tests"))]
+    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = None
+    size_bytes: MessageSize | None = key(None, alias="size")
+    ranks: Ranks | None = None
+    algorithm: Algorithm | None = None
+    direction: Annotated[str, Choice(("one_way", "both_ways"))] | None = None
+    line_rate_gbps: Gbps | None = None
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """
@@ -38,12 +57,12 @@ class Recorded:
     """
 
     key: Key
-    median_gbps: float
-    mad_gbps: float
-    n: int
-    cv: float
-    runs: tuple[str, ...]
-    trimmed: int = 0
+    median_gbps: Gbps
+    mad_gbps: Annotated[float, Decimal(0, 1_000_000)]
+    n: Annotated[int, Whole(2, 100_000_000)]
+    cv: Annotated[float, Decimal(0, 10)]
+    runs: Annotated[tuple[RunName, ...], Field(min_length=1, max_length=1000)]
+    trimmed: Annotated[int, Whole(0, 100_000_000)] = 0
 
 
 @dataclass(frozen=True, slots=True)

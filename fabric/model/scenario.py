@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
+from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles, WrittenAs, key
+from fabric.model.fields.entry import STRICT, Entry, NotInFiles, key
 from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Whole, Word, refusal
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.sampling import SampleSettings, ZeroGrowth
-from fabric.model.topology import Platform, Topology
+from fabric.model.topology import EnvPairs, Platform, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +142,23 @@ Where = tuple[tuple[str, str], ...]
 LONGEST_S = 30 * 86_400
 """Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
 
-ENV_NAME = Word(r"[A-Z][A-Z0-9_]{0,63}", "a variable's name of 1 to 64 capital letters, digits and '_'")
-Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=4096)]]
 Name = Annotated[str, SAFE_NAME]
 RunTime = Annotated[float, Duration(1, LONGEST_S), AfterValidator(float)]
 
 PROBES = Kinds()
 """The kinds of probe; ``fabric.config.phases`` fills them in."""
+
+
+class ProbeKind(Scalar):
+    """The name of a kind of probe that a scenario may ask for."""
+
+    def parse(self, value: object) -> str:
+        """As of any choice."""
+        return Choice(tuple(PROBES.kinds)).parse(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """The kinds."""
+        return Choice(tuple(PROBES.kinds)).json_schema()
 
 
 def _auto(value: object) -> object:
@@ -187,9 +198,7 @@ class Phase:
     changes: tuple[Annotated[ChangeSpec, CHANGES], ...] = key(
         (), max_length=64, description="What is altered while it runs; everything is undone at its end."
     )
-    env: Annotated[
-        tuple[tuple[str, str], ...], WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items()))
-    ] = key((), description="Variables for its collectives; they win over the platform's env.")
+    env: EnvPairs = key((), description="Variables for its collectives; they win over the platform's env.")
     label: Annotated[str, NotInFiles()] = ""
     where: Annotated[Where, NotInFiles()] = ()
     round: Annotated[int, NotInFiles()] = 1

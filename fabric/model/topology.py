@@ -6,6 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field, with_config
+
+from fabric.model.fields.entry import STRICT, Entry, WrittenAs, key
+from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
 
 Endpoint = str
 """Where bytes start or end inside a host: ``numa0``, ``gpu3``."""
@@ -46,24 +52,79 @@ class PcieSwitch:
     numa: int
 
 
-GPU_MAKERS = ("nvidia", "amd")
-USE_CUDA = ("auto", "dmabuf", "peermem", "no")
-"""How ib_write_bw reaches GPU memory: by DMA-BUF, by the driver's peer memory (as does auto), or not at all."""
+ENV_NAME = Word(r"[A-Z][A-Z0-9_]{0,63}", "a variable's name of 1 to 64 capital letters, digits and '_'")
+Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=4096)]]
+EnvPairs = Annotated[
+    tuple[tuple[str, str], ...], WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items()))
+]
+"""Variables as the program holds them, of which a file writes a mapping."""
+PROGRAM_PATH = Word(
+    r"(/[A-Za-z0-9._+@-]{1,255}){1,32}",
+    "an absolute path such as /opt/perftest/bin/ib_write_bw (letters, digits, '.', '_', '+', '@', '-')",
+)
+ProgramPath = Annotated[str, PROGRAM_PATH]
+OptionWords = Annotated[tuple[Annotated[str, OPTION_WORD], ...], Field(max_length=64)]
+GidIndex = Annotated[int, Whole(0, 255)]
+
+
+class ToolsEntry(Entry):
+    """Programs that are not on the path of the account on the hosts."""
+
+    ib_write_bw: ProgramPath | None = Field(None, description="perftest's ib_write_bw, built with CUDA.")
+    numactl: ProgramPath | None = Field(None, description="numactl, which binds ib_write_bw to a memory node.")
+    alltoall_perf: ProgramPath | None = Field(None, description="nccl-tests' alltoall_perf.")
+    all_reduce_perf: ProgramPath | None = Field(None, description="nccl-tests' all_reduce_perf, built with MPI.")
+    mpirun: ProgramPath | None = Field(None, description="Open MPI's mpirun.")
+    srun: ProgramPath | None = Field(None, description="Slurm's srun, with launcher srun.")
+
+    def given(self) -> tuple[tuple[str, str], ...]:
+        """Each program that is given, and its path."""
+        return tuple((name, path) for name, path in self if path is not None)
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, kw_only=True)
+class ToolSettings:
+    """How the tools of a platform are called; what is None is left to the tools, or to what is set on the host."""
+
+    gid_index: GidIndex | None = key(
+        None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
+    )
+    traffic_class: GidIndex | None = key(
+        None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
+    )
+    tools: Annotated[tuple[tuple[str, str], ...], WrittenAs(ToolsEntry, ToolsEntry.given)] = key(
+        (), description="Programs that are not on the path, as absolute paths."
+    )
+    env: EnvPairs = key((), description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
+    mpirun_options: OptionWords = key((), description="Words put right after mpirun, such as --allow-run-as-root.")
+    perftest_options: OptionWords = key((), description="Words that every test of perftest is given, such as -R.")
+    srun_options: OptionWords = key(
+        (), description="Words put after srun's own, such as --gres=gpu:8 or --partition=burnin."
+    )
+    nccl_tests_options: OptionWords = key(
+        (), description="Options that every program of nccl-tests is given, such as -R 1."
+    )
+    cross_rail: Annotated[bool, Flag()] = key(
+        False, description="RoCE: whether RNICs of one host reach each other by the leaves of other rails."
+    )
+    wrapper: OptionWords = key(
+        (), description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
+    )
+    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = key(
+        "host", description="Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."
+    )
+    gpu_maker: Annotated[str, Choice(("nvidia", "amd"))] = key(
+        "nvidia", description="nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."
+    )
+    use_cuda: Annotated[str, Choice(("auto", "dmabuf", "peermem", "no"))] = key(
+        "auto", description="How ib_write_bw reaches GPU memory: auto, dmabuf, peermem; or no: host memory only."
+    )
 
 
 @dataclass(frozen=True)
-class Platform:
-    """
-    A host layout, described once and shared by every host of that make.
-
-    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *traffic_class* the queue that
-    switches put RoCE packets into, *tools* holds programs that are not on the path, *env* what every collective is
-    given, *mpirun_options* what follows ``mpirun``, *srun_options* what follows srun's own options,
-    *nccl_tests_options* those of nccl-tests, *perftest_options* those of perftest. *wrapper* is put before every
-    program that measures. *use_cuda* is how perftest reaches GPU memory, one of USE_CUDA;
-    *gpu_maker* one of GPU_MAKERS. *nvlink_domain*: which GPUs NVLink joins, those of a ``host``, or of all hosts of one
-    ``rack`` (GB200 NVL72).
-    """
+class Platform(ToolSettings):
+    """A host layout, described once and shared by every host of that make; how its tools are called belongs to it."""
 
     name: str
     gpus: tuple[Gpu, ...]
@@ -72,19 +133,6 @@ class Platform:
     pcie_switches: tuple[PcieSwitch, ...]
     link_layer: str  # "infiniband" | "ethernet"
     baseline: str  # name of the baseline file that says what is normal, e.g. "h100-ndr"
-    gid_index: int | None = None  # none: the tools choose
-    tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
-    env: tuple[tuple[str, str], ...] = ()
-    mpirun_options: tuple[str, ...] = ()
-    traffic_class: int | None = None  # none: what is set on the host
-    perftest_options: tuple[str, ...] = ()
-    cross_rail: bool = False  # Ethernet: RNICs of one host under different leaves reach each other
-    srun_options: tuple[str, ...] = ()
-    nccl_tests_options: tuple[str, ...] = ()
-    wrapper: tuple[str, ...] = ()
-    use_cuda: str = "auto"
-    gpu_maker: str = "nvidia"
-    nvlink_domain: str = "host"
 
     @property
     def amd(self) -> bool:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import with_config
 
 from fabric.model.change import ChangeResult
+from fabric.model.fields.entry import STRICT, key
+from fabric.model.fields.scalars import Choice, Flag, Line
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart
-from fabric.model.recorded import Recorded
-from fabric.model.scenario import Scenario
+from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
+from fabric.model.scenario import ProbeKind, Scenario
 from fabric.model.topology import Platform
 
 
@@ -37,6 +42,7 @@ class TrainingImpact:
     flaps: int | None = None
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Limit:
     """
@@ -47,15 +53,15 @@ class Limit:
     *min_size_bytes*: the limit says nothing of smaller messages.
     """
 
-    kind: str
-    at_least_gbps: float
-    source: str
-    link_class: str | None = None
-    size_bytes: int | None = None
-    ranks: int | None = None
-    algorithm: str | None = None
-    per_rnic: bool = False
-    min_size_bytes: int = 0
+    kind: Annotated[str, ProbeKind()]
+    at_least_gbps: Gbps
+    source: Annotated[str, Line("a source", most=1000)]
+    link_class: Annotated[str, Choice((*LINK_CLASSES, "cross_leaf"))] | None = None
+    size_bytes: MessageSize | None = key(None, alias="size")
+    ranks: Ranks | None = None
+    algorithm: Algorithm | None = None
+    per_rnic: Annotated[bool, Flag()] = False
+    min_size_bytes: MessageSize = key(0, alias="min_size")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Field
 from fabric.model.command import GIB
 from fabric.model.fields.quantities import Duration, Size, geometric
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
-
-ALGORITHMS = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNETDIRECT", "COLLNETCHAIN")  # NCCL_ALGO
+from fabric.model.recorded import ALGORITHMS
 
 Name = Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports; the kind when left out.")]
 Repeat = Annotated[int, Whole(1, 1000), Field(description="How often each measurement is made.")]

@@ -10,9 +10,10 @@ round, so that uplinks and spines are seen with different hosts. Methods that st
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.model.diagnosis import PairTest
+from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 
 NO_LEAF = ""
@@ -111,3 +112,14 @@ def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], nu
     shifted = left[number % 2 :]
     pairs = zip(shifted[::2], shifted[1::2], strict=False)
     return tests + [PairTest(a, b, why="left over") for a, b in pairs]
+
+
+def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
+    """The same measurement of other hosts, which its id and its series name; *own* are parameters that differ."""
+    label, here = "+".join(names), f".{probe.params.get('rnic')}."
+    there = f".{own.get('rnic')}."
+    name, series = (
+        text.rpartition("/")[2].replace(here, there, 1) for text in (probe.probe_id, str(probe.params["series"]))
+    )
+    params = {**probe.params, "series": f"{label}/{series}", **own}
+    return replace(probe, probe_id=f"{probe.phase}/{label}/{name}", hosts=tuple(names), claims=claims, params=params)

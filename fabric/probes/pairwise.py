@@ -12,7 +12,6 @@ static routes two pairs may share one although there are enough, and would seem 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import permutations
 from sys import intern
 from typing import Annotated, ClassVar
@@ -26,7 +25,7 @@ from fabric.model.probe import ParamValue, Probe
 from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Name, QueuePairs, Seconds
-from fabric.probes.pairs import Plane, across_leaves, planes_of, under_leaves
+from fabric.probes.pairs import Plane, across_leaves, moved, planes_of, under_leaves
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
 
 KIND = "pairwise"
@@ -158,26 +157,9 @@ def other_pairs(
 def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     """The probe with other hosts; its id names them."""
     ends = [topology.hosts[name] for name in names]
-    rail = int_param(probe, "rail")
-    rnics = [_rnic(host, rail) for host in ends]
-    here = str(probe.params["rnic"])
-    label, series = (
-        text.rpartition("/")[2].replace(f".{here}.", f".{rnics[0].device}.", 1)
-        for text in (probe.probe_id, str(probe.params["series"]))
-    )
-    own = {
-        "rnic": rnics[0].device,
-        "peer_rnic": rnics[1].device,
-        "series": f"{'+'.join(names)}/{series}",
-        "why": "another partner",
-    }
-    return replace(
-        probe,
-        probe_id=f"{probe.phase}/{'+'.join(names)}/{label}",
-        hosts=names,
-        claims=_claims(ends, rnics, topology),
-        params={**probe.params, **own},
-    )
+    rnics = [_rnic(host, int_param(probe, "rail")) for host in ends]
+    own = {"rnic": rnics[0].device, "peer_rnic": rnics[1].device, "why": "another partner"}
+    return moved(probe, names, _claims(ends, rnics, topology), **own)
 
 
 def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, ways: Ways = ONE_WAY) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ neighbours once each (two hosts alone cannot be told apart). RING is forced: see
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from fabric.model.probe import Probe
@@ -16,6 +15,7 @@ from fabric.model.topology import Host, Topology
 from fabric.probes import multi_host
 from fabric.probes.keys import Name
 from fabric.probes.multi_host import AllReduceSpec
+from fabric.probes.pairs import moved
 
 
 class TorAllReduceSpec(AllReduceSpec):
@@ -65,7 +65,7 @@ def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Top
         other = ring[(at + (distance if forward else -distance)) % len(ring)]
         if frozenset((left, other.name)) not in pairs:
             hosts = (topology.hosts[first], other) if forward else (other, topology.hosts[second])
-            yield _moved(probe, hosts)
+            yield moved(probe, [host.name for host in hosts], multi_host.claims(hosts))
 
 
 def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
@@ -73,17 +73,3 @@ def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
     group = next(group for group in topology.tor_groups if host in group)
     alike = multi_host.alike(topology.hosts[name] for name in group if name in taking_part)
     return next(hosts for hosts in alike if any(one.name == host for one in hosts))
-
-
-def _moved(probe: Probe, hosts: tuple[Host, Host]) -> Probe:
-    """The probe with other hosts of the same make; its id names them."""
-    label = "+".join(host.name for host in hosts)
-    name = probe.probe_id.rpartition("/")[2]
-    series = str(probe.params["series"]).rpartition("/")[2]
-    return replace(
-        probe,
-        probe_id=f"{probe.phase}/{label}/{name}",
-        hosts=tuple(host.name for host in hosts),
-        claims=multi_host.claims(hosts),
-        params={**probe.params, "series": f"{label}/{series}"},
-    )

@@ -6,23 +6,20 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from fabric.model.text import size_text
 from fabric.tools import nccl, perftest
 
-_SHOWN = {"op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems"}
+_SHOWN = ("op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems")
 """What a document has of a test; unknown values are null, bandwidth is Gb/s."""
 
 
 def parsed_document(tool: str, text: str) -> dict[str, Any]:
     """The document of one log; *tool* is ``nccl-tests`` or ``perftest``."""
     log = nccl.parse(text) if tool == "nccl-tests" else perftest.parse(text)
-    tests = [
-        {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(test).items()
-            if name in _SHOWN
-        }
-        for test in log.tests
+    tests: list[dict[str, Any]] = [
+        {name: to_jsonable_python(getattr(test, name)) for name in _SHOWN if hasattr(test, name)} for test in log.tests
     ]
     for row in (row for test in tests for row in test["rows"] if "in_place" in row):
         row["out_of_place"] = row["out_of_place"] or dict.fromkeys(row["in_place"])

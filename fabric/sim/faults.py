@@ -257,5 +257,6 @@ def _part_of(platform: Platform, part: str, fault: Fault) -> str:
 def _require(fault: Fault, part: str) -> None:
     can = [name for name, kind in KINDS.items() if part in kind.parts.split()]
     if fault.kind not in can:
-        said = f"a {_SAID.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(can)}"
+        written = (name for name in can if KINDS[name].value != "ratio")  # that no inventory can say
+        said = f"a {_SAID.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(written)}"
         raise ValueError(f"{fault.component}: {said}")

@@ -1,24 +1,27 @@
-"""GPUDirect, locked memory, loopback mode, login, reach."""
+"""GPUDirect, locked memory, loopback mode, login, root, reach, clock, and two names of one machine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fabric.checks.account import LIMITS as LIMITS_ASKED
-from fabric.checks.account import LOGIN, MEMLOCK
-from fabric.checks.ask import HostAnswer
+from fabric.checks.account import LOGIN, MEMLOCK, ROOT, WHO
+from fabric.checks.account import STATUS as STATUS_ASKED
+from fabric.checks.ask import Answers, Argv, HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.in_band import IN_BAND
-from fabric.checks.machines import TRUE, read_reach, usable
-from fabric.checks.needs import HostNeeds
+from fabric.checks.machines import CLOCK, DATE, IDS, MACHINE, NETWORK, TRUE, read_reach, usable
+from fabric.checks.needs import Alters, HostNeeds
 from fabric.checks.rnics import LOOPBACK
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
-from tests.checks.asked import EVERYTHING, HOST, answer, found, severities
-from tests.places import CAPTURES
+from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
+from tests.cli.command_line import called
+from tests.places import CAPTURES, INVENTORY
 
 SAMPLES = CAPTURES / "mlxlink"
 MODULES = "nvidia 56692736 2011 nvidia_uvm, Live 0x0\nmlx5_ib 524288 0 - Live 0x0\n"
@@ -149,3 +152,125 @@ def test_a_login_shell_that_talks_is_a_problem() -> None:
     assert severities(list(read_reach([_true("Welcome!\n")], ssh=True))) == [Severity.PROBLEM]
     assert not usable([_true("Welcome!\n")])
     assert severities(list(read_reach([_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
+
+
+def _clock(ahead_s: float, way_s: float = 0.01) -> HostAnswer:
+    time = f"{1_700_000_100 + ahead_s:.9f}\n"
+    return HostAnswer(Command(HOST.name, DATE, 15.0), 0, time, "", 100.0 - way_s / 2, 100.0 + way_s / 2)
+
+
+def test_a_clock_that_is_surely_off_is_named() -> None:
+    """Beyond what the way there and back leaves open; one that is not said is told."""
+    said = {"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3), "d": _clock(0.5, way_s=1.0)}
+    (one,) = compared(CLOCK, {host: {DATE: clock} for host, clock in said.items()})
+    assert (one.hosts, one.what) == (("c",), "its clock is 7.3 s behind the others")
+    (silent,) = compared(CLOCK, {"a": {DATE: answer(DATE, "1700000000.N\n")}})
+    assert silent.what.startswith("its time was not said")
+
+
+NEEDS = HostNeeds(alters=Alters(("mlxreg", "ibportstate"), guarded=True), sudo=True)
+STATUS = "Name:\tcat\nUid:\t{0}\t{0}\t{0}\t{0}\n"
+
+
+def _read(refuse: dict[str, str], there: str = "/usr/bin/sh\n/bin/sh\n/usr/bin/mlxreg\n") -> list[Finding]:
+    """*refuse*: what sudo complains of a program; every other is allowed."""
+    said: dict[Argv, HostAnswer] = {}
+    for argv in ROOT.ask(HOST, NEEDS):
+        if argv[0] == "sudo":
+            complaint = refuse.get(argv[-1])
+            said[argv] = answer(argv, "", complaint, 1) if complaint else answer(argv, f"/usr/bin/{argv[-1]}\n")
+        else:
+            said[argv] = answer(argv, "ops\n" if argv[0] == "id" else there)
+    return found(ROOT, said, NEEDS)
+
+
+def test_what_is_refused_comes_with_the_line_to_add() -> None:
+    """Exact paths, in the order in which sudo looks, and no wildcard."""
+    password = "sudo: a password is required\n"
+    (one,) = _read({"sh": password, "mlxreg": password})
+    assert one.severity is Severity.PROBLEM
+    assert "ops ALL=(root) NOPASSWD: /usr/bin/sh, /usr/bin/mlxreg" in one.advice
+    assert "*" not in one.advice
+    assert "as good as root" in one.advice
+
+
+def test_a_refused_program_that_is_nowhere_is_said_to_be() -> None:
+    """No path is made up."""
+    (one,) = _read({"ibportstate": "Sorry, user ops is not allowed to execute 'ibportstate' as root on gpu001.\n"})
+    assert "not found there: ibportstate" in one.advice
+    assert "NOPASSWD" not in one.advice
+
+
+def test_a_program_that_root_does_not_have() -> None:
+    """sudo finds it nowhere on its own path."""
+    (one,) = _read({"ibportstate": "sudo: ibportstate: command not found\n"})
+    assert one.what == "root has no program ibportstate"
+
+
+def test_an_account_that_could_inject_is_not_printed() -> None:
+    """What a host calls the account goes into sudoers: only a plain name does."""
+    said = {argv: answer(argv, "", "sudo: a password is required\n", 1) for argv in ROOT.ask(HOST, NEEDS)}
+    said[WHO] = answer(WHO, "ops ALL=(ALL) NOPASSWD: ALL\nx\n")
+    where = next(argv for argv in said if argv[0] == "ls")
+    said[where] = answer(where, "/bin/sh\n")
+    (one,) = found(ROOT, said, NEEDS)
+    assert "ACCOUNT ALL=(root) NOPASSWD: /bin/sh" in one.advice
+
+
+def test_without_sudo_the_account_must_be_root() -> None:
+    """Effective user 0, or a problem that names the setting."""
+    needs = replace(NEEDS, sudo=False)
+    assert found(ROOT, answer(STATUS_ASKED, STATUS.format(0)), needs) == []
+    (one,) = found(ROOT, answer(STATUS_ASKED, STATUS.format(1000)), needs)
+    assert "commands run as user 1000" in one.what
+    assert "sudo: true" in one.advice
+
+
+BOOT, OTHER = "3c1f8e2a-9a55-4a43-8f6e-2b1d0c9e7f11", "7d2e9f3b-0b66-4b54-9a7f-3c2e1d0f8a22"
+
+
+def says(boot: str, network: str = "net:[4026531840]") -> Answers:
+    """What a host answers."""
+    ids = f"/proc/sys/kernel/random/boot_id:{boot}\n"
+    return {IDS: answer(IDS, ids), NETWORK: answer(NETWORK, f"{network}\n")}
+
+
+def of_machines(*hosts: Answers) -> list[Finding]:
+    """What is told of gpu1, gpu2 and so on."""
+    return compared(MACHINE, {f"gpu{number}": said for number, said in enumerate(hosts, 1)})
+
+
+def test_one_boot_id_is_one_machine() -> None:
+    (one,) = of_machines(says(BOOT), says(OTHER), says(BOOT))
+    assert (one.severity, one.hosts) == (Severity.PROBLEM, ("gpu1", "gpu3"))
+    assert one.what == "these names are one machine (boot id 3c1f8e2a)"
+
+
+def test_containers_of_one_machine_are_not_one() -> None:
+    assert of_machines(says(BOOT, network="net:[1]"), says(BOOT, network="net:[2]")) == []
+
+
+def test_a_host_that_does_not_say_it_is_unknown() -> None:
+    silent = {**says(BOOT), IDS: answer(IDS, lost="no answer within 15 s")}
+    (one,) = of_machines(silent, says(OTHER))
+    assert (one.severity, one.hosts) == (Severity.UNKNOWN, ("gpu1",))
+
+
+def test_check_names_both_names_of_a_simulated_machine(tmp_path: Path) -> None:
+    """gpu002's address leads to gpu001, as a wrong line in DNS would; a healthy rack is told nothing."""
+    healthy = INVENTORY / "demo-rack-healthy.yaml"
+    assert called(["check", "--inventory", str(healthy)]).returncode == 0
+    text = healthy.read_text()
+    (tmp_path / "baselines").symlink_to(INVENTORY / "baselines")
+    begin, end = text.index('  - names: "gpu'), text.index("\nswitches:") + 1
+    entry = text[begin:end].rstrip()
+    names = 'names: "gpu[001-008]"'
+    assert names in entry
+    assert 'address: "{name}' in entry
+    first = entry.replace(names, 'names: "gpu[001,003-008]"')
+    second = entry.replace(names, "names: gpu002").replace('address: "{name}', 'address: "gpu001.ib')
+    (tmp_path / "twice.yaml").write_text(f"{text[:begin]}{first}\n{second}\n\n{text[end:]}")
+    said = called(["check", "--inventory", str(tmp_path / "twice.yaml")])
+    assert said.returncode == 1
+    assert "gpu[001-002]" in said.stdout
+    assert "these names are one machine" in said.stdout

@@ -138,7 +138,7 @@ BAD = [
         "faulty path",
         "component: gpu3",
         "component: gpu3/mlx5_1->numa7",
-        ["37: 'numa7' is no end of a path in gpu3; did you mean 'numa"],
+        ["37: 'mlx5_1->numa7' is not a part of gpu3; did you mean 'mlx5_1->numa1'"],
     ),
 ]
 

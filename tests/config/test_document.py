@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fabric.config import document
-from fabric.config.document import read_document
+from fabric.config import document, load_inventory
+from fabric.config.document import near_path, read_document
 from fabric.config.problems import PROBLEMS_MOST, Problems
 from fabric.errors import ConfigError
 from tests.places import SHIPPED_BASELINES, SHIPPED_INVENTORIES
@@ -120,3 +120,30 @@ def test_both_parsers_read_the_shipped_files_alike(path: Path) -> None:
         ]
 
     assert events(yaml.SafeLoader) == events(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder as a user has it."""
+    for file in ("scenarios/self-check.yaml", "results/self-check/latest/run.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("scenarios/selfcheck.yaml", "scenarios/self-check.yaml"),
+        ("scenario/self-check.yaml", "scenarios/self-check.yaml"),
+        ("results/self-chek/latest", "results/self-check/latest"),
+        ("results/self-chek/newest", "results/self-check"),
+    ],
+)
+def test_the_part_that_is_misspelt_is_put_right(here: Path, wrong: str, meant: str) -> None:
+    assert near_path(here / wrong) == f"; did you mean '{here / meant}'?"
+
+
+def test_a_file_that_is_not_there_is_told_with_the_nearest(here: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such file; did you mean '.*/scenarios/self-check.yaml'"):
+        load_inventory(here / "scenarios" / "self-chekc.yaml")

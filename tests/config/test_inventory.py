@@ -1,7 +1,8 @@
-"""A good inventory file becomes the model; problems of several parts come together."""
+"""A good inventory file becomes the model; each section's mistakes are said on their lines."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fabric import config
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault
+from fabric.model.topology import Login, Platform
 
 
 def problems(path: Path, *faults: str) -> list[str]:
@@ -77,3 +79,282 @@ def test_a_bad_fault_option_is_explained(folder: Path, text: str, said: str) -> 
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == ("--fault", 0)
     assert said in problem.text
+
+
+HOSTS = """\
+hosts:
+  - {{names: gpu1, platform: duo, leaves: "leaf{{rail}}", address: "{first}"}}
+  - {{names: gpu2, platform: duo, leaves: "leaf{{rail}}", address: "{second}"}}
+  - {{names: "gpu[3-4]", platform: duo, leaves: "leaf{{rail}}"}}
+switches:
+"""
+
+
+def with_hosts(folder: Path, text: str, hosts: str) -> Path:
+    """The inventory with other hosts, the first of them on line 18."""
+    begin, end = text.index("hosts:\n"), text.index("\nswitches:\n") + 1
+    path = folder / "inventory.yaml"
+    path.write_text(text[:begin] + hosts + text[end + len("switches:\n") :])
+    return path
+
+
+def machine_problems(path: Path) -> list[tuple[int, str]]:
+    """What is wrong with it, line by line."""
+    try:
+        config.load_inventory(path)
+    except ConfigError as exc:
+        return [(one.line, one.text) for one in exc.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("GPU.example.net", "gpu.Example.net."),
+        ("fd00::1", "FD00:0:0:0::0001"),
+    ],
+)
+def test_one_address_in_two_spellings_is_one_machine(
+    folder: Path, inventory_text: str, first: str, second: str
+) -> None:
+    """Both lines are named, each with the other host."""
+    found = machine_problems(with_hosts(folder, inventory_text, HOSTS.format(first=first, second=second)))
+    assert [line for line, _ in found] == [18, 19]
+    assert "('gpu2': line 19): a machine has one name" in found[0][1]
+    assert "('gpu1': line 18): a machine has one name" in found[1][1]
+
+
+@pytest.mark.parametrize(("first", "second"), [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2"), ("a.net", "b.net")])
+def test_other_addresses_are_other_machines(folder: Path, inventory_text: str, first: str, second: str) -> None:
+    assert not machine_problems(with_hosts(folder, inventory_text, HOSTS.format(first=first, second=second)))
+
+
+def test_many_hosts_of_one_entry_are_one_problem(folder: Path, inventory_text: str) -> None:
+    """With what was meant: a template."""
+    text = inventory_text.replace('address: "{name}.mgmt"', "address: 10.0.0.1")
+    path = folder / "inventory.yaml"
+    path.write_text(text)
+    (found,) = machine_problems(path)
+    assert found[1].startswith("'gpu[1-4]' are reached at one address, '10.0.0.1'; with {name} each has its own")
+
+
+def test_ports_and_accounts_tell_machines_behind_one_address_apart(folder: Path, inventory_text: str) -> None:
+    """A gateway that forwards ports, or sends each account on to another machine."""
+    spines = '  - {names: "spine[0-1]", tier: spine}'
+    apart = "\n".join(
+        f"  - {{names: spine{number}, tier: spine, address: 10.0.0.1, port: 220{number}}}" for number in (0, 1)
+    )
+    path = folder / "inventory.yaml"
+    path.write_text(inventory_text.replace(spines, apart))
+    assert not machine_problems(path)
+    path.write_text(inventory_text.replace(spines, apart.replace("2201", "2200")))
+    assert len(machine_problems(path)) == 2
+
+
+HERE = "\nswitches:\n"
+MANAGING = '  - {names: "sm[1-2]", role: management, address: "{name}.mgmt"}\n'
+MANAGERS = "changes: {subnet_managers: [{host: sm1}, {host: sm2}]}\n"
+
+
+def managed(folder: Path, text: str, hosts: str = MANAGING, more: str = MANAGERS) -> Path:
+    """The inventory with these further hosts, on its line 24, and settings."""
+    path = folder / "inventory.yaml"
+    path.write_text(text.replace(HERE, f"\n{hosts}{HERE[1:]}") + more)
+    return path
+
+
+def managed_problem(folder: Path, text: str, hosts: str = MANAGING, more: str = MANAGERS) -> str:
+    """What is wrong with it, on which line."""
+    with pytest.raises(ConfigError) as caught:
+        config.load_inventory(managed(folder, text, hosts, more))
+    return "; ".join(f"{one.line}: {one.text}" for one in caught.value.problems)
+
+
+def test_they_are_reached_and_are_no_hosts_under_test(folder: Path, inventory_text: str) -> None:
+    inventory = config.load_inventory(managed(folder, inventory_text))
+    topology = inventory.topology
+    assert topology.management == {"sm1": Login("sm1.mgmt"), "sm2": Login("sm2.mgmt")}
+    assert topology.logins == topology.management
+    assert list(topology.hosts) == ["gpu1", "gpu2", "gpu3", "gpu4"]
+    assert [manager.host for manager in inventory.changes.subnet_managers] == ["sm1", "sm2"]
+
+
+def test_nothing_can_be_measured_on_them(folder: Path, inventory_text: str) -> None:
+    managed(folder, inventory_text)
+    with pytest.raises(ConfigError, match=r"'sm1': role management, nothing is measured there$"):
+        config.load_scenario(folder / "scenario.yaml", hosts="gpu1,sm1")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ("  - {names: sm1, role: manager}\n", "24: expected test or management, got 'manager'"),
+        ("  - {names: sm1}\n", "24: 'platform' is required here"),
+        ("  - {names: sm1, role: management, platform: duo}\n", "24: 'platform' goes with role test"),
+        ("  - {names: sm1, role: management, leaves: leaf0}\n", "24: 'leaves' goes with role test"),
+        ('  - {names: sm1, role: management, address: "{name}.{unit}"}\n', "24: only {name} is known of hosts for"),
+        ('  - {names: sm1, role: management, address: "-{name}"}\n', "24: '-sm1' is not usable as address"),
+        ("  - {names: gpu1, role: management}\n", "24: hosts named twice: 'gpu1'"),
+    ],
+)
+def test_a_mistake_about_management_is_said_on_its_line(
+    folder: Path, inventory_text: str, hosts: str, said: str
+) -> None:
+    assert said in managed_problem(folder, inventory_text, hosts, "")
+
+
+def test_a_rack_of_nothing_else_has_nothing_to_measure(folder: Path, inventory_text: str) -> None:
+    begin, end = inventory_text.index('  - names: "gpu[1-4]"'), inventory_text.index(HERE)
+    said = managed_problem(folder, inventory_text[:begin] + inventory_text[end:], MANAGING, "")
+    assert "expected a host with role test: there is nothing to measure" in said
+
+
+def test_in_band_tools_need_a_host_under_test(folder: Path, inventory_text: str) -> None:
+    said = managed_problem(folder, inventory_text, more="changes: {via: sm1}\n")
+    assert "39: expected a host under test, whose RNICs lead to the switches, got 'sm1' (role management)" in said
+
+
+SPINES = '  - {names: "spine[0-1]", tier: spine}'
+
+
+def loaded(folder: Path, text: str, spines: str):
+    """The inventory with another line for its spines."""
+    path = folder / "inventory.yaml"
+    path.write_text(text.replace(SPINES, spines))
+    return config.load_inventory(path)
+
+
+def login_problem(folder: Path, text: str, spines: str) -> str:
+    """What is wrong with it, on which line."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, text, spines)
+    return "; ".join(f"{one.line}: {one.text}" for one in caught.value.problems)
+
+
+def test_each_switch_gets_its_address_and_none_is_a_host(folder: Path, inventory_text: str) -> None:
+    line = '  - {names: "spine[0-1]", tier: spine, address: "{name}.mgmt", management: nvue, user: cumulus, port: 2222}'
+    topology = loaded(folder, inventory_text, line).topology
+    assert topology.logins == {
+        "spine0": Login("spine0.mgmt", "nvue", "cumulus", 2222),
+        "spine1": Login("spine1.mgmt", "nvue", "cumulus", 2222),
+    }
+    assert topology.switches["leaf0"].login is None
+    assert "spine0" not in topology.hosts
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("management: nvue", "26: 'management' needs 'address'"),
+        ("port: 22", "26: 'port' needs 'address'"),
+        ('address: "{name}", management: sonic', "26: expected nvue, got 'sonic'"),
+        ('address: "{nam}"', "26: field '{nam}' is not known here; known are {name}; did you mean 'name'?"),
+        (
+            "address: 10.0.0.1",
+            "26: 'spine[0-1]' are reached at one address, '10.0.0.1'; with {name} each has its own: "
+            "a machine has one name",
+        ),
+        ('address: "-{name}"', "26: '-spine0' is not usable as address"),
+    ],
+)
+def test_a_mistake_about_a_login_is_said_on_its_line(folder: Path, inventory_text: str, more: str, said: str) -> None:
+    assert said in login_problem(folder, inventory_text, f'  - {{names: "spine[0-1]", tier: spine, {more}}}')
+
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+AFTER = "    numa_nodes: 2\n"
+SETTINGS = """\
+    gid_index: 3
+    tools: {ib_write_bw: /opt/perftest/bin/ib_write_bw, mpirun: /usr/lib64/openmpi-4.1+cuda/bin/mpirun}
+    env: {NCCL_SOCKET_IFNAME: eth0, NCCL_IB_TC: 106, NCCL_DEBUG_SUBSYS: "INIT,NET", NCCL_IGNORE_CPU_AFFINITY: on}
+    mpirun_options: [--allow-run-as-root, --mca, btl_tcp_if_include, eth0, -mca, btl_tcp_eager_limit, 65536]
+    srun_options: [--gres=gpu:8, --partition, burn-in, --mpi=pmi2]
+    nccl_tests_options: [-R, 1]
+    wrapper: [apptainer, exec, --nv, /opt/nccl.sif]
+    use_cuda: dmabuf
+"""
+
+
+def with_settings(folder: Path, text: str, settings: str) -> Path:
+    """The inventory with these lines in its platform, from line 8 on."""
+    assert text.count(AFTER) == 1
+    path = folder / "inventory.yaml"
+    path.write_text(text.replace(AFTER, AFTER + settings))
+    return path
+
+
+def platform(path: Path) -> Platform:
+    """The one platform of an inventory."""
+    return config.load_inventory(path).topology.hosts["gpu1"].platform
+
+
+def test_settings_become_the_model(folder: Path, inventory_text: str) -> None:
+    """Numbers and words are handed on as written, in the order written."""
+    found = platform(with_settings(folder, inventory_text, SETTINGS))
+    assert found.gid_index == 3
+    assert found.program("ib_write_bw") == "/opt/perftest/bin/ib_write_bw"
+    assert found.program("mpirun") == "/usr/lib64/openmpi-4.1+cuda/bin/mpirun"
+    assert found.program("numactl") == "numactl"
+    assert found.env == (
+        ("NCCL_SOCKET_IFNAME", "eth0"),
+        ("NCCL_IB_TC", "106"),
+        ("NCCL_DEBUG_SUBSYS", "INIT,NET"),
+        ("NCCL_IGNORE_CPU_AFFINITY", "on"),
+    )
+    assert found.mpirun_options == (
+        *("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
+        *("-mca", "btl_tcp_eager_limit", "65536"),
+    )
+    assert found.srun_options == ("--gres=gpu:8", "--partition", "burn-in", "--mpi=pmi2")
+    assert (found.nccl_tests_options, found.use_cuda) == (("-R", "1"), "dmabuf")
+    assert found.wrapper == ("apptainer", "exec", "--nv", "/opt/nccl.sif")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 106}\n", 106),
+        ("    env: {NCCL_IB_TC: 106}\n    traffic_class: 41\n", 41),
+        ("    env: {NCCL_IB_TC: 300}\n", None),
+        ("", None),
+    ],
+)
+def test_bandwidth_is_measured_in_the_class_of_collectives(
+    folder: Path, inventory_text: str, settings: str, expected: int | None
+) -> None:
+    """Unless the platform says another one."""
+    text = inventory_text.replace("link_layer: infiniband", "link_layer: ethernet")
+    assert platform(with_settings(folder, text, settings)).traffic_class == expected
+
+
+BAD = [
+    ("tools: {ib_wrte_bw: /bin/x}", "8: unknown key 'ib_wrte_bw'; did you mean 'ib_write_bw'?"),
+    ('tools: {mpirun: "/bin/sh;reboot"}', "8: expected an absolute path"),
+    ("env: {nccl_debug: INFO}", "8: expected a variable's name of 1 to 64 capital letters, digits and '_'"),
+    ('env: {NCCL_DEBUG: "a\\tb"}', "8: expected a value (printable, 1 to 4096 characters, one line), got 'a\\tb'"),
+    ("env: {NCCL_ALGO: TREE}", "8: 'NCCL_ALGO' cannot be set here: the scenario says it (tor_all_reduce: algorithm)"),
+    ("env: {CUDA_VISIBLE_DEVICES: 0}", "8: 'CUDA_VISIBLE_DEVICES' cannot be set here: each probe has its own GPUs"),
+    ('mpirun_options: ["--mca btl self"]', "8: expected one printable word without blanks"),
+    ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
+    ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
+    ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
+    ("perftest_options: [node02]", "8: expected an option first, got 'node02', which perftest would not take"),
+    ("perftest_options: [-R, --qp=4]", "8: '--qp=4' cannot be set here: the probe says it"),
+    ("traffic_class: 106", "8: 'traffic_class' is for link_layer ethernet: InfiniBand has service levels (NCCL_IB_SL)"),
+    ("srun_options: [--gres=gpu:8, --nodes=2]", "8: '--nodes=2' cannot be set here: the probe says it"),
+    ("nccl_tests_options: [-R, 1, -b, 8]", "8: '-b' cannot be set here: the probe says it"),
+    ("wrapper: [--nv]", "8: expected a program first, got '--nv'"),
+    ("mpirun_options: [--oversubscribe, -np, 4]", "8: '-np' cannot be set here: the probe sets hosts and ranks"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), BAD, ids=[line for line, _ in BAD])
+def test_a_bad_setting_is_explained(
+    folder: Path, inventory_text: str, explained: Explained, line: str, expected: str
+) -> None:
+    """Each mistake is one problem, on its line."""
+    path = with_settings(folder, inventory_text, f"    {line}\n")
+    explained(lambda: config.load_inventory(path), [expected])

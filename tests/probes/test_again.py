@@ -1,12 +1,14 @@
-"""Probes of an earlier run, measured again as they were."""
+"""Probes of an earlier run, measured again as they were or for a shorter time."""
 
 from __future__ import annotations
 
 from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
 from fabric.model.repair import Because, Evidence
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.probes.again import AgainSpec
+from fabric.probes.again import AgainSpec, shortened
+from fabric.probes.collective import START_S
 from fabric.probes.kinds import KINDS, expand_phase, left_out
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
@@ -53,3 +55,21 @@ def test_pairs_can_be_kept_to_some_hosts_and_the_others_miss_nothing(rack: Topol
     assert probes
     assert all("gpu002" in probe.hosts for probe in probes)
     assert left_out(pairs, list(rack.hosts), probes, rack) == []
+
+
+def collective(iterations: int, expected_s: float) -> Probe:
+    """Of one host."""
+    return Probe("soak/a/all_to_all", "all_to_all", "soak", ("a",), (), expected_s, {"iterations": iterations})
+
+
+def test_fewer_iterations_take_less_time_but_for_the_start() -> None:
+    found = shortened(collective(3995, START_S + 400.0), iterations=20, duration_s=5)
+    assert found.params["iterations"] == 20
+    assert START_S < found.duration_s < START_S + 5.0
+    assert found.probe_id == "soak/a/all_to_all"
+
+
+def test_traffic_by_the_second_is_cut_as_well() -> None:
+    probe = Probe("p", "pairwise", "soak", ("a", "b"), (), 62.0, {"duration_s": 60, "size_bytes": 8})
+    found = shortened(probe, iterations=20, duration_s=5)
+    assert (found.params, found.duration_s) == ({"duration_s": 5, "size_bytes": 8}, 7.0)

@@ -1,4 +1,4 @@
-"""mlxlink: the state of a port and its counters, from text and JSON."""
+"""mlxlink: the state of a port, its counters and light, from text and JSON; mlxconfig: one setting."""
 
 from __future__ import annotations
 
@@ -92,3 +92,81 @@ def test_a_recorded_failure_with_colours():
     _, stdout, stderr, status = calls("mlxlink/10-local-open-failure-4.21.txt")[0]
     with pytest.raises(ToolError, match=r'-E- Failed to open device: "3b:00\.0", No such file'):
         mlxlink.read(stdout, stderr, status)
+
+
+MODULE = {
+    "Temperature [C]": "54 [-5..75]",
+    "Rx Power Current [dBm]": "1.9,2.1,-2.4,2.3 [-10.41..6]",
+    "Tx Power Current [dBm]": "1.4,1.8,1.5,1.6 [-8.508..5]",
+    "Vendor Name": "NVIDIA",
+    "Vendor Serial Number": "MT123",
+    "FW Version": "46.120.4000",
+}
+
+
+def said(**rows: object) -> str:
+    """The document of a port with this module."""
+    counted = {"Raw Physical Errors Per Lane": {"values": ["1", "2", "3", "4"]}, "Effective Physical Errors": "5"}
+    output = {"Module Info": {**MODULE, **rows}, "Physical Counters and BER Info": counted}
+    return json.dumps({"result": {"output": output}, "status": {"code": 0, "message": "success"}})
+
+
+def test_light_and_errors_are_read_lane_by_lane() -> None:
+    """Lists are lists in newer versions and texts in older ones."""
+    found = mlxlink.read_optics(said())
+    assert found.rx == mlxlink.Light((1.9, 2.1, -2.4, 2.3), -10.41, 6.0)
+    assert found.tx is not None
+    assert (found.tx.high_dbm, found.temperature_c, found.raw_errors, found.effective_errors) == (5.0, 54.0, 10, 5)
+    assert found.module == mlxlink.Module("NVIDIA", None, "MT123", "46.120.4000")
+
+
+@pytest.mark.parametrize("light", ["N/A", "0,0,0,0 [0..0]"])
+def test_copper_has_no_light(light: str) -> None:
+    """It says so, or prints zeros between limits of zero."""
+    assert mlxlink.read_optics(said(**{"Rx Power Current [dBm]": light})).rx is None
+    assert mlxlink.read_optics(said(**{"Cable Technology": "Copper cable unequalized"})).rx is None
+
+
+SETTING = "KEEP_ETH_LINK_UP_P1"
+TEXT = """
+Device #1:
+----------
+
+Device type:        ConnectX7
+Name:               MCX75310AAS-NEA_Ax
+Device:             mlx5_0
+
+Configurations:                                      Next Boot
+{row}
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "on"),
+    [
+        ("        KEEP_ETH_LINK_UP_P1                         True(1)", True),
+        ("*       KEEP_ETH_LINK_UP_P1                         True(1)", True),
+        ("        KEEP_ETH_LINK_UP_P1                         False(0)", False),
+        ("        KEEP_ETH_LINK_UP_P1                         False(0)    ", False),
+    ],
+)
+def test_the_row_of_the_setting_is_read(row: str, on: bool) -> None:
+    assert mlxlink.read_setting(SETTING, TEXT.format(row=row)) is on
+
+
+@pytest.mark.parametrize(
+    "row", ["", "        KEEP_ETH_LINK_UP_P2    True(1)", "        KEEP_ETH_LINK_UP_P1    True(0)"]
+)
+def test_another_row_is_no_answer(row: str) -> None:
+    with pytest.raises(UnreadableOutput, match="no KEEP_ETH_LINK_UP_P1"):
+        mlxlink.read_setting(SETTING, TEXT.format(row=row))
+
+
+def test_a_device_that_does_not_know_the_setting_does_not_keep_its_link() -> None:
+    said = "-E- The Device doesn't support KEEP_ETH_LINK_UP_P1 parameter\n"
+    assert mlxlink.read_setting(SETTING, "", said, 3) is False
+
+
+def test_the_setting_is_that_of_the_link_layer_and_the_port() -> None:
+    assert mlxlink.keep_link_up(ethernet=False, port=2) == "KEEP_IB_LINK_UP_P2"
+    assert mlxlink.ask_setting("mlx5_0", SETTING) == ("mlxconfig", "-d", "mlx5_0", "query", SETTING)

@@ -1,13 +1,19 @@
-"""The command line of a collective, and the reading of its tables."""
+"""The command line of a collective, the reading of its tables, and what contradicts itself."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric.tools import nccl
 from fabric.tools.nccl.collective import Collective
+from fabric.tools.nccl.failures import NcclFailure, blames_fabric
+from fabric.tools.nccl.ops import FACTOR, factor
 from fabric.tools.nccl.rows import NcclPlace, NcclRow
-from tests.places import GOLDEN
+from tests.places import CAPTURES, GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
 
@@ -195,3 +201,132 @@ def test_every_rank_is_listed_with_its_host_and_device() -> None:
         "#  Rank  2 Group  0 Pid 440010 on cnode2\n"
     ).tests
     assert test.listed == ((0, 1, "cnode2-001", "7 [0000:1b:00]"), (1, 0, "localhost", "0 [0x00]"))
+
+
+TWO_TESTS = (FOLDER / "unified-two-tests.txt").read_text()
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """What is wrong with the first test of a log."""
+    return nccl.parse(text).tests[0].problems
+
+
+def test_a_lost_row_changes_the_mean() -> None:
+    """The printed average is a checksum of the rows."""
+    lines = [line for line in TWO_TESTS.splitlines() if not line.startswith("     8388608")]
+    (problem,) = problems("\n".join(lines))
+    assert problem == "mean of 6 rows is 293.0317, printed average is 297.693: rows were lost or altered"
+
+
+def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
+    """Even where the mean is kept by altering two rows."""
+    text = TWO_TESTS.replace("420.45", "410.45", 1).replace("403.20", "413.20", 1)
+    assert problems(text) == ("busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M",)
+
+
+def test_an_altered_time_breaks_size_over_time() -> None:
+    """Algorithm bandwidth is size/time."""
+    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ("algbw is not size/time at 64M",)
+
+
+def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
+    """Their ratio differs from the others'."""
+    text = (FOLDER / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
+    assert any("busbw/algbw" in problem for problem in problems(text))
+
+
+def test_wrong_results_are_a_problem_and_a_failure() -> None:
+    """Corrupt data points to the fabric."""
+    log = nccl.parse((FOLDER / "wrong-results.txt").read_text())
+    assert log.tests[0].problems == ("wrong elements at 16M",)
+    assert log.failures == (NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
+    assert blames_fabric("wrong_result", log.failures[0].text)
+
+
+def test_out_of_bounds_values_are_wrong_results() -> None:
+    """Old releases only say it in the closing lines."""
+    text = (FOLDER / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
+    log = nccl.parse(text)
+    assert log.tests[0].problems == ("out of bounds values: FAILED",)
+    assert [failure.kind for failure in log.failures] == ["wrong_result"]
+
+
+def test_a_lost_digit_is_noticed() -> None:
+    """Of any time or bandwidth: its row is narrower than the others, whatever else still adds up."""
+    first = TWO_TESTS[: TWO_TESTS.index("Avg bus bandwidth") + 40]
+    unseen, tried = [], 0
+    for row in re.finditer(r"^ +[0-9]{7,} .*$", first, re.MULTILINE):
+        cells = [found.span() for found in re.finditer(r"[0-9.]+", row[0])][3:]
+        for start, end in cells:
+            for place in range(row.start() + start, row.start() + end):
+                tried += first[place] != "."
+                if first[place] != "." and not problems(first[:place] + first[place + 1 :]):
+                    unseen.append(row[0][start:end])
+    assert (tried > 100, unseen) == (True, [])
+
+
+def test_lines_that_lost_their_indentation_are_no_shorter() -> None:
+    """Sizes of 7 and 8 digits, as somebody pasted them."""
+    text = "\n".join(line.lstrip() if line.lstrip()[:1].isdigit() else line for line in TWO_TESTS.splitlines())
+    assert problems(text) == problems(TWO_TESTS) == ()
+
+
+def test_rccl_prints_three_columns_more() -> None:
+    """Algorithm, protocol and channels behind both places; rccl-tests calls itself otherwise."""
+    more = CAPTURES / "more"
+    (test,) = nccl.parse((more / "rccl-2.27-algo-proto-nchannels-columns.txt").read_text()).tests
+    assert [(row.size_bytes, row.in_place.busbw_gbps) for row in test.rows][-1] == (268435456, 365.76 * 8)
+    assert test.problems == ("mean of 3 rows is 145.5367, printed average is 249.115: rows were lost or altered",)
+    (test,) = nccl.parse((more / "rccl-2.17.9-mi350-2node-alltoall-NAwrong-excerpt.txt").read_text()).tests
+    assert (test.op, test.told["version"].split("-")[0], test.rows[-1].in_place.wrong) == ("alltoall", "2.17.9", None)
+
+
+UNIFIED = {
+    "all_reduce": ("sum", "-1", "0"),
+    "reduce_scatter": ("sum", "-1", "0"),
+    "sendrecv": ("sum", "-1", "N/A"),
+    "all_gather": ("none", "-1", "0"),
+    "alltoall": ("none", "-1", "N/A"),
+    "broadcast": ("none", "0", "0"),
+    "reduce": ("sum", "0", "0"),
+}
+ONE_LINE_HEADING = "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+
+
+def log(op: str, ranks: int, *, wrong: str = "0", sizes=(28, 30, 32)) -> str:
+    """A table of one collective as it is printed, without saying which."""
+    redop, root, in_place = UNIFIED[op]
+    lines = []
+    for power in sizes:
+        size = 1 << power
+        cells = f"{size} {size // 4} float {redop} {root}"
+        for checked in (wrong, in_place if wrong == "0" else wrong):
+            time = size / (150e3 + power)
+            busbw = size / time / 1e3 * factor(op, ranks)
+            cells += f" {time:.1f} {size / time / 1e3:.2f} {busbw:.2f} {checked}"
+        lines.append(cells + "\n")
+    return ONE_LINE_HEADING + "".join(lines)
+
+
+@pytest.mark.parametrize("op", sorted(UNIFIED))
+@given(ranks=st.integers(3, 40))
+def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
+    """From the columns and the ratio; ranks only where the ratio depends on them."""
+    (test,) = nccl.parse(log(op, ranks)).tests
+    assert test.op == op
+    assert test.ranks == (None if FACTOR[op] == "1" else ranks)
+    assert test.problems == ()
+
+
+def test_all_reduce_of_two_ranks_has_a_ratio_of_one() -> None:
+    """So it is told from sendrecv by its checked in-place results."""
+    (test,) = nccl.parse(log("all_reduce", 2)).tests
+    assert (test.op, test.ranks) == ("all_reduce", 2)
+    (test,) = nccl.parse(log("all_reduce", 2, wrong="N/A")).tests
+    assert (test.op, test.ranks) == (None, None)
+
+
+def test_many_ranks_are_not_guessed_from_rounded_numbers() -> None:
+    """1440 and 1441 ranks differ in the fifth digit only."""
+    (test,) = nccl.parse(log("all_reduce", 1440)).tests
+    assert (test.op, test.ranks) == ("all_reduce", None)

@@ -1,11 +1,14 @@
-"""ib_write_bw's command line, and the reading of its tables."""
+"""The command lines of ib_write_bw and ib_write_lat, and the reading of their tables."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest import command
+from fabric.tools.perftest import command, latency
+from fabric.tools.perftest.command import write_lat
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -83,7 +86,7 @@ def test_a_value_that_could_be_misread_is_refused(changed) -> None:
 def test_a_run_by_duration_has_no_peak() -> None:
     """The tool prints 0.00 for a peak that it did not measure."""
     (test,) = golden("duration-client").tests
-    assert (test.test, test.device, test.problems) == ("RDMA_Write BW", "mlx5_2", ())
+    assert (test.test, test.device, test.problems) == ("RDMA_Write BW", "mlx5_2", [])
     assert rows(test) == [(8388608, 60321, None, 391.27)]
 
 
@@ -100,14 +103,14 @@ def test_each_interleaved_row_belongs_to_its_table() -> None:
     expected = [(2, 5000, 0.042142, 0.0421), (65536, 5000, 180.29, 180.11), (8388608, 5000, 196.22, 196.02)]
     assert [rows(test) for test in log.tests] == [expected, expected]
     assert {test.device for test in log.tests} == {"mlx5_0", "mlx5_1"}
-    assert [test.problems for test in log.tests] == [(), ()]
+    assert [test.problems for test in log.tests] == [[], []]
 
 
 def test_a_failed_test_leaves_its_place_to_the_next() -> None:
     """Rows of a later block are never given to one that failed before it."""
     log = perftest.parse((FOLDER / "retries-exceeded.txt").read_text() + (FOLDER / "duration-client.txt").read_text())
     assert [(test.device, len(test.rows)) for test in log.tests] == [("mlx5_5", 0), ("mlx5_2", 1)]
-    assert [test.problems for test in log.tests] == [("no result row",), ()]
+    assert [test.problems for test in log.tests] == [["no result row"], []]
 
 
 def test_a_cut_last_row_is_dropped_and_said() -> None:
@@ -130,7 +133,7 @@ def test_a_zero_average_after_iterations_is_no_value() -> None:
 def test_an_altered_average_contradicts_the_message_rate() -> None:
     """Average = message rate x size."""
     (test,) = perftest.parse(header() + " 65536 5000 92.42 29.40 0.176239\n").tests
-    assert test.problems == ("65536 bytes: average 29.40 and message rate 0.176239 contradict each other",)
+    assert test.problems == ["65536 bytes: average 29.40 and message rate 0.176239 contradict each other"]
 
 
 def test_a_service_level_column_is_not_the_iterations() -> None:
@@ -168,7 +171,7 @@ def test_a_table_without_its_last_line_is_not_closed() -> None:
 def test_where_it_ran_is_read_back(said: dict[str, str], reasons: list[str]) -> None:
     """From 6.29 on it says its node, and might have left the one it was bound to: then it measured another memory."""
     asked = command.asked(write_bw(numa_node=1), "IB")
-    test = perftest.PerftestTest("RDMA_Write BW", "mlx5_0", (), (), {**asked.told, **said}, "Gb/sec")
+    test = perftest.PerftestTest("RDMA_Write BW", {**asked.told, **said}, "Gb/sec")
     assert list(command.otherwise(test, asked)) == reasons
 
 
@@ -179,8 +182,65 @@ def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) ->
 
     def said(seconds: float) -> list[str]:
         row = perftest.PerftestRow(65536, round(400e9 / 8 / 65536 * seconds), None, 400.0)
-        test = perftest.PerftestTest("RDMA_Write BW", "mlx5_0", (row,), (), asked.told, "Gb/sec")
+        test = perftest.PerftestTest("RDMA_Write BW", {**asked.told}, "Gb/sec", rows=[row])
         return list(command.otherwise(test, asked))
 
     assert said(counted_s) == []
     assert len(said(0.0065)) == len(said(10 * duration_s)) == 1
+
+
+REAL = Path(__file__).parents[1] / "golden" / "captures" / "perftest" / "ib_write_lat-rxe.txt"
+ASKED = write_lat(device="mlx5_0", port=18515, peer="10.0.0.2", size_bytes=2, iterations=200, numa_node=1)
+
+
+def test_a_real_table_is_read() -> None:
+    """From perftest over Soft-RoCE, a slow fabric."""
+    found = latency.parse(REAL.read_text())
+    assert found == latency.Latency(
+        device="mlx5_0",
+        link_type="Ethernet",
+        size_bytes=2,
+        iterations=200,
+        least_us=3400.42,
+        most_us=39769.87,
+        typical_us=8005.14,
+        p99_us=38984.24,
+        p999_us=39769.87,
+    )
+    assert list(latency.otherwise(found, ASKED, "Ethernet")) == []
+
+
+def test_an_answer_to_another_question_is_told() -> None:
+    found = latency.parse(REAL.read_text())
+    assert found is not None
+    other = write_lat(device="mlx5_1", port=1, peer=None, size_bytes=8, iterations=100, numa_node=0)
+    assert list(latency.otherwise(found, other, "IB")) == [
+        "asked Device mlx5_1, saw mlx5_0",
+        "asked Link type IB, saw Ethernet",
+        "asked size 8, saw 2",
+        "asked iterations 100, saw 200",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("8005.14", "80051.4"),  # a median above the largest
+        ("8005.14", "80o5.14"),
+        ("38984.24", ""),
+        ("Latency Test", "BW Test"),
+        ("Device         : mlx5_0", ""),
+        ("t_typical[usec]", "t_typical[msec]"),
+        ("39769.87\n----", "39769.87\n# cut "),
+    ],
+)
+def test_what_is_cut_or_contradicts_itself_is_no_table(old: str, new: str) -> None:
+    text = REAL.read_text()
+    assert old in text
+    assert latency.parse(text.replace(old, new)) is None
+    assert latency.parse(text + text) is None
+
+
+def test_no_value_becomes_another_argument() -> None:
+    with pytest.raises(ValueError, match="peer"):
+        write_lat(device="mlx5_0", port=1, peer="-D 9", size_bytes=2, iterations=200, numa_node=0)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fabric.tools.pairs import csv, logs, matrices, superbench
+from fabric.tools.pairs import clusterkit, csv, logs, superbench
 from fabric.tools.pairs.rows import PairTable
 from fabric.tools.perftest.failures import complains
 
-FORMATS = ("csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
+FORMATS = ("csv", "nccl-tests", "perftest", "superbench", "clusterkit")
 
 _READERS = {
     "csv": csv.parse,
     "nccl-tests": logs.parse_nccl,
     "superbench": superbench.parse,
-    "clusterkit": matrices.parse_clusterkit,
-    "mpigraph": matrices.parse_mpigraph,
+    "clusterkit": clusterkit.parse,
 }
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
     ("csv", csv.is_heading),  # first, for a table has no end of lines to look through
-    ("mpigraph", re.compile(r"^START mpiGraph|^Send\s+\S+:\d+\s", re.MULTILINE).search),
     ("clusterkit", re.compile(r"^\s*Rank:\s+\d+", re.MULTILINE).search),
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
     ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),

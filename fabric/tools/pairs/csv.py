@@ -1,10 +1,10 @@
 """
-Pair results as comma-separated values: ``a,b,value_gbps[,kind,size,rail,via]``, with a unit.
+Pair results as comma-separated values: ``a,b,value_gbps[,kind,size,rail,via]``.
 
-The first line names the columns, in any order, with a comma, a semicolon or a tab between them. The value's column is
-``value_gbps``, or carries its unit as ``value (GB/s)``; or there is a column ``unit``; or every cell is written
-``46.3 GB/s``. Bits and bytes differ by a factor of eight and tools differ in which they print, so a number without a
-unit is refused; and so is one with a comma in it, which is a decimal sign to some and sets thousands apart to others.
+The first line names the columns, in any order, with a comma, a semicolon or a tab between them. The value's column says
+its unit, ``value_gbps`` or ``value (GB/s)``: bits and bytes differ by a factor of eight and tools differ in which they
+print, so a number without a unit is refused; and so is one with a comma in it, which is a decimal sign to some and sets
+thousands apart to others.
 """
 
 from __future__ import annotations
@@ -16,34 +16,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fabric.model.fields.wording import nearest
-from fabric.tools.pairs.rows import PROBLEMS_MOST, UNITS, PairRow, PairTable, gbps_per
+from fabric.tools.pairs.rows import PROBLEMS_MOST, PairRow, PairTable
 
-_SPELT = {
-    "a": "a src source",
-    "b": "b dst destination",
-    "value": "value bw bandwidth value_gbps bw_gbps bandwidth_gbps",
-    **{name: name for name in ("unit", "kind", "size", "rail", "via")},
-}
-COLUMNS: Mapping[str, str] = {spelling: name for name, words in _SPELT.items() for spelling in words.split()}
-"""What a column may be called, in capitals too; behind a value's name its unit may stand in brackets."""
+COLUMNS = ("a", "b", "value", "kind", "size", "rail", "via")
+UNITS: Mapping[str, float] = {
+    "Gb/s": 1.0, "Mb/s": 1e-3, "GB/s": 8.0, "MB/s": 8e-3, "GiB/s": 8 * 2**30 / 1e9, "MiB/s": 8 * 2**20 / 1e9,
+}  # fmt: skip
+"""What a value may be in, and how many Gb/s one is."""
 
 _EXPECTED = "expected column names a,b,value_gbps[,kind,size,rail,via]"
-_CELL = re.compile(r"(?P<number>[-+0-9.eE]+)\s*(?P<unit>[A-Za-z/]+)?")
+_VALUE = re.compile(r"value(?:(?P<gbps>_gbps)|\s*[(\[](?P<unit>[^)\]]*)[)\]])?", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
-_NO_UNIT = f"expected a unit ({UNITS}), none is said; name the column value_gbps, or write 46.3 GB/s"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
 _LOOKED_AT = 1 << 16  # characters in which the first line is looked for to tell the format; a choice
 
 
 @dataclass(frozen=True, slots=True)
 class _Heading:
-    """The first line that is neither empty nor a comment; *columns* by name (positions), *unit* where it says one."""
+    """The first line that is neither empty nor a comment; *columns* by name (positions), *factor* to Gb/s."""
 
     line: int
     separator: str
     columns: Mapping[str, int]
-    unit: str | None
+    factor: float
     problems: tuple[str, ...]
 
 
@@ -56,22 +52,24 @@ def _heading(text: str) -> _Heading | None:
     separator = max(",;\t", key=line.count)
     cells = [cell.strip().strip('"') for cell in line.split(separator)]
     columns: dict[str, int] = {}
-    problems, unit = [], None
+    problems, factor = [], 1.0
     for place, cell in enumerate(cells):
-        spelt, _, said = cell.replace("[", "(").partition("(")
-        name = COLUMNS.get(spelt.strip().lower())
-        if name is None or (said and name != "value"):
-            problems.append(f"{_EXPECTED}, got {cell!r}{nearest(cell.lower(), list(COLUMNS))}")
+        value = _VALUE.fullmatch(cell)
+        name = "value" if value else cell.lower()
+        if name not in COLUMNS:
+            problems.append(f"{_EXPECTED}, got {cell!r}{nearest(name, ('value_gbps', *COLUMNS))}")
         elif name in columns:
             problems.append(f"column {name!r} is there twice")
-        elif name == "value":
-            unit = said.rstrip(")]") or ("Gb/s" if spelt.lower().endswith("_gbps") else None)
-            if unit and gbps_per(unit) is None:
-                problems.append(f"expected the unit {UNITS} in column {cell!r}")
-        columns[name or cell] = place
+        elif value and not value["gbps"]:
+            factor = UNITS.get((value["unit"] or "").strip(), 0.0)
+            if not factor:
+                problems.append(
+                    f"expected a unit ({', '.join(UNITS)}) as in 'value (GB/s)', or value_gbps, got {cell!r}"
+                )
+        columns[name] = place
     if missing := [name for name in ("a", "b", "value") if name not in columns]:
         problems.append(f"no column {', '.join(missing)}: {_EXPECTED}, got {', '.join(cells)[:80]!r}")
-    return _Heading(number, separator, columns, unit, tuple(problems))
+    return _Heading(number, separator, columns, factor, tuple(problems))
 
 
 def is_heading(text: str) -> bool:
@@ -83,7 +81,7 @@ def is_heading(text: str) -> bool:
 def has_heading(text: str) -> bool:
     """Whether a text begins as a table of pair results does: a line of cells, of which one is a known name at least."""
     first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
-    return first is not None and len(first.columns) > 1 and not first.columns.keys().isdisjoint(_SPELT)
+    return first is not None and len(first.columns) > 1 and not first.columns.keys().isdisjoint(COLUMNS)
 
 
 def parse(text: str) -> PairTable:
@@ -110,9 +108,6 @@ def parse(text: str) -> PairTable:
         problems.append((first.line + reader.line_num, f"not comma-separated values: {exc}"))
     if not rows and not problems:
         problems.append((1, _NO_ROWS))
-    if not rows and any(problem == _NO_UNIT for _, problem in problems):
-        # Where no cell at all has a unit it is the heading that lacks it: that is one problem, not one for each row.
-        problems = [(first.line, _NO_UNIT), *(one for one in problems if one[1] != _NO_UNIT)]
     return PairTable(tuple(rows), tuple(problems))
 
 
@@ -122,11 +117,11 @@ def _row(first: _Heading, cells: list[str], line: int) -> PairRow:
         more = len(cells) > len(first.columns)
         hint = "; is one a number with a decimal comma? write it with a point" if more else ""
         raise ValueError(f"expected {len(first.columns)} cells as in the first line, got {len(cells)}{hint}")
-    of = dict(zip(first.columns, cells, strict=True)).get
+    of = {name: cells[place] for name, place in first.columns.items()}.get
     a, b = _host("a", of("a", "")), _host("b", of("b", ""))
     if a == b:
         raise ValueError(f"expected two different hosts, got {a!r} twice")
-    gbps = _gbps(first.unit, of("value", ""), of("unit", ""))
+    gbps = _number(of("value", "").strip()) * first.factor
     rail, via = of("rail", "").strip() or None, of("via", "").strip() or None
     return PairRow(a, b, gbps, line, of("kind", "").strip(), _size_bytes(of("size", "")), rail, via, directed=True)
 
@@ -147,21 +142,13 @@ def _size_bytes(text: str) -> int:
     return int(size[1]) << 10 * " KMGT".index(size[2] or " ")
 
 
-def _gbps(usual: str | None, cell: str, elsewhere: str) -> float:
-    """A number with its own unit, with that of the cell *elsewhere*, or with the *usual* one."""
-    text = cell.strip()
-    found = _CELL.fullmatch(text)
+def _number(text: str) -> float:
     try:
-        number = float(found["number"]) if found else -1.0
+        number = float(text)
     except ValueError:
         number = -1.0
-    if found is None or not 0 <= number < 1e9:
-        point = (
-            f"; write the decimal sign as a point: did you mean {text.replace(',', '.', 1)!r}?" if "," in text else ""
-        )
+    if not 0 <= number < 1e9 or "_" in text:
+        meant = text.replace(",", ".", 1)
+        point = f"; write the decimal sign as a point: did you mean {meant!r}?" if "," in text else ""
         raise ValueError(f"expected a bandwidth of at least 0, got {text!r}{point}")
-    unit = found["unit"] or elsewhere.strip() or usual
-    factor = gbps_per(unit) if unit else None
-    if factor is None:
-        raise ValueError(f"expected a unit ({UNITS}), got {unit!r}" if unit else _NO_UNIT)
-    return number * factor
+    return number

@@ -60,30 +60,3 @@ class PairTable:
 
 PROBLEMS_MOST = 20
 """A reader stops after so many problems: the file is something else."""
-
-GBPS_PER = {
-    "gb/s": 1.0,
-    "gbps": 1.0,
-    "gbit/s": 1.0,
-    "gbits/s": 1.0,
-    "gbit/sec": 1.0,
-    "gb/sec": 1.0,
-    "mb/s": 1e-3,
-    "mbps": 1e-3,
-    "mbit/s": 1e-3,
-    "tbps": 1e3,
-}
-"""Decimal bits, by their lower-case spelling (see ``gbps_per`` for bytes)."""
-
-_BYTES = {"GB/s": 8.0, "GB/sec": 8.0, "MB/s": 8e-3, "MB/sec": 8e-3, "GiB/s": 8 * 2**30 / 1e9, "MiB/s": 8 * 2**20 / 1e9}
-UNITS = "Gb/s, Gbps, Mb/s, GB/s, MB/s, GiB/s or MiB/s"
-
-
-def gbps_per(unit: str) -> float | None:
-    """How many Gb/s one of *unit* is; a capital B is bytes. None when the unit is not known."""
-    text = unit.strip()
-    if text in _BYTES:
-        return _BYTES[text]
-    if "B" in text:
-        return None
-    return GBPS_PER.get(text.lower())

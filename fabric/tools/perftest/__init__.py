@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -43,7 +42,7 @@ class PerftestRow:
     bw_average_gbps: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PerftestTest:
     """
     One block of output: the server's or the client's.
@@ -53,17 +52,32 @@ class PerftestTest:
     the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
     addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
     line under the table was printed.
+
+    While its lines arrive: *row* reads its rows (None: no header yet, or one whose rows are not read), *factor* makes
+    Gb/s of them.
     """
 
-    test: str | None
-    device: str | None
-    rows: tuple[PerftestRow, ...]
-    problems: tuple[str, ...]
-    told: Mapping[str, str] = field(default_factory=dict)
+    test: str | None = None
+    told: dict[str, str] = field(default_factory=dict)
     unit: str | None = None
-    local: tuple[str, ...] = ()
-    remote: tuple[str, ...] = ()
+    local: list[str] = field(default_factory=list)
+    remote: list[str] = field(default_factory=list)
     closed: bool = False
+    rows: list[PerftestRow] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    headed: bool = False
+    row: re.Pattern[str] | None = None
+    factor: float = 1.0
+
+    @property
+    def device(self) -> str | None:
+        """The RNIC that it ran on."""
+        return self.told.get("Device")
+
+    def say(self, problem: str) -> None:
+        """Note a problem, up to a bound."""
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +100,21 @@ def parse(text: str) -> PerftestLog:
     lines = text.splitlines()
     reader = _Reader()
     others = [line for number, line in enumerate(lines, start=1) if not reader.line(line, last=number == len(lines))]
-    return PerftestLog(tuple([_finished(table) for table in reader.tables]), complaints(others) if others else ())
-
-
-@dataclass(slots=True)
-class _Table:
-    """One test while its lines arrive."""
-
-    test: str | None = None
-    told: dict[str, str] = field(default_factory=dict)
-    unit: str | None = None
-    local: list[str] = field(default_factory=list)
-    remote: list[str] = field(default_factory=list)
-    closed: bool = False
-    row: re.Pattern[str] | None = None  # None: no header yet, or one whose rows are not read
-    factor: float = 1.0
-    headed: bool = False
-    rows: list[PerftestRow] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def say(self, problem: str) -> None:
-        if len(self.problems) < _PROBLEMS_KEPT:
-            self.problems.append(problem)
+    for table in reader.tables:
+        if not table.headed:
+            table.say("no result table")
+        elif not table.rows and table.row is not None:
+            table.say("no result row")
+    return PerftestLog(tuple(reader.tables), complaints(others) if others else ())
 
 
 class _Reader:
     """Gives each line to the table that it belongs to; server and client may share one stream."""
 
     def __init__(self) -> None:
-        self.tables: list[_Table] = []
-        self._titled: list[_Table] = []  # blocks whose table has not begun
-        self._open: list[_Table] = []
+        self.tables: list[PerftestTest] = []
+        self._titled: list[PerftestTest] = []  # blocks whose table has not begun
+        self._open: list[PerftestTest] = []
         self._gpu: str | None = None  # that the next block's buffers are on
 
     def line(self, line: str, *, last: bool) -> bool:
@@ -144,7 +142,7 @@ class _Reader:
         if self._open:
             self._open.clear()
             self._titled.clear()
-        table = _Table(title)
+        table = PerftestTest(title)
         if self._gpu is not None:
             table.told["GPU"], self._gpu = self._gpu, None
         self.tables.append(table)
@@ -171,7 +169,7 @@ class _Reader:
         if self._titled:
             table = self._titled.pop()
         else:
-            table = _Table()
+            table = PerftestTest()
             self.tables.append(table)
             self._open = [other for other in self._open if not other.rows]
         table.headed = True
@@ -258,7 +256,7 @@ def _is_row_like(line: str, *, last: bool) -> bool:
     return cells[0].isdigit() and cells[1].isdigit()
 
 
-def _add_row(table: _Table, found: re.Match[str]) -> None:
+def _add_row(table: PerftestTest, found: re.Match[str]) -> None:
     size_bytes, iterations = int(found[1]), int(found[2])
     peak, average = float(found[3]), float(found[4])
     if iterations == 0:
@@ -286,21 +284,3 @@ def _agrees(size_bytes: int, average_gbps: float, found: re.Match[str]) -> bool:
     rounding_gbps = 0.5e-6 * size_bytes * 8e-3 + (0.005 if found[4][-3] == "." else 0.5e-6)
     from_rate_gbps = float(found[5]) * size_bytes * 8e-3
     return abs(from_rate_gbps - average_gbps) <= 1.01 * rounding_gbps + 1e-3 * average_gbps
-
-
-def _finished(table: _Table) -> PerftestTest:
-    if not table.headed:
-        table.say("no result table")
-    elif not table.rows and table.row is not None:
-        table.say("no result row")
-    return PerftestTest(
-        table.test,
-        table.told.get("Device"),
-        tuple(table.rows),
-        tuple(table.problems),
-        table.told,
-        table.unit,
-        tuple(table.local),
-        tuple(table.remote),
-        table.closed,
-    )

@@ -1,18 +1,28 @@
-"""A schedule never breaks a claim, wastes none, and is near the lower bound where it matters."""
+"""A schedule breaks no claim and wastes none; what a plan costs; changes fit into their phase."""
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabric.changes.kinds import expand_changes
+from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
-from fabric.model.scenario import Phase
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.plan.cost import Cost, cost
+from fabric.plan.hold_limit import hold_problems
+from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
+from tests.changes.asked import link_down, port_flap
+from tests.changes.played import topology
 from tests.conftest import rack_topology
 
 
@@ -81,3 +91,78 @@ def test_each_probe_starts_as_early_as_those_before_it_leave_it(probes: list[Pro
             assert any(
                 slot.start_s < at_s + late.duration_s and at_s < slot.start_s + slot.probe.duration_s for slot in before
             )
+
+
+RACK = rack_topology(4)
+
+
+def costs(*specs: ProbeSpec) -> Cost:
+    """Of one phase with these probes on four hosts."""
+    hosts = tuple(RACK.hosts)
+    phase = Phase("p", specs)
+    plan = Plan((PhasePlan(phase, schedule(expand_phase(phase, RACK, hosts)), ()),))
+    return cost(plan, Scenario("s", "", "s.yaml", "i.yaml", hosts, (phase,), JudgeSettings()), RACK)
+
+
+def test_gpu_hours_count_every_gpu_of_the_run_from_begin_to_end() -> None:
+    found = costs(LoopbackSpec())
+    assert found.gpus == 32
+    assert found.gpu_hours == pytest.approx(32 * found.duration_s / 3600)
+    assert found.duration_s > 0
+
+
+def test_what_stays_inside_hosts_loads_no_leaf() -> None:
+    found = costs(LoopbackSpec())
+    assert found.leaves == ()
+    assert {(load.probes, load.work_s) for load in found.hosts} == {(80, 80 * 7.0)}
+
+
+MIN_S = 60.0
+LINK = ("gpu001/mlx5_0",)
+
+
+def problems(spec: ChangeSpec, takes_s: float) -> list[str]:
+    """Of one change in a phase that takes so long; a change is held 10 minutes at most."""
+    phase = Phase("hurt", (), changes=(spec,))
+    changes = expand_changes(phase, topology(), ChangeSettings(), ())
+    return hold_problems(PhasePlan(phase, Schedule((), takes_s, takes_s, "", 1), (), changes), Lease(60.0, 600.0))
+
+
+@pytest.mark.parametrize(
+    ("spec", "takes_s"),
+    [
+        (port_flap(*LINK, down=1.0, at=5.0), 18 * MIN_S),
+        (port_flap(*LINK, down=5.0, count=10, period=20.0), 18 * MIN_S),
+        (port_flap(*LINK, down=5.0, count=1000, period=60.0), 9 * MIN_S),
+        (link_down(*LINK, at=5.0, for_=60.0), 18 * MIN_S),
+        (link_down(*LINK), 9 * MIN_S),
+        (link_down(*LINK, at=10 * MIN_S), 18 * MIN_S),
+        (link_down(*LINK, at=0.0), 0.0),
+    ],
+)
+def test_what_ends_in_time_is_no_problem(spec: ChangeSpec, takes_s: float) -> None:
+    assert problems(spec, takes_s) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            link_down(*LINK),
+            "hurt takes about 18 min 00 s, and a change is held 10 min .*at most .* give the change a 'for'",
+        ),
+        (
+            port_flap(*LINK, down=900.0),
+            "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'",
+        ),
+        (port_flap(*LINK, down=5.0, count=100, period=20.0), "port_flap of hurt takes 33 min"),
+    ],
+)
+def test_what_is_held_too_long_is_told_with_what_would_help(spec: ChangeSpec, text: str) -> None:
+    (said,) = problems(spec, 18 * MIN_S)
+    assert re.search(text, said), said
+
+
+def test_what_begins_after_its_phase_is_told() -> None:
+    (said,) = problems(link_down(*LINK, at=23 * 60 * MIN_S, for_=1.0), 5 * MIN_S)
+    assert said.startswith("hurt takes about 5 min 00 s, and link_down is to begin after 23 h")

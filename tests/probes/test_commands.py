@@ -1,4 +1,4 @@
-"""What a platform says of its tools is in every command that its hosts are given."""
+"""What a platform and a phase say of tools is in every command, and whose it is when output cannot be read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.model.command import Command
-from fabric.model.probe import Probe
+from fabric.model.command import Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Answered, NamedPart, ParamValue, Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.collective import read_busbw
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import KINDS, expand_phase, in_host_memory, left_out
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
@@ -154,3 +158,72 @@ def test_no_path_can_be_misread(bad: str) -> None:
     """A path that is an option, a script or relative never reaches a command line."""
     with pytest.raises(ValueError, match="command line could misread"):
         commands(TorAllReduceSpec(), rack(replace(SITE, tools=(("mpirun", bad),))))
+
+
+ENV = (("NCCL_IB_TIMEOUT", "22"), ("NCCL_IB_SL", "1"), ("NCCL_TUNER", "a=b c"))
+COLLECTIVES: list[ProbeSpec] = [
+    AllToAllSpec(),
+    TorAllReduceSpec(),
+    TorAllReduceSpec(launcher="srun"),
+    GroupAllReduceSpec(),
+    ConcurrentRingsSpec(),
+]
+
+
+def probes(spec: ProbeSpec, env: tuple[tuple[str, str], ...] = (), topology: Topology | None = None) -> list[Probe]:
+    """All probes of a phase with these variables."""
+    topology = topology or rack_topology(4)
+    return expand_phase(Phase("p", (spec,), env=env), topology, tuple(topology.hosts))
+
+
+def given(probe: Probe, topology: Topology) -> set[str]:
+    """Every NAME=VALUE that a probe's command hands on, in its argv or its environment."""
+    client = KINDS[probe.kind].commands(probe, topology).client
+    return {*client.argv, *(f"{name}={value}" for name, value in client.env)}
+
+
+@pytest.mark.parametrize("spec", COLLECTIVES, ids=["all_to_all", "mpirun", "srun", "group", "rings"])
+def test_every_collective_is_given_the_variables(spec: ProbeSpec) -> None:
+    """Whatever starts it; a value may hold blanks and equal signs."""
+    for probe in probes(spec, ENV):
+        assert {"NCCL_IB_TIMEOUT=22", "NCCL_IB_SL=1", "NCCL_TUNER=a=b c"} <= given(probe, rack_topology(4))
+
+
+@pytest.mark.parametrize("spec", [*COLLECTIVES, LoopbackSpec(), RnicToRnicSpec()], ids=lambda spec: type(spec).__name__)
+def test_without_variables_nothing_changes(spec: ProbeSpec) -> None:
+    """And with them no id, claim or duration does: baselines and resumed runs find their probes."""
+    plain, varied = probes(spec), probes(spec, ENV)
+    assert all("env" not in probe.params for probe in plain)
+    assert [replace(probe, params={}) for probe in plain] == [replace(probe, params={}) for probe in varied]
+
+
+def test_the_phase_wins_over_the_platform() -> None:
+    """And the probe's own choice over both."""
+    platform = replace(dgx_platform(), env=(("NCCL_IB_TIMEOUT", "18"), ("NCCL_IB_TC", "106")))
+    plain = rack_topology(2)
+    hosts = {name: replace(host, platform=platform) for name, host in plain.hosts.items()}
+    topology = replace(plain, hosts=hosts)
+    (probe,) = probes(TorAllReduceSpec(), (*ENV, ("NCCL_ALGO", "TREE")), topology)
+    found = given(probe, topology)
+    assert {"NCCL_IB_TIMEOUT=22", "NCCL_IB_TC=106", "NCCL_ALGO=RING"} <= found
+    assert not found & {"NCCL_IB_TIMEOUT=18", "NCCL_ALGO=TREE"}
+
+
+PARAMS: dict[str, ParamValue] = {"sizes_bytes": (1 << 30,), "ranks": 16, "iterations": 20}
+
+
+@pytest.mark.parametrize("said", ["\x00\x1b[2J", "", "# nThread 1 nGpus 1\n# 1 2 3 4\n" * 9])
+@pytest.mark.parametrize("hosts", [("gpu001", "gpu002"), ("gpu001",)])
+def test_nonsense_with_exit_0_is_the_host_that_started_the_job(hosts: tuple[str, ...], said: str) -> None:
+    probe = Probe("p", "tor_all_reduce", "tor", hosts, (), 1.0, PARAMS)
+    client = CommandResult(Command("gpu001", ("mpirun",), 1.0), 0, said, "", 0.0, 1.0)
+    reading = read_busbw(probe, Answered((), client), op="all_reduce")
+    assert reading.outcome is Outcome.ERROR
+    assert reading.named == (NamedPart("gpu001", "garbled") if len(hosts) > 1 else None)
+
+
+def test_a_job_that_ended_with_an_error_is_nobodys_yet() -> None:
+    probe = Probe("p", "tor_all_reduce", "tor", ("gpu001", "gpu002"), (), 1.0, PARAMS)
+    client = CommandResult(Command("gpu001", ("mpirun",), 1.0), 1, "", "ssh: no route", 0.0, 1.0)
+    reading = read_busbw(probe, Answered((), client), op="all_reduce")
+    assert (reading.outcome, reading.named) == (Outcome.ERROR, None)
