@@ -21,7 +21,6 @@ from fabric.report.meaning import evidence, faults_line, impact_line, is_known, 
 from fabric.report.output import counted
 from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
-from fabric.report.side_by_side import SideBySide
 from fabric.report.table import table
 from fabric.report.verdict_json import counts
 
@@ -45,13 +44,6 @@ def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
         "data": embedded(table(run.frames)),
     }
     return templates.page("report.html.j2", templates.text_of("report.js"), **content)
-
-
-def compared_page(found: SideBySide) -> str:
-    """Several runs side by side; no script in it."""
-    return templates.page(
-        "compare.html.j2", runs=found.runs, suspects=found.suspects, bandwidths=found.bandwidths, notes=found.notes
-    )
 
 
 def embedded(document: Any) -> Markup:

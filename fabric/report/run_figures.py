@@ -12,7 +12,6 @@ from fabric.model.part import Part
 from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.report.link_load import link_loads
 from fabric.report.shown_run import ShownRun
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _inside, _expected, _bandwidth, _hosts, _pairs, _network, _cables, _time, _training):
+    for part in (_suspects, _inside, _expected, _bandwidth, _hosts, _pairs, _network, _time, _training):
         yield from part(run)
 
 
@@ -238,20 +237,6 @@ def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:
     passed = run.frames.parts
     through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
     return {*through, *(probe for one in network for probe in one.probes)}
-
-
-def _cables(run: ShownRun) -> Iterator[Picture]:
-    """Of a simulated run what its rings put on the cables between switches."""
-    import pandas as pd
-
-    from fabric.report import figures
-
-    changed = {one.change.component for one in run.judged.verdict.changes if one.change.is_fault}
-    for number, one in enumerate(link_loads(run), start=1):
-        rows = [(low, high, share) for (low, high), share in one.shares.items()]
-        drawn = figures.cables(pd.DataFrame(rows, columns=["low", "high", "share"]), changed)
-        title = f"Load of the cables between switches: {one.name or 'rings'}"
-        yield Picture("network", f"cables-{number}", title, one.caption, drawn)
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:

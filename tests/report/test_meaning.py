@@ -13,7 +13,6 @@ from fabric.report.markdown import summary
 from fabric.report.meaning import commands, meaning
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.side_by_side import side_by_side
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, cut_journal, killed, run_of
@@ -55,7 +54,7 @@ def test_no_report_of_a_run_that_goes_on_asks_to_go_on_with_it(half: Path) -> No
     run = going_on(half)
     with holding(half.parent.parent, half.parent.name, ["gpu001"], run=half.name):
         console = called(["report", str(half)]).stdout
-    for text in (console, page(run), summary(run), *side_by_side([run, run]).notes):
+    for text in (console, page(run), summary(run)):
         assert [words for words in NEVER if words in text] == []
         assert "goes on" in text or "went on" in text
 

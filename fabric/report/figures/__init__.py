@@ -8,14 +8,13 @@ from fabric.report.figures.configurations import bars, rings, sizes
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.drawings import inside, network
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.ratios import cables, expectations, history, training
+from fabric.report.figures.ratios import expectations, history, training
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
 __all__ = [
     "against_peers",
     "bars",
-    "cables",
     "counters",
     "course",
     "evidence",
