@@ -11,6 +11,7 @@ from markupsafe import Markup
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.text import NOTE, duration_text, fold
+from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report import templates
 from fabric.report.changes import after_expectation, change_rows, number
@@ -26,7 +27,7 @@ from fabric.report.verdict_json import counts
 
 MOST_SUSPECTS = 20
 MOST_CHANGES = 40
-SECTIONS = ("inside", "expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
+SECTIONS = ("expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
 """Where figures stand, besides those of suspects."""
 
 
@@ -128,12 +129,24 @@ def _suspects(run: ShownRun) -> Sequence[ShownSuspect]:
             one,
             evidence(one),
             part_words(one.component, one.kind),
-            stands(known.get(one.component, {})),
+            "; ".join(filter(None, (_slot(one, run.inventory.topology), stands(known.get(one.component, {}))))),
             _seen(known.get(one.component, {})),
             _rows_of(one),
         )
         for one in shown
     ]
+
+
+def _slot(suspect: Suspect, topology: Topology) -> str:
+    """``NUMA 0, PCIe switch pcie1`` of an RNIC or a GPU."""
+    part = Part.of(suspect.component)
+    if part.host not in topology.hosts:
+        return ""
+    platform = topology.hosts[part.host].platform
+    found = platform.rnic_by_device.get(part.device) or {gpu.name: gpu for gpu in platform.gpus}.get(part.device)
+    if found is None:
+        return ""
+    return f"NUMA {found.numa}" + (f", PCIe switch {found.pcie_switch}" if found.pcie_switch else "")
 
 
 _INSIDE = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
