@@ -70,7 +70,7 @@ def test_a_change_in_force_is_not_to_be_taken_back_by_hand_while_its_run_goes_on
     assert [one.state for one in judged.verdict.changes] == ["open"]
     assert meaning(judged).startswith("1 change may be live while it goes on; the run goes on")
     (change,) = judged.verdict.changes
-    assert "fabric restore" not in after_change(change, str(half), complete=False, goes_on=True)
-    assert "fabric restore" in after_change(change, str(half), complete=False)
+    assert "fabric restore" not in after_change(change, judged)
     dead = replace(judged, goes_on=False)
+    assert "fabric restore" in after_change(change, dead)
     assert commands(dead)[0] == ("Take back", f"fabric restore {half}")
