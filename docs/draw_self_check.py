@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
-from fabric.report.console import show_verdict
+from fabric.report.console import verdict_text
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 
@@ -34,7 +35,7 @@ def main() -> None:
             observer=ConsoleProgress(quiet=True),
         )
     shown = f"results/{judged.scenario.name}/{judged.run_id}"
-    show_verdict(replace(judged, path=shown, again=f"fabric report {shown}"), console)
+    console.print(Text.from_ansi(verdict_text(replace(judged, path=shown, again=f"fabric report {shown}"))))
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition("```text\n")
     after = rest.partition("```\n")[2]

@@ -1,32 +1,24 @@
-"""Reports of runs that are over: made again, sent on, put side by side; from run directories alone."""
+"""Reports of runs that are over: made again and sent on, from run directories alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fabric.app.analyze import reopened
 from fabric.errors import ConfigError, StoreError
-from fabric.judge.compare.identity import not_the_same
 from fabric.report import derived
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.shown_run import ShownRun
-from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.runs.durable import write_durably
 from fabric.runs.events import history_of, read_events
 from fabric.runs.manifest import FIGURES
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import raw_entries
-from fabric.runs.run_document import read_identity
 from fabric.runs.run_lock import running
-
-COMPARISON = "compare.html"
-"""Where several runs side by side are written, in the directory of the first."""
 
 
 def make_reports(run: ShownRun) -> Path:
@@ -86,37 +78,6 @@ def push(run: ShownRun, url: str) -> None:
         send(run, url)
     except (OSError, ValueError) as exc:
         raise StoreError(f"{url}: cannot push: {getattr(exc, 'reason', None) or exc}") from exc
-
-
-def compare(paths: Sequence[Path]) -> SideBySide:
-    """Several runs, in the order they are named; the notes say where one name means two hosts, or another part."""
-    found = side_by_side([reopened(path) for path in paths])
-    return replace(found, notes=(*found.notes, *_not_the_same(found.runs)))
-
-
-def _not_the_same(runs: Sequence[ShownRun]) -> Iterator[str]:
-    """The first run and each other one."""
-    first, *others = runs
-    before = read_identity(Path(first.judged.path))
-    for run in others:
-        names = set(run.judged.scenario.hosts)
-        notes = not_the_same(
-            [name for name in first.judged.scenario.hosts if name in names],
-            (first.inventory.topology, run.inventory.topology),
-            (before, read_identity(Path(run.judged.path))),
-            files=(first.inventory.source, run.inventory.source),
-        )
-        yield from (f"{run.judged.run_id}: {note}" for note in notes)
-
-
-def write_comparison(found: SideBySide) -> Path:
-    """compare.html in the directory of the first run; raises StoreError when it cannot be written."""
-    from fabric.report.page import compared_page
-
-    path = Path(found.runs[0].judged.path) / COMPARISON
-    with storing(path):
-        derived.write_text(path, compared_page(found))
-    return path
 
 
 def raw_output(path: Path, probe_id: str) -> str:

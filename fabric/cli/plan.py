@@ -42,8 +42,8 @@ _NAMED = 4  # components named in a line; the rest are counted
 def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.plan.cost import cost
-    from fabric.report.console import print_plan
-    from fabric.report.plan import plan_document
+    from fabric.report.console import print_coloured
+    from fabric.report.plan import plan_document, plan_text
     from fabric.report.progress import planning
 
     collect_seldom()
@@ -56,7 +56,7 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_j
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
         print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, given.budget_s)})
     else:
-        print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
+        print_coloured(plan_text(plan, scenario=asked.scenario, notes=asked.notes, settings=settings))
         print_lines(_cost_lines(takes))
         if asked.chosen is not None:
             print_lines(["", *(f"  {line}" for line in budget_lines(asked))])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN...", nargs=-1, type=PATH)
+@click.argument("runs", metavar="RUN", nargs=-1, type=PATH)
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
@@ -56,7 +56,7 @@ def report_command(
 ) -> int:
     """
     Show the verdict of RUN (a run directory, or results/<scenario> for its newest run), as the run was judged when it
-    ended; several RUNs side by side.
+    ended.
 
     Changes nothing unless told to make files again.
     """
@@ -67,28 +67,28 @@ def report_command(
         return 0
     if not runs:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    runs = tuple(run_path(run) for run in runs)
-    if certificate or key is not None:
-        return _certify(runs, key)
     if len(runs) > 1:
-        return _compare(runs, probe or figures or as_csv or push or as_json, html=html or open_it, open_it=open_it)
+        raise click.UsageError("one run at a time; two are compared by: fabric compare RUN_A RUN_B")
+    run = run_path(runs[0])
+    if certificate or key is not None:
+        return _certify(run, key)
     if probe is not None:
         from fabric.app.report import raw_output
 
-        print_lines(line.expandtabs() for line in raw_output(runs[0], probe).splitlines())
+        print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
         return 0
     if as_csv:
-        return _print_csv(runs[0])
+        return _print_csv(run)
     if figures is not None:
-        return _drawn(runs[0], figures)
+        return _drawn(run, figures)
     if push is not None or html or open_it:
-        return _made(runs[0], push=push, open_it=open_it)
+        return _made(run, push=push, open_it=open_it)
     from fabric.app.analyze import analyze
 
-    _tell_who_is_at_work(runs[0])
-    code = show(analyze(runs[0]), as_json=as_json)
+    _tell_who_is_at_work(run)
+    code = show(analyze(run), as_json=as_json)
     if act is not None:
-        act_on(runs[0])
+        act_on(run)
     return code
 
 
@@ -112,13 +112,11 @@ def _tell_who_is_at_work(run: Path) -> None:
         warn(visible(f"{run} is going on ({holder.text}): {until_now}; see: fabric status {run}"))
 
 
-def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
+def _certify(run: Path, key: Path | None) -> int:
     from fabric.app.verify import make_certificate
     from fabric.report.certificate import EXIT_CODES
 
-    if len(runs) > 1:
-        raise click.UsageError("--certificate is for one run")
-    path, result = make_certificate(runs[0], key=key)
+    path, result = make_certificate(run, key=key)
     say(f"{result}: {path}")
     return EXIT_CODES[result]
 
@@ -191,21 +189,6 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
     page = report.make_reports(run)
     say(str(page))
     return _show_in_browser(page) if open_it else 0
-
-
-def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
-    from fabric.app.report import compare, write_comparison
-    from fabric.report.side_by_side import lines
-
-    if not_for_several:
-        raise click.UsageError("--probe, --figures, --csv, --push and --json are for one run")
-    found = compare(runs)
-    print_lines(lines(found))
-    if not html:
-        return 0
-    path = write_comparison(found)
-    say(f"\n{path}")
-    return _show_in_browser(path) if open_it else 0
 
 
 def _show_in_browser(path: Path) -> int:

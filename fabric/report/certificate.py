@@ -24,7 +24,7 @@ from fabric.model.repair import Acceptance, Decision
 from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
 from fabric.report.decision import acceptance_document
-from fabric.report.hall import HEAD, hall_document, hall_from, hall_notes, hall_rows
+from fabric.report.hall import hall_document, hall_from, shown_hall
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import page
 from fabric.runs.manifest import SourceFile, digest
@@ -240,7 +240,7 @@ def _page(document: Mapping[str, Any]) -> str:
             for one in document["tested"]
         ],
         covered=" ".join(_covered(document["coverage"])),
-        hall=None if hall is None else (HEAD, list(hall_rows(hall)), hall_notes(hall)),
+        hall=None if hall is None else shown_hall(hall),
         limits=list(_limit_rows(document)),
         components=[
             (one["component"], one["outcome"], one["reason"])

@@ -10,11 +10,8 @@ from typing import Any
 from fabric.model.change import ChangeResult, When
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, three_digits
-from fabric.model.verdict import ChangeEffect, ExpectationVerdict
-from fabric.report.output import columns, jsonable, visible
-
-RUN = "RUN"
-"""Stands for the run's directory in a command where that is not known."""
+from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun
+from fabric.report.output import jsonable, visible
 
 _STATES = {
     "open": "fabric restore RUN takes it back where the host answers",
@@ -47,39 +44,27 @@ _TAKES_BACK = "the run goes on, and takes it back when its time comes"
 _NOT_IN_FORCE = "more samples do not tell: see below what became of the change, then run it again"
 
 
-def after_change(result: ChangeResult, run: str = RUN, *, complete: bool = True, goes_on: bool = False) -> str:
-    """
-    One sentence for a change that did not end as asked; empty for one that was taken back in order, when due.
-
-    *complete* is False for a run that ended early, and for one that *goes_on*.
-    """
-    if goes_on and result.state == "open":
+def after_change(result: ChangeResult, judged: JudgedRun) -> str:
+    """One sentence for a change that did not end as asked; empty for one that was taken back in order, when due."""
+    if judged.goes_on and result.state == "open":
         return _TAKES_BACK
     step = _STATES.get(result.state, "")
     if result.state in ("failed", "reverted") and any(words in result.reason for words in _TOO_EARLY):
-        step = _PROBES_ENDED_FIRST if complete or goes_on else _RUN_ENDED_FIRST
-    step = step.replace(RUN, run)
-    by_hand = result.state == "open" and "by hand" in result.reason
-    return f"{step}; what to do by hand is said above" if by_hand else step
+        step = _PROBES_ENDED_FIRST if judged.complete or judged.goes_on else _RUN_ENDED_FIRST
+    by_hand = "; what to do by hand is said above" if result.state == "open" and "by hand" in result.reason else ""
+    return f"{step}{by_hand}".replace("RUN", judged.path)
 
 
-def after_expectation(
-    found: ExpectationVerdict, run: str = RUN, *, complete: bool = True, goes_on: bool = False
-) -> str:
-    """
-    One sentence for an expectation that was not met or could not be judged; empty for one that was met.
-
-    *complete* is False for a run that ended early, and for one that *goes_on*.
-    """
+def after_expectation(found: ExpectationVerdict, judged: JudgedRun) -> str:
+    """One sentence for an expectation that was not met or could not be judged; empty for one that was met."""
     step = _OUTCOMES.get(found.outcome, "")
-    if found.outcome is Outcome.INCONCLUSIVE and not complete:
-        step = _NOT_YET if goes_on else _NOT_MEASURED
+    if found.outcome is Outcome.INCONCLUSIVE and not judged.complete:
+        step = _NOT_YET if judged.goes_on else _NOT_MEASURED
     elif found.outcome is Outcome.INCONCLUSIVE and found.reason.startswith("the change was not in force"):
         step = _NOT_IN_FORCE
-    return step.replace(RUN, run)
+    return step.replace("RUN", judged.path)
 
 
-MOST_LINES = 20
 _COUNTERS = 4  # of one change; the others are in verdict.json
 _NEVER = ("refused", "failed")
 
@@ -97,15 +82,6 @@ def number(found: ExpectationVerdict) -> tuple[str, str]:
     return three_digits(found.value), f"{three_digits(found.low)} to {three_digits(found.high)}"
 
 
-def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tuple[ExpectationVerdict, str, str]]:
-    """Of each expectation the line after its outcome (value, interval, n, words), and its reason below."""
-    cells = [(*number(found), f"n {found.n}" if found.n else "", found.text) for found in expectations]
-    known = [place for place in range(4) if any(row[place] for row in cells)]
-    lines = columns([row[place] for place in known] for row in cells)
-    for found, line in zip(expectations, lines, strict=True):
-        yield found, line, found.reason
-
-
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
     """Changes of one phase that did the same (four cables at once): *below* explains, in lines of its own."""
@@ -118,69 +94,24 @@ class ChangeRow:
     below: tuple[str, ...]
 
 
-def change_rows(
-    changes: Sequence[ChangeResult],
-    effects: Sequence[ChangeEffect],
-    *,
-    run: str = RUN,
-    complete: bool = True,
-    goes_on: bool = False,
-) -> list[ChangeRow]:
-    """
-    What was changed and what that did to bandwidth, what is wrong first; counters of those that share a row added up.
-
-    *run* is the directory for commands to type; *complete* is False for a run that ended early, and for one that
-    *goes_on*.
-    """
-    by_id = {effect.change_id: effect for effect in effects}
-    groups: dict[_Row, list[ChangeResult]] = {}
-    for result in sorted(changes, key=lambda result: (result.state != "open", result.state == "reverted")):
-        groups.setdefault(_row(result, by_id.get(result.change.change_id)), []).append(result)
-    found = []
-    for row, members in groups.items():
-        longest = max(members, key=_in_force_s)
-        grew = _counters([member.counters for member in members])
-        step = after_change(longest, run, complete=complete, goes_on=goes_on)
-        below = (row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else "")
-        told = tuple(filter(None, below))
-        found.append(ChangeRow(row.phase, row.what, _where(members), _held(longest), row.effect, told))
-    return found
+def change_rows(judged: JudgedRun) -> tuple[ChangeRow, ...]:
+    """What was changed and what that did to bandwidth, what is wrong first; counters of a row are added up."""
+    effects = {effect.change_id: effect for effect in judged.verdict.effects}
+    groups: dict[tuple[str, ...], list[ChangeResult]] = {}
+    for result in sorted(judged.verdict.changes, key=lambda one: (one.state != "open", one.state == "reverted")):
+        effect = effects.get(result.change.change_id)
+        note = effect.note if effect is not None else ""
+        alike = (result.change.phase, str(result.change.spec), result.state, result.reason, _effect(effect), note)
+        groups.setdefault(alike, []).append(result)
+    return tuple(_change_row(alike, members, judged) for alike, members in groups.items())
 
 
-def change_lines(
-    changes: Sequence[ChangeResult],
-    effects: Sequence[ChangeEffect],
-    *,
-    run: str = RUN,
-    complete: bool = True,
-    goes_on: bool = False,
-) -> Iterator[str]:
-    """The first rows as lines of columns, what explains a row indented below it."""
-    rows = change_rows(changes, effects, run=run, complete=complete, goes_on=goes_on)
-    shown = rows[:MOST_LINES]
-    lines = columns((row.phase, row.what, row.where, "; ".join(filter(None, (row.held, row.effect)))) for row in shown)
-    for row, line in zip(shown, lines, strict=True):
-        yield line
-        yield from (f"    {below}" for below in row.below)
-    if len(rows) > MOST_LINES:
-        yield f"and {len(rows) - MOST_LINES} more: see verdict.json"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What changes must have in common to share a row."""
-
-    phase: str
-    what: str
-    state: str
-    reason: str
-    effect: str
-    note: str
-
-
-def _row(result: ChangeResult, effect: ChangeEffect | None) -> _Row:
-    note = effect.note if effect is not None else ""
-    return _Row(result.change.phase, str(result.change.spec), result.state, result.reason, _effect(effect), note)
+def _change_row(alike: tuple[str, ...], members: Sequence[ChangeResult], judged: JudgedRun) -> ChangeRow:
+    phase, what, _, reason, effect, note = alike
+    longest = max(members, key=_in_force_s)
+    grew, step = _counters([member.counters for member in members]), after_change(longest, judged)
+    below = (reason, f"counters: {grew}" if grew else "", note, f"next: {step}" if step else "")
+    return ChangeRow(phase, what, _where(members), _held(longest), effect, tuple(filter(None, below)))
 
 
 def _where(members: Sequence[ChangeResult]) -> str:
@@ -210,16 +141,13 @@ def _effect(effect: ChangeEffect | None) -> str:
     parts = []
     if effect.retained is not None:
         gbps = "" if effect.gbps is None else f" ({effect.gbps[0]:,.1f} of {effect.gbps[1]:,.1f} Gb/s)"
-        parts.append(f"kept {effect.retained:.3g} of {_reference(effect.reference)}{gbps}")
+        before = effect.reference.replace("before it", "what was before")
+        parts.append(f"kept {effect.retained:.3g} of {before}{gbps}")
     if effect.given_up:
         parts.append(f"{effect.given_up} of {effect.samples} probes given up")
     if effect.reference == "before it":
         parts += _times(effect)
     return "; ".join(parts)
-
-
-def _reference(name: str) -> str:
-    return "what was before" if name == "before it" else name
 
 
 def _times(effect: ChangeEffect) -> list[str]:
@@ -233,21 +161,14 @@ def _times(effect: ChangeEffect) -> list[str]:
 def _counters(found: Sequence[Mapping[str, float]]) -> str:
     """Those that grew, by name over all ends of the links, the most first."""
     grew: dict[str, list[float]] = {}
-    for counters in found:
-        for name, value in counters.items():
-            if value > 0:
-                grew.setdefault(name.rpartition(".")[2], []).append(value)
-    most_first = sorted(((fsum(values), name) for name, values in grew.items()), reverse=True)
-    shown = [f"{name} {_plus(total)}{_ends(len(grew[name]))}" for total, name in most_first[:_COUNTERS]]
-    return ", ".join(shown + ([f"and {len(grew) - _COUNTERS} more"] if len(grew) > _COUNTERS else []))
-
-
-def _plus(value: float) -> str:
-    return f"+{value:,.0f}" if value >= 1 else f"+{value:.2g}"
-
-
-def _ends(count: int) -> str:
-    return "" if count == 1 else f" at {count} ends"
+    for name, value in ((name, value) for counters in found for name, value in counters.items() if value > 0):
+        grew.setdefault(name.rpartition(".")[2], []).append(value)
+    said = []
+    for name, values in sorted(grew.items(), key=lambda item: (fsum(item[1]), item[0]), reverse=True)[:_COUNTERS]:
+        total = fsum(values)
+        ends = f" at {len(values)} ends" if len(values) > 1 else ""
+        said.append(f"{name} {f'+{total:,.0f}' if total >= 1 else f'+{total:.2g}'}{ends}")
+    return ", ".join(said + ([f"and {len(grew) - _COUNTERS} more"] if len(grew) > _COUNTERS else []))
 
 
 SCOPES = {

@@ -9,8 +9,8 @@ from typing import Any
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.text import fold
 from fabric.model.verdict import Suspect
-from fabric.report.meaning import evidence
 from fabric.report.output import jsonable, visible
+from fabric.report.shown_verdict import shown_suspect
 from fabric.report.verdict_json import EXIT_CODES
 
 _LISTED = 12
@@ -47,7 +47,7 @@ def _suspects(suspects: Sequence[Suspect]) -> Iterator[str]:
         yield f"  {name}  {suspect.kind:<7}  {suspect.confidence:.2f}  {suspect.outcome.value}"
         if suspect.ambiguous_with:
             yield f"      cannot be told apart from {', '.join(suspect.ambiguous_with)}"
-        yield from (f"      {text}" for text in evidence(suspect))
+        yield from (f"      {text}" for text in shown_suspect(suspect).evidence)
         yield f"      next: {suspect.next_step}"
     if len(suspects) > _LISTED:
         yield f"  ... and {len(suspects) - _LISTED} more: {fold(sorted({s.component for s in suspects[_LISTED:]}))}"

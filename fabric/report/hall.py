@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Hall, HallPairs, HallPoint
@@ -14,12 +14,10 @@ BOUND = "the most that RNICs' lines and the cables between switches carry, by th
 
 NO_LIMIT = "told, not judged: the baseline has no limit, and nobody publishes one"
 
-HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
-"""Of the table."""
+_HEAD = ("what", "hosts", "GPUs", "Gb/s", "at most", "share", "limit", "")
 
 
-def hall_rows(hall: Hall) -> Iterator[tuple[str, ...]]:
-    """One row a point, then RNIC to RNIC."""
+def _rows(hall: Hall) -> Iterator[tuple[str, ...]]:
     for point in hall.points:
         limit = _number(point.limit_gbps)
         word = point.reason or (point.outcome.name if point.limit_gbps is not None else "")
@@ -30,17 +28,25 @@ def hall_rows(hall: Hall) -> Iterator[tuple[str, ...]]:
         yield (pairs.kind, "", "", _number(pairs.least_gbps), "", "", _number(pairs.limit_gbps), words)
 
 
-def hall_notes(hall: Hall) -> tuple[str, ...]:
-    """What the numbers are, and which of them judge nothing."""
+class ShownHall(NamedTuple):
+    """The table: its head, its rows, and notes below it."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """In columns."""
+        return [*columns([self.head, *self.rows], right=range(1, len(self.head) - 1)), *self.notes]
+
+
+def shown_hall(hall: Hall) -> ShownHall:
+    """One row a point, then RNIC to RNIC; what the numbers are, and which of them judge nothing."""
     told = any(point.limit_gbps is None and point.gbps is not None for point in hall.points)
     bus = f"Gb/s of bus bandwidth (nccl-tests). At most: {BOUND}"
-    return (bus, f"No limit: {NO_LIMIT}") if told else (bus,)
-
-
-def hall_lines(hall: Hall) -> Iterator[str]:
-    """The table in columns."""
-    yield from columns([HEAD, *hall_rows(hall)], right=range(1, len(HEAD) - 1))
-    yield from hall_notes(hall)
+    notes = (bus, f"No limit: {NO_LIMIT}") if told else (bus,)
+    return ShownHall(_HEAD, tuple(_rows(hall)), notes)
 
 
 def hall_document(hall: Hall | None) -> dict[str, Any] | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from fabric.model.outcome import Outcome
@@ -11,8 +10,6 @@ from fabric.model.part import Part
 from fabric.model.text import duration_text
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
 from fabric.report.output import counted, some
-
-_NAMED = 2
 
 _MEANING = {
     Outcome.PASS: "everything measured and good",
@@ -48,33 +45,6 @@ def meaning(judged: JudgedRun) -> str:
     elif failed or not said:
         said.append(_MEANING[verdict.outcome])
     return "; ".join(said)
-
-
-def headline(verdict: Verdict) -> str:
-    """
-    The suspects that made the outcome, the surest first: what to look at, before anything is read.
-
-    Where something failed, also who could not be measured: an ERROR is easily missed behind a FAIL.
-    """
-    said = [some([one.component for one in verdict.suspects if one.outcome is verdict.outcome], _NAMED)]
-    if verdict.outcome is Outcome.FAIL:
-        unknown = some([one.component for one in verdict.suspects if one.outcome is Outcome.ERROR], _NAMED)
-        said.append(f"not measured: {unknown}" if unknown else "")
-    return "; ".join(filter(None, said))
-
-
-def evidence(suspect: Suspect) -> tuple[str, ...]:
-    """Its lines for people: the odds are said in words, and their logarithm only in JSON."""
-    return tuple(_MARGIN.sub("", line) for line in suspect.evidence)
-
-
-_MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
-
-
-def how_sure(suspect: Suspect) -> str:
-    """``49%, one of 2 alike``: a low number may only say that several parts share the blame."""
-    alike = f", one of {len(suspect.ambiguous_with) + 1} alike" if suspect.ambiguous_with else ""
-    return f"{suspect.confidence:.0%}{alike}"
 
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
@@ -182,12 +152,6 @@ def faults_line(verdict: Verdict) -> str:
 
 def _some(suspects: Sequence[Suspect]) -> str:
     return some([part_words(one.component, one.kind) for one in suspects], _MOST_FAULTS, "; ")
-
-
-def stands(place: Mapping[str, object]) -> str:
-    """``rack r0; leaf su0-leaf2; serial number MT2346X98243``, as far as a row of the suspects' frame knows it."""
-    words = {"rack": "rack", "leaf_port": "leaf", "serial": "serial number"}
-    return "; ".join(f"{word} {place[name]}" for name, word in words.items() if isinstance(place.get(name), str))
 
 
 def kept_line(verdict: Verdict) -> str:

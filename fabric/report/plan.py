@@ -13,6 +13,7 @@ from fabric.model.change import Change, ChangeSettings
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.text import duration_text, fold
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.report import templates
 from fabric.report.changes import SCOPES, when
 from fabric.report.output import counted, jsonable
 
@@ -87,6 +88,19 @@ def _scope(kind: str, scope: str, components: int) -> str:
         return f"{kind} ({SCOPES[scope]})"
     things = {"port": "cable", "host": "host"}[scope]
     return f"{kind} ({counted(components, things)})"
+
+
+def plan_text(
+    plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings | None = None
+) -> str:
+    """
+    What is altered first of all; then phases, probes, rounds, the busiest host, and the expected duration.
+
+    *notes* say what the limits do not fit, *settings* how changes are made there.
+    """
+    warnings = list(warning_lines(plan, settings, scenario.allow))
+    folded = [(one, one.first, list(phase_lines(one.first.changes))) for one in folded_rounds(plan.phases)]
+    return templates.text("plan.txt.j2", plan=plan, scenario=scenario, notes=notes, warnings=warnings, folded=folded)
 
 
 _ROUND = re.compile(r"(.+)-r[0-9]+")

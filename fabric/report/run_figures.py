@@ -7,19 +7,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.report.link_load import link_loads
 from fabric.report.shown_run import ShownRun
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from fabric.report.figures.drawings import Tally
 
 MOST_SUSPECTS = 6
 """Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
@@ -27,7 +24,6 @@ MOST_SUSPECTS = 6
 _MOST_KINDS = 4
 _LEAST_SIZES = 3  # two are no curve, and say something only where configurations differ
 _MOST_BAD = 24
-_MOST_INSIDES = 6
 _OF_A_SUSPECT = 4
 
 
@@ -43,7 +39,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _inside, _expected, _bandwidth, _hosts, _pairs, _network, _cables, _time, _training):
+    for part in (_suspects, _expected, _bandwidth, _hosts, _pairs, _network, _time, _training):
         yield from part(run)
 
 
@@ -72,44 +68,6 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
             matrix = figures.loopback(run.frames, host, below=0.95)
             if matrix is not None:
                 yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
-
-
-def _inside(run: ShownRun) -> Iterator[Picture]:
-    """The first hosts with a suspect inside."""
-    from fabric.report import figures
-    from fabric.report.figures.drawings import INSIDE
-
-    found: dict[str, list[Suspect]] = {}
-    for suspect in run.judged.verdict.suspects:
-        host = Part.of(suspect.component).host
-        if suspect.kind in INSIDE and host in run.inventory.topology.hosts:
-            found.setdefault(host, []).append(suspect)
-    words = (
-        "In each part: how many of the host's own probes through it passed; what it measured with other hosts is not "
-    )
-    words += "counted. A curve is a bad path."
-    for host, suspects in list(found.items())[:_MOST_INSIDES]:
-        platform = run.inventory.topology.hosts[host].platform
-        drawn = figures.inside(host, platform, tallies(host, run), suspects)
-        yield Picture("inside", f"inside-{host}", f"Inside {host}", words, drawn)
-
-
-def tallies(host: str, run: ShownRun) -> dict[str, Tally]:
-    """By part of *host* (``mlx5_0``, ``gpu3``, ``numa1``), over the probes of this host alone that were reached."""
-    from fabric.report.figures.drawings import Tally
-
-    found: dict[str, Tally] = {}
-    for row in run.rows:
-        if row.probe.hosts != (host,) or not row.verdict.ran or row.result is None:
-            continue
-        good = row.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
-        params = row.probe.params
-        gpus = params.get("gpus")
-        parts = [str(params[key]) for key in ("rnic", "peer_rnic", "endpoint") if key in params]
-        for part in [*parts, *(f"gpu{index}" for index in (gpus if isinstance(gpus, tuple) else ()))]:
-            old = found.get(part, Tally())
-            found[part] = Tally(old.passed + good, old.ran + 1)
-    return found
 
 
 def _network(run: ShownRun) -> Iterator[Picture]:
@@ -238,20 +196,6 @@ def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:
     passed = run.frames.parts
     through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
     return {*through, *(probe for one in network for probe in one.probes)}
-
-
-def _cables(run: ShownRun) -> Iterator[Picture]:
-    """Of a simulated run what its rings put on the cables between switches."""
-    import pandas as pd
-
-    from fabric.report import figures
-
-    changed = {one.change.component for one in run.judged.verdict.changes if one.change.is_fault}
-    for number, one in enumerate(link_loads(run), start=1):
-        rows = [(low, high, share) for (low, high), share in one.shares.items()]
-        drawn = figures.cables(pd.DataFrame(rows, columns=["low", "high", "share"]), changed)
-        title = f"Load of the cables between switches: {one.name or 'rings'}"
-        yield Picture("network", f"cables-{number}", title, one.caption, drawn)
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:

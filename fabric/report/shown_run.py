@@ -128,3 +128,8 @@ class ShownRun:
         """Name and version of what took part."""
         found = self.document.get("versions", {})
         return {str(name): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
+
+    @property
+    def versions_text(self) -> str:
+        """They in one line."""
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items())

@@ -1,4 +1,4 @@
-"""Jinja templates of this room: HTML pages that load nothing from outside, and Markdown; no text is read as markup."""
+"""Jinja templates of this room: HTML that loads nothing from outside, Markdown, text; no value is read as markup."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
+import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text, fold
-from fabric.report.output import visible
+from fabric.report.output import counted, visible, wrapped
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
@@ -24,12 +26,17 @@ def page(template: str, script: str = "", **content: Any) -> str:
     script_policy = f"script-src 'sha256-{digest}'" if script else "script-src 'none'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; {script_policy}; base-uri 'none'; form-action 'none'"
     fixed = {"policy": Markup(policy), "style": Markup(text_of("report.css")), "script": Markup(script)}
-    return _environment(html=True).get_template(template).render(**fixed, **content)
+    return _environment("html").get_template(template).render(**fixed, **content)
 
 
 def markdown(template: str, **content: Any) -> str:
     """Markdown; what a host printed is never read as markup, a link or HTML."""
-    return _environment(html=False).get_template(template).render(**content)
+    return _environment("markdown").get_template(template).render(**content)
+
+
+def text(template: str, **content: Any) -> str:
+    """Text for a terminal, with colours."""
+    return _environment("text").get_template(template).render(**content)
 
 
 def plain(text: str) -> str:
@@ -47,18 +54,41 @@ def text_of(name: str) -> str:
     return files("fabric.report").joinpath("templates", name).read_text("utf-8")
 
 
+_COLOURS = {
+    Outcome.PASS: "green",
+    Outcome.SKIPPED: "cyan",
+    Outcome.MARGINAL: "yellow",
+    Outcome.INCONCLUSIVE: "magenta",
+    Outcome.ERROR: "magenta",
+    Outcome.FAIL: "red",
+}
+
+
+def _badge(outcome: Outcome, width: int = 0) -> Markup:
+    return Markup(click.style(outcome.name, fg=_COLOURS[outcome], bold=True) + " " * (width - len(outcome.name)))
+
+
+def _bold(text: str) -> Markup:
+    return Markup(click.style(visible(text), bold=True))
+
+
+def _wrapped(text: str, indent: int = 0) -> Markup:
+    return Markup("\n".join(wrapped(" " * indent + visible(text))))
+
+
 @cache
-def _environment(*, html: bool) -> Environment:
+def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
     """What is no Markup is escaped; before that it loses what hides or reverses letters."""
-    harmless = visible if html else plain
+    harmless = plain if kind == "markdown" else visible
     made = Environment(
         loader=PackageLoader("fabric.report"),
-        autoescape=html,
+        autoescape=kind == "html",
         undefined=StrictUndefined,
         finalize=lambda value: harmless(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=not html,
+        keep_trailing_newline=kind != "html",
     )
-    made.filters.update(fold=fold, duration=duration_text, code=code)
+    made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip)
+    made.filters.update(badge=_badge, bold=_bold, wrapped=_wrapped)
     return made

@@ -18,7 +18,7 @@ from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
-from fabric.report.hall import hall_document, hall_from, hall_lines, hall_rows
+from fabric.report.hall import hall_document, hall_from, shown_hall
 from tests.builders import on_mock
 from tests.conftest import dgx_platform
 from tests.places import INVENTORY
@@ -123,7 +123,7 @@ def test_numbers_without_a_limit_are_told_and_judge_nothing(run: JudgedRun) -> N
 def test_the_table_says_where_bounds_come_from(run: JudgedRun) -> None:
     """One row a point and a kind beside it; words for the bound, and that nothing of it is judged."""
     assert run.verdict.hall is not None
-    lines = list(hall_lines(run.verdict.hall))
+    lines = shown_hall(run.verdict.hall).lines
     assert len(lines) == 1 + 7 + 1 + 2
     assert lines[0].split() == ["what", "hosts", "GPUs", "Gb/s", "at", "most", "share", "limit"]
     assert "by the inventory" in lines[-2]
@@ -148,7 +148,7 @@ def test_a_limit_of_the_house_judges(run: JudgedRun, tmp_path: Path) -> None:
     judged = on_mock(prepare(Given(path)), tmp_path / "results").verdict
     assert judged.outcome is Outcome.FAIL
     assert judged.hall is not None
-    rows = list(hall_rows(judged.hall))
+    rows = shown_hall(judged.hall).rows
     assert [row[6] for row in rows[:4]] == ["3,190.0", "3,190.0", "3,190.0", ""]
     assert "at least 3190 required" in rows[0][-1]
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chromium import PATH, Chromium
-from fabric.app.analyze import reopened
-from fabric.report.page import compared_page, page
+from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.side_by_side import side_by_side
-from tests.report.shown import hostile, run_of
+from tests.report.shown import hostile
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(PATH is None, reason="no Chromium here")]
 
@@ -151,16 +149,6 @@ def test_the_policy_would_stop_what_slips_through(browser: Chromium, bad_page: s
     browser.until("document.images[0].complete")
     assert browser.value("typeof window.owned") == "undefined"
     assert any("Content Security Policy" in problem for problem in browser.problems)
-
-
-def test_runs_side_by_side_open_too(browser: Chromium, bad_run: ShownRun, tmp_path: Path) -> None:
-    other = reopened(run_of(tmp_path / "results"))
-    path = tmp_path / "compare.html"
-    path.write_text(compared_page(side_by_side([hostile(bad_run), other])))
-    browser.ask("Page.navigate", url=path.as_uri())
-    browser.until("document.querySelectorAll('tbody tr').length > 5")
-    assert browser.value("typeof window.owned") == "undefined"
-    assert clean(browser)
 
 
 def test_the_head_of_a_number_stands_over_it(browser: Chromium, bad_page: str) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from fabric.model.change import Change, ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.changes import after_change
 from tests.changes.asked import port_flap
 
+SCENARIO = Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings())
 FLAP = Change("drill/flap", "drill", "gpu001/mlx5_0", "port", port_flap("gpu001/mlx5_0", down=1.0, at=20.0))
 
 
 def step(state: str, reason: str, *, complete: bool = True) -> str:
     """What is advised."""
-    return after_change(ChangeResult(FLAP, state, reason), "results/r", complete=complete)
+    judged = JudgedRun(
+        SCENARIO, Verdict(Outcome.PASS, (), (), (), ()), "results/r", "r", 1.0, "ssh", (), "", complete=complete
+    )
+    return after_change(ChangeResult(FLAP, state, reason), judged)
 
 
 def test_a_drill_that_was_cut_short_is_resumed_and_not_mended() -> None:

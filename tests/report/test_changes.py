@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from dataclasses import replace
 
+import click
 import pytest
-from rich.console import Console
 
 from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec, When, Window
 from fabric.model.outcome import Outcome
@@ -17,8 +16,8 @@ from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Ve
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.report.changes import when
-from fabric.report.console import show_plan, show_verdict
-from fabric.report.plan import plan_document
+from fabric.report.console import verdict_text
+from fabric.report.plan import plan_document, plan_text
 from fabric.report.progress import ConsoleProgress
 from fabric.report.verdict_json import exit_code, verdict_document
 from tests.changes.asked import ber, link_down, port_flap, routing, shield
@@ -49,9 +48,7 @@ def run(
 
 def shown(judged: JudgedRun) -> str:
     """What a person sees of a verdict."""
-    out = io.StringIO()
-    show_verdict(judged, Console(file=out, width=100, soft_wrap=True, highlight=False))
-    return out.getvalue()
+    return click.unstyle(verdict_text(judged))
 
 
 REVERTED = ChangeResult(
@@ -187,10 +184,7 @@ def plan(*changes: Change) -> Plan:
 
 def planned(what_plan: Plan) -> list[str]:
     """The lines of ``fabric plan``."""
-    out = io.StringIO()
-    console = Console(file=out, width=100, soft_wrap=True, highlight=False)
-    show_plan(what_plan, console, scenario=SCENARIO, settings=ChangeSettings())
-    return out.getvalue().splitlines()
+    return click.unstyle(plan_text(what_plan, scenario=SCENARIO, settings=ChangeSettings())).splitlines()
 
 
 def test_the_plan_says_first_who_is_affected() -> None:

@@ -129,7 +129,7 @@ def test_summary_says_where_how_sure_and_what_to_do(bad_run: ShownRun) -> None:
     assert text.startswith("# FAIL: self-check on 4 hosts")
     for part in (
         "gpu002/mlx5\\_3 (rnic): FAIL, sure: 9",
-        "**the fabric is bad: gpu002/mlx5\\_3**",
+        "**the fabric is bad. 1 fault: gpu002 RNIC mlx5\\_3**",
         "**next**: check link width",
         "Simulated",
     ):

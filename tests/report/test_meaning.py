@@ -13,7 +13,6 @@ from fabric.report.markdown import summary
 from fabric.report.meaning import commands, meaning
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.side_by_side import side_by_side
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, cut_journal, killed, run_of
@@ -55,7 +54,7 @@ def test_no_report_of_a_run_that_goes_on_asks_to_go_on_with_it(half: Path) -> No
     run = going_on(half)
     with holding(half.parent.parent, half.parent.name, ["gpu001"], run=half.name):
         console = called(["report", str(half)]).stdout
-    for text in (console, page(run), summary(run), *side_by_side([run, run]).notes):
+    for text in (console, page(run), summary(run)):
         assert [words for words in NEVER if words in text] == []
         assert "goes on" in text or "went on" in text
 
@@ -71,7 +70,7 @@ def test_a_change_in_force_is_not_to_be_taken_back_by_hand_while_its_run_goes_on
     assert [one.state for one in judged.verdict.changes] == ["open"]
     assert meaning(judged).startswith("1 change may be live while it goes on; the run goes on")
     (change,) = judged.verdict.changes
-    assert "fabric restore" not in after_change(change, str(half), complete=False, goes_on=True)
-    assert "fabric restore" in after_change(change, str(half), complete=False)
+    assert "fabric restore" not in after_change(change, judged)
     dead = replace(judged, goes_on=False)
+    assert "fabric restore" in after_change(change, dead)
     assert commands(dead)[0] == ("Take back", f"fabric restore {half}")

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
-from fabric.report.meaning import faults_line, kept_line, part_words, stands
+from fabric.report.meaning import faults_line, kept_line, part_words
 from fabric.report.shown_run import ShownRun
 
 
@@ -50,11 +50,6 @@ def test_faults_are_counted_and_what_could_not_be_measured_is_said(bad_run: Show
     many = tuple(suspect(f"gpu00{number}", "host") for number in range(5))
     assert faults_line(replace(verdict, suspects=many)).endswith("host gpu002; and 2 more")
     assert faults_line(replace(verdict, suspects=())) == ""
-
-
-def test_it_stands_where_the_inventory_says() -> None:
-    assert stands({"rack": "r0", "leaf_port": "leaf2", "serial": None}) == "rack r0; leaf leaf2"
-    assert stands({}) == ""
 
 
 def test_a_run_without_a_fault_made_has_no_such_answer(bad_run: ShownRun) -> None:

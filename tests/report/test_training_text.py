@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 import jsonschema
 import orjson
 import pytest
-from rich.console import Console
 
 from fabric.judge.training import Observed, training_impact
 from fabric.model.verdict import TrainingImpact
-from fabric.report.console import show_verdict
+from fabric.report.console import verdict_text
 from fabric.report.markdown import summary
 from fabric.report.meaning import impact_line
 from fabric.report.page import page
@@ -32,9 +30,7 @@ def known_run(bad_run: ShownRun) -> ShownRun:
 
 def on_console(run: ShownRun) -> str:
     """What a person is shown."""
-    text = StringIO()
-    show_verdict(run.judged, Console(file=text, width=400))
-    return text.getvalue()
+    return verdict_text(run.judged)
 
 
 def test_the_line_that_is_shown() -> None:

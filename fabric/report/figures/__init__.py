@@ -6,16 +6,15 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 
 from fabric.report.figures.configurations import bars, rings, sizes
 from fabric.report.figures.course import against_peers, course, evidence
-from fabric.report.figures.drawings import inside, network
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.ratios import cables, expectations, history, training
+from fabric.report.figures.network import network
+from fabric.report.figures.ratios import expectations, history, training
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
 __all__ = [
     "against_peers",
     "bars",
-    "cables",
     "counters",
     "course",
     "evidence",
@@ -24,7 +23,6 @@ __all__ = [
     "history",
     "hosts",
     "inline",
-    "inside",
     "loopback",
     "network",
     "pairs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from fabric.report.figures.samples import UPPER, disturbed, with_normal
 from fabric.report.figures.style import (
+    BOUNDS,
     CLASSES,
     COLOURS,
     SIGNS,
@@ -24,6 +26,7 @@ from fabric.report.figures.style import (
     styled,
     ticks,
 )
+from fabric.report.output import counted, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +42,9 @@ MOST_NAMES = 48
 _MOST_NAMED = 12
 _WORST = ("fail", "error", "inconclusive", "skipped", "marginal", "pass")
 
+LOW = 0.95
+"""A pair below this share of the usual is low (a choice: beyond noise of 0.3 to 0.5 %)."""
+
 
 def worst(run: Frames) -> pd.DataFrame:
     """
@@ -49,26 +55,23 @@ def worst(run: Frames) -> pd.DataFrame:
     import pandas as pd
 
     frame = run.samples[~disturbed(run, run.samples)]
-    frame = frame.assign(of_normal=frame["share"].fillna(frame["gbps"] / frame["required_gbps"]))
-    frame["place"] = frame["outcome"].map({name: number for number, name in enumerate(_WORST)}).astype(float)
-    paired = frame["peer_host"].notna() | frame["peer_rnic"].notna()
-    alone = frame[frame["host"].notna() & ~paired]
-    alone = alone.assign(what=alone["rnic"].astype(object).fillna(alone["series"].astype(object)))
-    found = alone.groupby(["host", "kind", "what"], observed=True, sort=False)
-    single = found.agg(share=("of_normal", "min"), place=("place", "min")).reset_index()
-    pairs = frame[paired & (frame["of_normal"].notna() | frame["outcome"].eq("error"))]
-    pairs = pairs.assign(peer_host=pairs["peer_host"].astype(object).fillna(pairs["host"].astype(object)))
-    ends = [
-        pairs[["kind", host, rnic, "of_normal", "place"]].set_axis(["kind", "host", "what", "share", "place"], axis=1)
-        for host, rnic in (("host", "rnic"), ("peer_host", "peer_rnic"))
-    ]
-    both = pd.concat([one.astype({"host": object, "kind": object, "what": object}) for one in ends])
-    both["what"] = both["what"].fillna("")
-    of_pairs = both.groupby(["host", "kind", "what"], sort=False)[["share", "place"]].median().reset_index()
-    every = pd.concat([single.astype({"host": object, "kind": object}), of_pairs], ignore_index=True)
-    every["outcome"] = [_WORST[number] for number in every["place"].fillna(len(_WORST) - 1).astype(int)]
-    told = every.groupby(["kind", "what"], sort=False)[["share", "place"]].transform("count")["share"].gt(0)
-    return every[told | every["outcome"].ne("pass")].drop(columns="place")
+    frame = frame.assign(
+        share=frame["share"].fillna(frame["gbps"] / frame["required_gbps"]),
+        place=frame["outcome"].map(_WORST.index).astype(float),
+        paired=frame["peer_host"].notna() | frame["peer_rnic"].notna(),
+    )
+    names = ["host", "kind", "peer_host", "rnic", "peer_rnic", "series"]
+    frame = frame[frame["host"].notna()].astype(dict.fromkeys(names, object))
+    frame = frame[~frame["paired"] | frame["share"].notna() | frame["outcome"].eq("error")]
+    near = frame.assign(what=frame["rnic"].fillna(frame["series"].where(~frame["paired"], "")))
+    far = frame[frame["paired"]]
+    far = far.assign(host=far["peer_host"].fillna(far["host"]), what=far["peer_rnic"].fillna(""))
+    ends = pd.concat([near, far]).groupby(["host", "kind", "what", "paired"], sort=False)[["share", "place"]]
+    least, middle = ends.min().reset_index(), ends.median().reset_index()
+    every = least.where(~least["paired"], middle)
+    every["outcome"] = [_WORST[int(place)] for place in every["place"]]
+    told = every.groupby(["kind", "what"], sort=False)["share"].transform("count").gt(0)
+    return every.loc[told | every["outcome"].ne("pass"), ["host", "kind", "what", "share", "outcome"]]
 
 
 @styled
@@ -79,29 +82,17 @@ def hosts(run: Frames, only: Collection[str] | None = None, *, known: pd.DataFra
     *known*: what ``worst`` found, where somebody asked already.
     """
     found = worst(run) if known is None else known
-    names = [one for one in dict.fromkeys(found["host"]) if only is None or one in only]
-    names = sorted(names) if only is None else [one for one in only if one in names]
-    if not names:
+    found = found if only is None else found[found["host"].isin(set(only))]
+    if found.empty:
         return None
-    found = found[found["host"].isin(set(names))]
-    columns = sorted(dict.fromkeys(zip(found["kind"], found["what"], strict=True)), key=_natural)
-    step = min(0.22, 7.6 / len(columns))
-    left = 0.25 + 0.078 * min(max(map(len, names)), 18)
-    deep = 0.5 + 0.078 * min(max(len(what) for _, what in columns), 14)
-    last = [kind for kind, _ in columns].index(columns[-1][0])
-    width = max(left + step * len(columns) + 0.1, left + step * last + 0.095 * len(columns[-1][0]), 7.6)
-    made = figure("hosts and what each of them measured", width, deep + 0.85 + 0.19 * len(names))
-    ax = axes(made, left=left, right=width - left - step * len(columns), top=deep, bottom=0.85)
-    at, row = {column: x for x, column in enumerate(columns)}, {name: y for y, name in enumerate(names)}
-    places = [(at[one.kind, one.what], row[one.host], one.share, one.outcome) for one in found.itertuples()]
-    cells(ax, ((x, y, None if share != share else colour_class(share)) for x, y, share, _ in places), 0.92, 0.92)
-    signs(ax, [(x + 0.46, y + 0.46, outcome) for x, y, _, outcome in places], 6)
-    _heads(ax, columns, deep, step)
-    ticks(ax.yaxis, names, [y + 0.46 for y in range(len(names))], most=18)
-    _edges(ax, len(columns), len(names))
+    table = found.pivot(index="host", columns=["kind", "what"], values=["share", "outcome"])
+    names = sorted(table.index) if only is None else [name for name in only if name in table.index]
+    columns = sorted(table["share"].columns, key=lambda column: (column[0], _natural(column[1])))
+    shares, outcomes = (table[one].reindex(index=names, columns=columns) for one in ("share", "outcome"))
+    made, ax = _map("hosts and what each of them measured", shares, outcomes, above_in=0.4, right_in=1.2)
+    _kinds(ax, [kind for kind, _ in columns])
     for label, name in zip(ax.get_yticklabels(), names, strict=True):
         label.set_url(f"#{name}")
-    _legend(made, left)
     return made
 
 
@@ -117,32 +108,30 @@ def hall(
     found = worst(run) if known is None else known
     if found.empty:
         return None
-    share = found.groupby("host")["share"].min()
-    outcome = found.assign(rank=found["outcome"].map(_WORST.index)).groupby("host")["rank"].min()
+    of_host = found.assign(place=found["outcome"].map(_WORST.index)).groupby("host")[["share", "place"]].min()
     if racks is None:
-        names = sorted(share.index)
+        names = sorted(of_host.index)
         racks = {names[at]: names[at : at + 32] for at in range(0, len(names), 32)}
-    across = max((ceil(sqrt(len(members))) for members in racks.values()), default=1)
-    down = max((ceil(len(members) / across) for members in racks.values()), default=1)
+    most = max(map(len, racks.values()), default=1)
+    across = ceil(sqrt(most))
+    down = ceil(most / across)
     square, left_in, width = 0.13, 0.9, 9.8
     columns = max(int((width - left_in - 0.7) / square / (across + 0.5)), 1)
     lines = ceil(len(racks) / columns)
-    made = figure(
-        f"{len(racks)} racks, hosts coloured by their worst number", width, lines * (down + 0.5) * square + 1.0
-    )
+    label = f"{len(racks)} racks, hosts coloured by their worst number"
+    made = figure(label, width, lines * (down + 0.5) * square + 1.0)
     ax = axes(made, left=left_in, right=0.1, top=0.1, bottom=0.9)
-    boxes, marks, bad = [], [], []
-    for number, members in enumerate(racks.values()):
-        left, top = number % columns * (across + 0.5), number // columns * (down + 0.5)
-        for index, host in enumerate(members):
-            x, y, value = left + index % across, top + index // across, share.get(host)
-            boxes.append((x, y, None if value is None or value != value else colour_class(value)))
-            marks.append((x + 0.45, y + 0.45, _WORST[int(outcome.get(host, len(_WORST) - 1))]))
-            bad += [(x + 1.1, y + 0.45, host)] if marks[-1][2] in ("fail", "error") else []
-    cells(ax, boxes, 0.9, 0.9)
-    signs(ax, marks, 6)
-    for x, y, host in bad[:_MOST_NAMED]:
-        ax.text(x, y, said(host, 18), va="center", path_effects=[halo()], zorder=7)
+    at = {
+        host: (number % columns * (across + 0.5) + index % across, number // columns * (down + 0.5) + index // across)
+        for number, members in enumerate(racks.values())
+        for index, host in enumerate(members)
+    }
+    shown = of_host.reindex(list(at))
+    cells(ax, ((*at[one.Index], colour_class(one.share)) for one in shown.itertuples()), 0.9, 0.9)
+    marks = [(*at[one.Index], _WORST[int(one.place)], one.Index) for one in shown.dropna(subset="place").itertuples()]
+    signs(ax, [(x + 0.45, y + 0.45, outcome) for x, y, outcome, _ in marks], 6)
+    for x, y, _, host in [mark for mark in marks if mark[2] in ("fail", "error")][:_MOST_NAMED]:
+        ax.text(x + 1.1, y + 0.45, said(host, 18), va="center", path_effects=[halo()], zorder=7)
     ticks(ax.yaxis, list(racks)[::columns], [line * (down + 0.5) + 0.45 for line in range(lines)], most=10)
     ax.set_xticks([])
     _edges(ax, (width - left_in - 0.1) / square, lines * (down + 0.5))
@@ -161,22 +150,16 @@ def loopback(run: Frames, host: str, *, below: float = float("inf")) -> Figure |
     own = with_normal(frame[frame["host"].eq(host) & frame["kind"].eq("loopback")])
     if own.empty or own["of_normal"].min() >= below:
         return None
-    least = own.groupby(["rnic", "endpoint"], observed=True)["of_normal"].min()
-    rnics = sorted({one for one, _ in least.index}, key=lambda name: _natural(("", name)))
-    ends = sorted({one for _, one in least.index}, key=lambda name: (not name.startswith("numa"), _natural(("", name))))
-    made = figure(f"loopback of {host}, of what its peers reach", 1.6 + 0.52 * len(ends), 1.0 + 0.27 * len(rnics))
-    ax = axes(made, left=0.9, right=0.5, top=0.75, bottom=0.15)
-    at = {(rnic, end): (ends.index(end), rnics.index(rnic)) for rnic, end in least.index}
-    cells(ax, ((*at[place], colour_class(value)) for place, value in least.items()), 0.96, 0.94)
-    for place, value in least.items():
-        x, y = at[place]
-        colour = COLOURS["paper"] if colour_class(value) < 4 else COLOURS["ink"]
-        ax.text(x + 0.48, y + 0.48, f"{100 * value:.0f}", ha="center", va="center", color=colour)
-    ticks(ax.yaxis, rnics, [y + 0.47 for y in range(len(rnics))])
-    ticks(ax.xaxis, ends, [x + 0.48 for x in range(len(ends))])
-    ax.xaxis.tick_top()
-    ax.set_title(f"{said(host)}: loopback, % of the median of all hosts", pad=8)
-    _edges(ax, len(ends), len(rnics))
+    least = own.groupby(["rnic", "endpoint"], observed=True)["of_normal"].min().unstack()
+    ends = sorted(least.columns, key=lambda name: (not name.startswith("numa"), _natural(name)))
+    least = least.reindex(index=sorted(least.index, key=_natural), columns=ends)
+    words = f"{said(host, 18)}: loopback, % of the median of all hosts"
+    made, ax = _map(words, least, cell_in=(0.36, 0.25), above_in=0.2, legend=False)
+    for (rnic, end), value in least.stack().items():
+        colour = COLOURS["paper"] if value < BOUNDS[3] else COLOURS["ink"]
+        place = (ends.index(end) + 0.46, least.index.get_loc(rnic) + 0.46)
+        ax.text(*place, f"{100 * value:.0f}", ha="center", va="center", color=colour)
+    made.text(0.01, 1.0, words, va="top")
     return made
 
 
@@ -215,6 +198,8 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
 
     *ringed*: ids of probes that one suspected part explains. None where all of many pairs are good.
     """
+    import pandas as pd
+
     found = pair_shares(run, kind)
     names = sorted({*found["low"], *found["high"]})
     if len(names) > MOST_NAMES:
@@ -223,66 +208,88 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
         found = found[found["low"].isin(names) & found["high"].isin(names)]
     if not names:
         return None
-    side = min(max(0.22 * len(names), 1.2), 6.0)
-    deep = 0.3 + 0.078 * min(max(map(len, names)), 14)
-    made = figure(f"pairs of hosts, {kind}", max(side + deep + 0.4, 7.6), side + deep + 1.0)
-    ax = axes(made, left=deep, right=made.get_size_inches()[0] - deep - side, top=deep, bottom=1.0)
-    at = {name: place for place, name in enumerate(names)}
-    both = [
-        (at[a], at[b], one.share, one.outcome, one.probe)
-        for one in found.itertuples()
-        for a, b in ((one.low, one.high), (one.high, one.low))
-    ]
-    cells(ax, ((x, y, colour_class(share)) for x, y, share, *_ in both), 0.92, 0.92)
-    signs(ax, [(x + 0.46, y + 0.46, outcome) for x, y, _, outcome, _ in both], 6)
-    for x, y, *_, probe in both:
-        if probe in ringed:
-            ax.add_patch(Rectangle((x - 0.1, y - 0.1), 1.12, 1.12, fill=False, edgecolor=COLOURS["ink"], linewidth=1.2))
-    every = max(1, ceil(0.19 * len(names) / side))
-    shown = range(0, len(names), every)
-    ticks(ax.yaxis, [names[one] for one in shown], [one + 0.46 for one in shown], most=14)
-    ticks(ax.xaxis, [names[one] for one in shown], [one + 0.46 for one in shown], most=14)
-    ax.xaxis.tick_top()
-    ax.tick_params(axis="x", labelrotation=90)
-    _edges(ax, len(names), len(names))
-    _legend(made, 0.1)
+    mirrored = found.rename(columns={"low": "high", "high": "low"})
+    table = pd.concat([found, mirrored]).drop_duplicates(["low", "high"])
+    table = table.pivot(index="low", columns="high", values=["share", "outcome", "probe"])
+    shares, outcomes, probes = (table[one].reindex(index=names, columns=names) for one in ("share", "outcome", "probe"))
+    step = min(0.22, 6.0 / len(names))
+    made, ax = _map(f"pairs of hosts, {kind}", shares, outcomes, cell_in=(step, step))
+    for y, x in zip(*probes.isin(set(ringed)).to_numpy().nonzero(), strict=True):
+        ax.add_patch(Rectangle((x - 0.1, y - 0.1), 1.12, 1.12, fill=False, edgecolor=COLOURS["ink"], linewidth=1.2))
     return made
 
 
 def low_words(run: Frames, kind: str) -> str:
-    """``gpu004 is low with each of its 6 partners; gpu001 with gpu002 is low``; empty where no pair is low."""
+    """Which hosts are low with all their partners; of other low pairs that they are no host's: empty where none is."""
+    import pandas as pd
+
     found = pair_shares(run, kind)
-    by_host: dict[str, list[bool]] = {}
-    for one in found.itertuples():
-        for host in (one.low, one.high):
-            by_host.setdefault(host, []).append(one.share < LOW)
-    rows = {host: len(low) for host, low in by_host.items() if len(low) > 1 and all(low)}
-    lines = [f"{host} is low with each of its {many} partners" for host, many in sorted(rows.items())]
-    rest = found[(found["share"] < LOW) & ~found["low"].isin(rows) & ~found["high"].isin(rows)]
-    lines += [f"{one.low} with {one.high} is low" for one in rest.itertuples()]
-    more = len(lines) - _MOST_SAID
-    return "; ".join(lines[:_MOST_SAID] + ([f"and {more} more"] if more > 0 else []))
+    found["is_low"] = found["share"] < LOW
+    of_host = (
+        pd.concat([found.set_index(end)["is_low"] for end in ("low", "high")]).groupby(level=0).agg(["size", "all"])
+    )
+    bad = of_host[of_host["all"] & (of_host["size"] > 1)]
+    lines = [f"{host} is low with each of its {many} partners" for host, many in bad["size"].items()]
+    rest = int((found["is_low"] & ~found["low"].isin(bad.index) & ~found["high"].isin(bad.index)).sum())
+    if rest:
+        lines.append(
+            f"{counted(rest, 'pair')} below {LOW:.0%} of hosts that do well with others: slow is the way between them"
+        )
+    return some(lines, _MOST_SAID, "; ")
 
 
 _MOST_SAID = 8
 
-LOW = 0.95
-"""A pair below this share of the median is low (a choice: beyond noise of 0.3 to 0.5 %)."""
 
-
-def _natural(column: tuple[str, str]) -> list[tuple[int, int, str]]:
+def _natural(name: str) -> list[str | int]:
     """mlx5_2 before mlx5_10."""
-    digits = "".join(letter if letter.isdigit() else " " for letter in column[1]).split()
-    letters = "".join(letter for letter in column[1] if not letter.isdigit())
-    return [(0, 0, column[0]), (1, 0, letters), *((2, int(one[:9]), "") for one in digits)]
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]{1,9})", name)]
 
 
-def _heads(ax: Axes, columns: Sequence[tuple[str, str]], above_in: float, step_in: float) -> None:
-    """What each column is, on end, and above them the kinds; in a second line where a name would run into the next."""
-    ticks(ax.xaxis, [what for _, what in columns], [x + 0.46 for x in range(len(columns))], most=14)
+def _map(
+    label: str,
+    shares: pd.DataFrame,
+    outcomes: pd.DataFrame | None = None,
+    *,
+    cell_in: tuple[float, float] = (0.22, 0.19),
+    above_in: float = 0.0,
+    right_in: float = 0.15,
+    legend: bool = True,
+) -> tuple[Figure, Axes]:
+    """
+    A cell for each value of *shares* with the sign of its outcome, names at the left and on end above.
+
+    *above_in*, *right_in*: room over the names and beyond the last column (inches).
+    """
+    rows, columns = list(shares.index), [one[-1] if isinstance(one, tuple) else one for one in shares.columns]
+    across_in, down_in = (min(cell_in[0], 7.6 / len(columns)), cell_in[1])
+    left = 0.25 + 0.078 * min(max(map(len, rows)), 18)
+    deep = 0.3 + above_in + 0.078 * min(max(map(len, columns)), 14)
+    width = max(left + across_in * len(columns) + right_in, 7.6 if legend else 0)
+    bottom = 0.9 if legend else 0.1
+    made = figure(label, width, deep + down_in * len(rows) + bottom)
+    ax = axes(made, left=left, right=width - left - across_in * len(columns), top=deep, bottom=bottom)
+    values = shares.to_numpy(float)
+    cells(ax, ((x, y, colour_class(values[y, x])) for y in range(len(rows)) for x in range(len(columns))), 0.92, 0.92)
+    if outcomes is not None:
+        told = outcomes.fillna("").to_numpy()
+        signs(ax, [(x + 0.46, y + 0.46, told[y, x]) for y in range(len(rows)) for x in range(len(columns))], 6)
+    for axis, names, step_in in ((ax.xaxis, columns, across_in), (ax.yaxis, rows, down_in)):
+        every = max(1, ceil(0.17 / step_in))
+        ticks(axis, names[::every], [place + 0.46 for place in range(0, len(names), every)], most=18)
     ax.xaxis.tick_top()
     ax.tick_params(axis="x", labelrotation=90)
-    kinds, free = [kind for kind, _ in columns], [-1.0, -1.0]
+    _edges(ax, len(columns), len(rows))
+    if legend:
+        _legend(made, left)
+    return made, ax
+
+
+def _kinds(ax: Axes, kinds: Sequence[str]) -> None:
+    """The kind over the first of its columns; in a second line where its name would run into the next."""
+    free = [-1.0, -1.0]
+    step_in = ax.bbox.width / ax.figure.dpi / len(kinds)
+    above_in = (ax.figure.bbox.height - ax.bbox.y1) / ax.figure.dpi
     for kind in dict.fromkeys(kinds):
         x, name = kinds.index(kind), said(kind, 22)
         line = 0 if free[0] <= x else 1
@@ -303,14 +310,7 @@ def _legend(made: Figure, left: float) -> None:
     width, height = made.get_size_inches()
     handles = [Patch(color=COLOURS[f"v{number}"], label=words) for number, words in enumerate(CLASSES)]
     handles.append(Patch(color=COLOURS["none"], label="no number"))
-    place = (left / width, 0.26 / height)
-    made.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=place,
-        ncols=4,
-        columnspacing=1.0,
-        handlelength=1.0,
-        borderaxespad=0,
-    )
+    box = (left / width, 0.26 / height)
+    apart = {"columnspacing": 1.0, "handlelength": 1.0, "borderaxespad": 0}
+    made.legend(handles=handles, loc="lower left", bbox_to_anchor=box, ncols=4, **apart)
     made.text(left / width, 0.08 / height, SIGNS)

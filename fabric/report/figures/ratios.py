@@ -1,8 +1,7 @@
-"""What was expected, the load of cables, what failures mean for a job, and a part over many runs."""
+"""What was expected, what failures mean for a job, and a part over many runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
@@ -13,9 +12,6 @@ from fabric.report.figures.style import COLOURS, axes, figure, key, said, signs,
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-FULL = 0.9
-"""Static routes leave a link this full no room: what hashes there goes slower (a choice)."""
 
 _LEAST = 1e-3
 _RESTART_S = _WRITE_S = 300.0
@@ -61,50 +57,6 @@ def expectations(found: pd.DataFrame) -> Figure | None:
     ax.set_xlabel("ratio, log scale (1: no difference)")
     wanted = Line2D([], [], color=COLOURS["ink"], marker=5, label="asked for: from here this way")
     key(ax, Line2D([], [], color=COLOURS["c0"], marker="o", label="found, with its 95 % interval"), wanted)
-    return made
-
-
-@styled
-def cables(loads: pd.DataFrame, changed: Collection[str] = ()) -> Figure:
-    """
-    Of each leaf the cables to the switches above, as load over line rate, the most loaded marked.
-
-    Columns: *low*, *high* (the switches), *share*. *changed*: cables (``leaf--spine``) that were altered on purpose.
-    """
-    leaves = list(dict.fromkeys(loads["low"]))
-    made = figure("load of the cables between switches, by leaf", 9.8, 2.9)
-    ax = axes(made, bottom=0.85)
-    at = {leaf: place for place, leaf in enumerate(leaves)}
-    x, y = loads["low"].map(at), 100 * loads["share"]
-    ax.plot(x, y, ".", ms=4, color=COLOURS["c5"])
-    most = loads.loc[loads.groupby("low", sort=False)["share"].idxmax()]
-    full = most["share"] >= FULL
-    for members, marker, colour in ((most[~full], "o", COLOURS["c0"]), (most[full], "s", COLOURS["fail"])):
-        ax.plot(members["low"].map(at), 100 * members["share"], marker, ms=5, color=colour)
-    altered = loads[(loads["low"].astype(str) + "--" + loads["high"].astype(str)).isin(set(changed))]
-    ax.plot(altered["low"].map(at), 100 * altered["share"], "D", ms=9, mfc="none", mec=COLOURS["marginal"], mew=2)
-    ax.axhline(100 * FULL, color=COLOURS["muted"], linewidth=1, linestyle="--")
-    fullest = loads.loc[loads["share"].idxmax()]
-    name = f"{said(fullest['low'], 20)}--{said(fullest['high'], 20)}: {fullest['share']:.0%}"
-    right = at[fullest["low"]] > 0.6 * len(leaves)
-    place = (at[fullest["low"]], 100 * fullest["share"])
-    ax.annotate(name, place, (-7 if right else 7, 4), textcoords="offset points", ha="right" if right else "left")
-    every = max(1, len(leaves) // 32)
-    ticks(ax.xaxis, leaves[::every], range(0, len(leaves), every), most=12)
-    ax.tick_params(axis="x", labelrotation=90)
-    ax.set_ylim(0, max(100 * float(loads["share"].max()), 100) * 1.12)
-    ax.set_ylabel("% of line rate")
-    ax.grid(visible=False, axis="x")
-    handles = [
-        Line2D([], [], marker="o", linestyle="none", color=COLOURS["c0"], label="most loaded of its leaf"),
-        Line2D([], [], marker="s", linestyle="none", color=COLOURS["fail"], label="and full (90 %)"),
-        Line2D([], [], marker=".", linestyle="none", color=COLOURS["c5"], label="the others"),
-    ]
-    if len(altered):
-        handles.append(
-            Line2D([], [], marker="D", linestyle="none", mfc="none", mec=COLOURS["marginal"], label="changed")
-        )
-    key(ax, *handles)
     return made
 
 

@@ -101,9 +101,9 @@ def said(text: object, most: int = 40) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def colour_class(share: float) -> int:
-    """0 (half of what is normal, or less) to 6 (normal)."""
-    return sum(share >= bound for bound in BOUNDS)
+def colour_class(share: float) -> int | None:
+    """0 (half of what is normal, or less) to 6 (normal); None: no number."""
+    return None if share != share else sum(share >= bound for bound in BOUNDS)
 
 
 _BANG = Outline([(0, 1.2), (0, -0.2), (0, -1.0), (0, -1.2)], [Outline.MOVETO, Outline.LINETO] * 2)
@@ -195,7 +195,7 @@ def inline(made: Figure) -> Markup:
     head, rest = text.split(">", 1)
     head = re.sub(r'\s(?:width|height|version)="[^"]*"', "", head)
     label = escape(visible(str(made.get_label())))
-    return Markup(f'{head} role="img" aria-label="{label}" style="max-width:{width:.0f}pt;--w:{width:.0f}pt">{rest}')
+    return Markup(f'{head} role="img" aria-label="{label}" style="--w:{width:.0f}pt">{rest}')
 
 
 _VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()}

@@ -1,4 +1,4 @@
-"""Expectations, loads of cables, what failures mean for a job, a part over many runs."""
+"""Expectations, what failures mean for a job, a part over many runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fabric.judge.training import Observed, best_interval_s, expected_ettr, mttf_s, training_impact
-from fabric.report.figures import cables, expectations, history, training
+from fabric.report.figures import expectations, history, training
 from tests.report.figures.seen import texts
 
 COLUMNS = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
@@ -28,13 +28,6 @@ def test_half_and_double_are_alike_far_from_one() -> None:
 def test_without_an_interval_there_is_no_picture() -> None:
     assert expectations(expected(("a", "inconclusive", NONE, NONE, NONE, 0.9, NONE))) is None
     assert expectations(expected()) is None
-
-
-def test_the_fullest_cable_has_its_name_and_a_changed_one_its_sign() -> None:
-    loads = pd.DataFrame({"low": ["leaf0", "leaf0", "leaf1"], "high": ["s0", "s1", "s0"], "share": [0.95, 0.2, 0.6]})
-    drawn = cables(loads, {"leaf1--s0"})
-    assert {"leaf0--s0: 95%", "changed", "and full (90 %)"} <= texts(drawn)
-    assert "changed" not in texts(cables(loads))
 
 
 @pytest.mark.parametrize("gpus", [64, 1024])

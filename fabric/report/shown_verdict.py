@@ -1,0 +1,152 @@
+"""A judged run in words: what console, report.html, summary.md and tickets print, each in its own form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.text import NOTE, duration_text, fold
+from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
+from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
+from fabric.report.hall import ShownHall, shown_hall
+from fabric.report.meaning import commands, faults_line, impact_line, is_known, kept_line, meaning, part_words
+from fabric.report.output import counted
+from fabric.report.verdict_json import counts
+
+_MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
+_OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
+
+
+class ShownSuspect(NamedTuple):
+    """
+    A suspect in *words*, how *sure* it is, its *evidence* (odds in words alone), how bad it was *seen*, *where* it
+    stands, and the *rows* that the page's table has of it.
+    """
+
+    one: Suspect
+    words: str
+    sure: str
+    evidence: tuple[str, ...]
+    seen: str
+    where: str
+    rows: str
+
+
+class ShownExpectation(NamedTuple):
+    """An expectation with what was found, its interval, and what to do where it was not met."""
+
+    one: ExpectationVerdict
+    value: str
+    interval: str
+    step: str
+
+
+@dataclass(frozen=True)
+class ShownVerdict:
+    """
+    The outcome and what it *means*, the *faults* in words, what the job *kept* under faults made on purpose, what was
+    made *on_purpose* and whether it is back, the *tally* of probes, what may be typed first (*commands*), *reasons* of
+    what did not pass and *notes*, what a measured failure rate means for *training* (*means*: only where it is known).
+    """
+
+    judged: JudgedRun
+    means: str
+    faults: str
+    kept: str
+    on_purpose: str
+    hosts: str
+    tally: str
+    commands: tuple[tuple[str, str], ...]
+    suspects: tuple[ShownSuspect, ...]
+    expected: tuple[ShownExpectation, ...]
+    changes: tuple[ChangeRow, ...]
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    hall: ShownHall | None
+    training: str
+    for_training: str
+
+
+def shown_verdict(judged: JudgedRun) -> ShownVerdict:
+    """It in words."""
+    verdict, hosts = judged.verdict, judged.scenario.hosts
+    changes = change_rows(judged)
+    reasons = tuple(_reasons(verdict, changes))
+    notes = tuple(one.removeprefix(NOTE) for one in verdict.reasons if one.startswith(NOTE))
+    if verdict.outcome is Outcome.PASS:
+        reasons, notes = (), (*notes, *reasons)
+    clock = " of simulated time" if judged.backend == "mock" else ""
+    tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
+    training = impact_line(verdict.training) if verdict.training else ""
+    return ShownVerdict(
+        judged=judged,
+        means=meaning(judged),
+        faults=faults_line(verdict),
+        kept=kept_line(verdict),
+        on_purpose=_on_purpose(verdict),
+        hosts=f"{counted(len(hosts), 'host')} ({fold(hosts)})",
+        tally=f"{counted(len(verdict.probes), 'probe')} in {duration_text(judged.elapsed_s)}{clock}: {tally}",
+        commands=commands(judged),
+        suspects=tuple(map(shown_suspect, verdict.suspects)),
+        expected=tuple(
+            ShownExpectation(one, *number(one), after_expectation(one, judged)) for one in verdict.expectations
+        ),
+        changes=changes,
+        reasons=reasons,
+        notes=notes,
+        hall=None if verdict.hall is None else shown_hall(verdict.hall),
+        training=training,
+        for_training=training if is_known(verdict.training) else "",
+    )
+
+
+def shown_suspect(one: Suspect) -> ShownSuspect:
+    """It in words."""
+    alike = f", one of {len(one.ambiguous_with) + 1} alike" if one.ambiguous_with else ""
+    seen = []
+    if one.worst_gbps is not None and one.normal_gbps:
+        lost = f"{100 * (one.worst_gbps / one.normal_gbps - 1):+.0f} %"
+        seen.append(f"worst {one.worst_gbps:,.0f} of {one.normal_gbps:,.0f} Gb/s ({lost})")
+    if one.rate is not None:
+        seen.append(f"bad in {one.rate:.0%} of the probes through it")
+    places = (("rack", one.rack), ("leaf", one.leaf), ("serial number", one.serial))
+    part = Part.of(one.component)
+    own = one.kind in _OF_A_HOST and "/" in one.component
+    return ShownSuspect(
+        one,
+        part_words(one.component, one.kind),
+        f"{one.confidence:.0%}{alike}",
+        tuple(_MARGIN.sub("", line) for line in one.evidence),
+        ", ".join(seen),
+        "; ".join(f"{name} {text}" for name, text in places if text),
+        f"{part.host}/{part.device}" if own else "".join(one.hosts[:1]),
+    )
+
+
+def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
+    """What did not pass, without the reason of a change that stands beside the change already."""
+    told = {line for row in changes for line in row.below}
+    for reason in verdict.reasons:
+        said = reason
+        for one in verdict.changes:
+            if one.reason in told:
+                said = said.replace(f"{one.state}: {one.reason}", f"{one.state} (see Changes)")
+        if not reason.startswith(NOTE):
+            yield said
+
+
+def _on_purpose(verdict: Verdict) -> str:
+    """How much was altered, whether it is back, and what became of the expectations, in one line."""
+    said = []
+    if verdict.changes:
+        back = sum(one.state == "reverted" for one in verdict.changes)
+        many = len(verdict.changes)
+        said.append(f"{counted(many, 'change')} made on purpose, {'all' if back == many else back} taken back")
+    if verdict.expectations:
+        met = sum(one.outcome is Outcome.PASS for one in verdict.expectations)
+        said.append(f"{met} of {len(verdict.expectations)} expectations met")
+    return "; ".join(said)
