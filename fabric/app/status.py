@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic_core import PydanticCustomError
-
 from fabric.engine.interruption import STOP
-from fabric.engine.left_out import FOLDER
-from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
-from fabric.model.fields.folded import FoldedNames
-from fabric.model.fields.wording import nearest
+from fabric.errors import ConfigError, FabricError, MayBeLive
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
 from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
@@ -259,89 +253,3 @@ def _next(path: Path, go_on: str) -> str:
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
     return f"it was killed or interrupted: {go_on}"
-
-
-MOST_NAMES = 10_000
-"""Of one set of hosts (a choice: each becomes a file in the run's directory)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Readmitted:
-    """
-    Which *hosts* a run was asked to let in again.
-
-    *at_work*: somebody works on it now, else it must go on first, by the command *go_on*.
-    """
-
-    run: str
-    hosts: tuple[str, ...]
-    at_work: bool
-    go_on: str
-
-
-def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
-    """
-    Ask a run to measure hosts again that it left out, or that had stopped answering.
-
-    *hosts* are names or sets of names (``gpu[003,011]``), or ``all``: every host that is out of the run. Raises
-    ConfigError with everything that is wrong: no run, one that has ended, a host that it does not have or that is not
-    left out. StoreError when the run cannot be asked.
-    """
-    path = run_path(path)
-    document = read_run(path)
-    events = all_events(path)
-    if _has_ended(events):
-        text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
-        raise ConfigError.at(path, text)
-    known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
-    wanted, said = _unfolded(hosts, sorted(away))
-    said += [_wrong(host, known, away) for host in wanted if host not in away or host not in known]
-    if said:
-        raise ConfigError(Problem("HOST", 0, text) for text in said)
-    for host in wanted:
-        _ask(path / FOLDER, host)
-    return Readmitted(str(path), wanted, running(path) is not None, go_on_command(path, document))
-
-
-def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The hosts that are meant, each once, in the order written; and what is wrong with the texts."""
-    found: dict[str, None] = {}
-    said: list[str] = []
-    for text in texts:
-        if text == "all":
-            found.update(dict.fromkeys(away))
-            said += [] if away else ["no host is out of the run: nothing to readmit"]
-            continue
-        try:
-            found.update(dict.fromkeys(FoldedNames(MOST_NAMES).parse(text).names()))
-        except PydanticCustomError as exc:
-            said.append(exc.message())
-        except ValueError as exc:
-            said.append(f"{text}: {exc}")
-    return tuple(found), said
-
-
-def _ask(folder: Path, host: str) -> None:
-    with storing(folder / host):
-        folder.mkdir(mode=0o755, exist_ok=True)
-        if folder.is_symlink():
-            raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
-        write_durably(folder / host, b"")
-
-
-def _away(events: Sequence[Event]) -> set[str]:
-    """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
-    done = progress_of(events)
-    excluded: set[str] = set()
-    for event in events:
-        if event["event"] == "phase_started":
-            excluded = set(event["excluded"])
-        elif event["event"] == "readmitted":
-            excluded.discard(event["component"])
-    return excluded.union(done.left_out, (Part.of(name).host for name in done.out))
-
-
-def _wrong(host: str, known: Sequence[str], away: set[str]) -> str:
-    if host not in known:
-        return f"no host '{host}' in this run{nearest(host, known)}"
-    return f"{host} takes part: nothing to readmit (out of the run: {', '.join(sorted(away)) or 'none'})"

@@ -214,11 +214,6 @@ class Watched:
     def _judged(self, event: Event) -> None:
         self._out.update({host: str(why) for host, why in event["left_out"].items()})
 
-    def _back(self, event: Event) -> None:
-        host = event["component"]
-        self._out = {name: why for name, why in self._out.items() if Part.of(name).host != host}
-        self._trouble.pop(host, None)
-
     def _ended(self, _: Event) -> None:
         self._over = True
 
@@ -236,6 +231,5 @@ _TAKES: Mapping[str, Callable[[Watched, Event], None]] = {
     "finished": Watched._finished,
     "out": Watched._gone,
     "round_judged": Watched._judged,
-    "readmitted": Watched._back,
     "run_ended": Watched._ended,
 }

@@ -1,4 +1,4 @@
-"""``fabric status``, ``stop``, ``readmit`` and ``restore``: a run that goes on, or does not any more."""
+"""``fabric status``, ``stop`` and ``restore``: a run that goes on, or does not any more."""
 
 from __future__ import annotations
 
@@ -70,27 +70,6 @@ def _stopped_lines(found: StoppedRun, *, waited: bool) -> Iterator[str]:
         yield f"taken back   {name}"
     for name in found.still_open:
         yield f"MAY BE LIVE  {name}; fabric restore {found.run}"
-
-
-@click.command("readmit")
-@click.argument("run", type=PATH)
-@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
-@json_option
-def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
-    """
-    Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on.
-    Where no phase is left, what was measured before stands, and the verdict says so.
-
-    HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
-    """
-
-    from fabric.app.status import readmit
-    from fabric.model.text import fold
-
-    found = readmit(run, hosts)
-    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"
-    line = f"{found.run}: {fold(found.hosts)} will take part again {when}"
-    return answer({**asdict(found), "exit_code": 0}, [line], as_json=as_json)
 
 
 def _lines(found: RunStatus) -> Iterator[str]:

@@ -44,7 +44,7 @@ class HostHealth:
 
     Errors in a row that share no claim mean the host; errors that share exactly one claim, which never worked in
     between, mean that part (a hung RNIC must not take its host out of the run). What is out (a host, or one of its
-    parts) stays out for the run, unless somebody readmits the host.
+    parts) stays out for the run.
 
     *out*: what is out, and why. *names*: what hosts that were asked call themselves.
     """
@@ -67,13 +67,6 @@ class HostHealth:
         if not isinstance(error, HostUnreachable) or (isinstance(error, SessionLost) and not final):
             return None
         return self.silent(error.host, str(error))
-
-    def readmit(self, host: str) -> str | None:
-        """It, and every part of it, is in again: why it was out, None when it was not."""
-        self._rows.pop(host, None)
-        self.names.pop(host, None)  # it may have been installed anew
-        gone = [self.out.pop(name) for name in list(self.out) if Part.of(name).host == host]
-        return gone[-1] if gone else None
 
     def silent(self, host: str, why: str) -> str | None:
         """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
