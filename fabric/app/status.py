@@ -1,26 +1,21 @@
-"""How far a run is, from its files alone: nobody is asked, nothing is written."""
+"""How far a run is, or many of them, from their files alone; and asking one to stop."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fabric.app.watch import RunStatus, Watched
 from fabric.engine.interruption import STOP
 from fabric.errors import ConfigError, FabricError, MayBeLive
-from fabric.model.outcome import Outcome
-from fabric.model.verdict import Suspect
-from fabric.report.decision import decision_in
-from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.runs.durable import write_durably
-from fabric.runs.events import EVENTS, Event, all_events
+from fabric.runs.events import EVENTS, read_events
 from fabric.runs.journal import JOURNAL, read_journal
-from fabric.runs.open_changes import CLOSED, open_changes, open_or_may_be_live
-from fabric.runs.plain_file import storing
-from fabric.runs.progress import Progress, progress_of
+from fabric.runs.open_changes import CLOSED, open_or_may_be_live
+from fabric.runs.plain_file import is_there, storing
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
@@ -29,54 +24,13 @@ MOST_JUDGED = 5_000
 """Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """
-    One run at one moment.
-
-    *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
-    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
-    speaks of all that was measured; *outcome* is what it says, empty while the run goes on, and *decision* whether a
-    repaired host may return (``ACCEPT``, empty: the run decides nothing, or not yet). *done* of *planned* probes,
-    including those that were planned while it went on. *rate_per_min* and *left_s* are of this session and by the run's
-    clock, None where nothing can be said. *event_age_s* is by the clock of this machine. *holder* is who runs it.
-    *open_changes* may be live on the fabric. *suspects* are None where more probes would have to be judged than a look
-    may take. *no_number* counts finished probes whose tools gave none. *go_on* is the command that measures the
-    rest of a run that was killed or interrupted; empty for others, and where many runs are told.
-    """
-
-    run: str
-    scenario: str
-    state: str
-    outcome: str = ""
-    phase: str = ""
-    done: int = 0
-    planned: int = 0
-    rate_per_min: float | None = None
-    left_s: float | None = None
-    event_age_s: float | None = None
-    resumed: int = 0
-    holder: str = ""
-    open_changes: tuple[str, ...] = ()
-    suspects: tuple[Suspect, ...] | None = ()
-    trouble: str = ""
-    judged: bool = False
-    no_number: int = 0
-    decision: str = ""
-    go_on: str = ""
-
-
 def status(path: Path) -> RunStatus:
     """One run, with its suspects so far; ConfigError when it is none, StoreError when its files cannot be read."""
     path = run_path(path)
-    document = read_run(path)
-    told = told_verdict(path)
-    found = _status(path, told)
+    found = Watched(path).look()
     if found.state in ("killed", "interrupted"):
-        found = replace(found, go_on=go_on_command(path, document))
-    if told is not None:
-        return replace(found, suspects=told.suspects)
-    if not found.done:
+        found = replace(found, go_on=go_on_command(path, read_run(path)))
+    if found.judged or not found.done:
         return found
     if found.planned > MOST_JUDGED:
         return replace(found, suspects=None)
@@ -100,66 +54,10 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
             found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=folders.closed[run]))
             continue
         try:
-            found.append(_status(run, told_verdict(run)))
+            found.append(Watched(run).look())
         except (FabricError, OSError) as exc:
             found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=str(exc)))
     return found
-
-
-def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = all_events(run)
-    done = progress_of(events)
-    holder = running(run)
-    known = set(done.results)
-    planned = _planned(events) + len(done.added)
-    rate = _rate_per_min(events)
-    left = planned - len(known)
-    outcome = "" if told is None or (holder is not None and not done.over) else told.outcome
-    decided = decision_in(run) if outcome else None
-    return RunStatus(
-        run=str(run),
-        scenario=run.parent.name,
-        state=_state(run, events, done, at_work=holder is not None),
-        outcome=outcome,
-        phase=next((event["phase"] for event in reversed(events) if event["event"] == "phase_started"), ""),
-        done=len(known),
-        planned=planned,
-        rate_per_min=rate,
-        left_s=60.0 * left / rate if rate and holder is not None and not done.over else None,
-        event_age_s=time.time() - (run / EVENTS).stat().st_mtime if events else None,
-        resumed=done.resumed,
-        holder="" if holder is None else holder.text,
-        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
-        judged=told is not None,
-        no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
-        decision="" if decided is None else decided.value,
-    )
-
-
-def _state(run: Path, events: list[Event], done: Progress, *, at_work: bool) -> str:
-    if done.over:
-        return "ended"
-    if at_work:
-        return "stopping" if (run / STOP).exists() else "running"
-    for event in reversed(events):
-        if event["event"] in ("run_interrupted", "resumed"):
-            return "interrupted" if event["event"] == "run_interrupted" else "killed"
-    return "killed"
-
-
-def _planned(events: list[Event]) -> int:
-    """As its first line says, without rounds for which there was no time."""
-    left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
-    return int(events[0].get("probes", 0)) - left_out if events else 0
-
-
-def _rate_per_min(events: list[Event]) -> float | None:
-    """Finished probes a minute since the run began, or went on, by its clock."""
-    begun = max((at for at, event in enumerate(events) if event["event"] == "resumed"), default=0)
-    session = events[begun:]
-    finished = sum(event["event"] == "finished" for event in session)
-    took_s = session[-1]["at_s"] - session[0]["at_s"] if session else 0.0
-    return 60.0 * finished / took_s if finished and took_s > 0.0 else None
 
 
 _LOOK_S = 0.2
@@ -211,7 +109,7 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
         write_durably(path / STOP, b"")
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = last_states(path), _has_ended(all_events(path))
+    states, finished = last_states(path), _has_ended(path)
     return StoppedRun(
         run=str(path),
         ended=ended,
@@ -243,12 +141,12 @@ def last_states(path: Path) -> dict[str, str]:
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
-def _has_ended(events: Iterable[Event]) -> bool:
-    return any(event["event"] == "run_ended" for event in events)
+def _has_ended(run: Path) -> bool:
+    return is_there(run / EVENTS) and any(read_events(run / EVENTS, "run_ended"))
 
 
 def _next(path: Path, go_on: str) -> str:
-    if _has_ended(all_events(path)):
+    if _has_ended(path):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"

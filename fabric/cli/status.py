@@ -14,10 +14,17 @@ from fabric.model.text import duration_text
 from fabric.report.output import columns, counted, jsonable, warn
 
 if TYPE_CHECKING:
-    from fabric.app.status import RunStatus, StoppedRun
+    from fabric.app.status import StoppedRun
+    from fabric.app.watch import RunStatus
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
+
+_OF_EACH = (
+    *("run", "scenario", "state", "outcome", "phase", "done", "planned", "rate_per_min", "left_s", "event_age_s"),
+    *("resumed", "holder", "open_changes", "trouble", "judged", "no_number", "decision"),
+)
+"""What is told of each of many runs; of one run its hosts, phases and suspects as well."""
 
 _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 
@@ -36,7 +43,8 @@ def status_command(run: Path | None, results: Path, last: int, *, as_json: bool)
         return answer(jsonable(found), _lines(found), as_json=as_json)
     runs = all_runs(results, most=last)
     code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
-    return answer({"runs": jsonable(runs)}, _table(runs), as_json=as_json, code=code)
+    document = {"runs": [jsonable(one, _OF_EACH) for one in runs]} if as_json else {}
+    return answer(document, _table(runs), as_json=as_json, code=code)
 
 
 @click.command("stop")
