@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.left_out import LeftOut
+from fabric.engine.admission import LeftOut
 from fabric.judge.verdict.gate import OwnFails
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
