@@ -137,7 +137,7 @@ class Watched:
         self._named: Counter[str] = Counter()
         self._out: dict[str, str] = {}
         self._phase, self._last = "", "killed"
-        self._planned = self._resumed = self._finished_now = self._bytes = self._lines = 0
+        self._planned = self._resumed = self._finished_now = self._no_number = self._bytes = self._lines = 0
         self._at_s = self._since_s = 0.0
         self._over = False
 
@@ -169,7 +169,7 @@ class Watched:
             open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
             suspects=() if told is None else told.suspects,
             judged=told is not None,
-            no_number=sum(one in _NO_NUMBER for one in self._outcomes.values()),
+            no_number=self._no_number,
             decision="" if decided is None else decided.value,
             at_s=self._at_s,
             phases=tuple(self._phases.values()),
@@ -254,6 +254,7 @@ class Watched:
                 self._trouble.setdefault(host, HostState.SLOW)
 
     def _count(self, probe: str, outcome: str | None, by: int) -> None:
+        self._no_number += by * (outcome in _NO_NUMBER)
         phase = self._phases.get(probe.partition("/")[0])
         if phase is not None and outcome is not None:
             phase.count(outcome, by)
