@@ -297,7 +297,7 @@ def _verdict(run: Path, data: Callable[[bytes], bytes]) -> None:
 FILES = (
     *map(added, (
         ".x.tmp", "raw/.evil.tmp", ".hidden", "raw/.hidden", "samples.jsonl.tmp", ".verdict.json.tmp", "new.txt",
-        "raw/verdict.json", "raw/new/gpu001.out", "a/b/c/d", "READMIT/gpu001", "STOP", "raw.txt",
+        "raw/verdict.json", "raw/new/gpu001.out", "a/b/c/d", "STOPPED/gpu001", "STOP", "raw.txt",
         "certificate.json.bak", "report.html.exe", "changes.jsonl.old", "name\nwith a line end", "\udcff",
         ".certificate.json.sig.tmp",
     )),

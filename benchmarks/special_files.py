@@ -69,7 +69,7 @@ _DERIVED = (
     "certificate.json.sha256",
     "certificate.json.sig",
 )
-_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.jsonl", "identity.json", "STOP", "READMIT")
+_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.jsonl", "identity.json", "STOP")
 _WRITTEN = ("verdict.json", "report.html", *(table.file for table in TABLES.values()))
 _TEMPORARY = tuple(f".{name}.tmp" for name in _WRITTEN)
 _RAW = ("raw", "raw/before", "raw/before/2-hosts.out", "raw/during/2-hosts.out")
@@ -114,12 +114,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", f"{{results}}/{ENDED}", f"{{results}}/{OTHER}"),
     "analyze": ("analyze", f"{{results}}/{ENDED}"),
     "stop": ("stop", f"{{results}}/{KILLED}", "--timeout", "2"),
-    "readmit": ("readmit", f"{{results}}/{KILLED}", "gpu001"),
     "baseline record": ("baseline", "record", f"{{results}}/{ENDED}", "--output", "{folder}/new.yaml"),
 }
 
 _OF_ALL = ("restore", "run", "run else", "status", "history", "history HOST")
-_OF_KILLED = (*_OF_ALL, "restore RUN", "resume", "report killed", "stop", "readmit")
+_OF_KILLED = (*_OF_ALL, "restore RUN", "resume", "report killed", "stop")
 
 
 @dataclass(frozen=True)

@@ -72,22 +72,17 @@ def gone_on(
 
 
 class Watcher(ConsoleProgress):
-    """Remembers what became of changes, how often somebody interrupted, who went out of the run and who came back."""
+    """Remembers what became of changes, how often somebody interrupted and who went out of the run."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
         self.states: list[tuple[str, str]] = []
         self.interruptions: list[tuple[int, int]] = []
         self.out: list[str] = []
-        self.back: list[str] = []
 
     def out_of_run(self, component: str, reason: str) -> None:
         """Remember it."""
         self.out.append(component)
-
-    def back_in_run(self, host: str, reason: str) -> None:
-        """Remember it."""
-        self.back.append(host)
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """Remember it."""

@@ -14,7 +14,6 @@ from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
 from fabric.judge.course.findings import with_over_time
 from fabric.judge.ports.verdict import wanted_for, with_samples
-from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
 from fabric.judge.training import with_training
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
@@ -33,7 +32,7 @@ from fabric.runs.links import read_links
 from fabric.runs.open_changes import change_results, settled
 from fabric.runs.past_run import PastRun, read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing
-from fabric.runs.progress import not_begun, read_readmissions
+from fabric.runs.progress import not_begun
 from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
@@ -131,11 +130,8 @@ def concluded(past: PastRun) -> Verdict:
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    back = read_readmissions(events)
-    old = before_repair(probes, by_id, back.at_s)
-    kept = [probe for probe in probes if probe.probe_id not in old] if old else probes
     verdict = conclude(
-        kept,
+        probes,
         by_id,
         topology=topology,
         judge=Judge.as_asked(scenario.judge, past.baselines, topology),
@@ -145,17 +141,16 @@ def concluded(past: PastRun) -> Verdict:
         changes=found,
     )
     growth = scenario.judge.zero_growth
-    samples = samples_since(read_samples(past.path, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
+    samples = read_samples(past.path, wanted_for(growth))
     links = read_links(past.path)
-    courses = over_time(kept, by_id, scenario.phases, topology, samples)
+    courses = over_time(probes, by_id, scenario.phases, topology, samples)
     well = {port for one in courses for port in one.ports}
-    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth, links, well=well)
+    verdict = with_samples(verdict, samples, probes, by_id, topology, scenario.hosts, growth, links, well=well)
     verdict = with_over_time(verdict, courses)
     verdict = with_training(
-        verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links
+        verdict, samples, probes, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links
     )
-    verdict = with_rounds(verdict, scenario.phases, probes, by_id)
-    return with_repairs(verdict, probes, old, back.times, back.began_s)
+    return with_rounds(verdict, scenario.phases, probes, by_id)
 
 
 @_without_collector()

@@ -1,4 +1,4 @@
-"""What a person can ask of recorded baselines: record, accept, show, compare two, check them against the limits."""
+"""What a person can ask of recorded baselines: record, accept, show, check them against the limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
 from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.limits import changes_between, limit_changes
+from fabric.judge.normal.limits import changes_between
 from fabric.judge.normal.recorded import RecordedNumber, Split, record
 from fabric.judge.normal.series import representative
 from fabric.judge.verdict.conclude import conclude
@@ -20,7 +20,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, LimitChange
+from fabric.model.verdict import Baseline
 from fabric.runs.durable import write_durably
 from fabric.runs.past_run import PastRun, read_past_run
 from fabric.runs.plain_file import storing
@@ -199,18 +199,3 @@ def named_baseline(name: str, *, baselines: Path) -> Baseline:
         there = f"there are: {', '.join(known)}" if known else "there is none; --baselines names another folder"
         raise ConfigError.at(baselines, f"no baseline {quoted(name)} ({there}){nearest(name, known)}")
     return load_baseline(file)
-
-
-def compare(a: str, b: str, *, baselines: Path) -> tuple[list[LimitChange] | None, list[KeyChange]]:
-    """
-    What *b* requires and records otherwise than *a*, the largest loss first; baselines by name or file, or candidates.
-
-    No limits where one of them is a candidate, which has none.
-    """
-    found = [
-        load_candidate(Path(name)) if name.endswith(CANDIDATE) else named_baseline(name, baselines=baselines)
-        for name in (a, b)
-    ]
-    limits = [one.limits for one in found if isinstance(one, Baseline)]
-    changes = changes_between(found[0].recorded, found[1].recorded)
-    return limit_changes(*limits) if len(limits) == len(found) else None, changes

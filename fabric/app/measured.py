@@ -1,5 +1,5 @@
 """
-What a judged run measured, as tables (``runs.columns``): samples, the parts that each passed through, and suspects.
+What a judged run measured, as tables (``runs.columns``): samples, the parts that each passed through, links, suspects.
 
 What is normal for a sample is the median of all hosts for the same measurement in this run (with the same values of a
 matrix): repetitions and rounds count by their median and each host once, or a bad host that is measured again and again
@@ -14,19 +14,22 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.app.links import links
 from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
+from fabric.judge.ports.health import by_port, steps_of
+from fabric.judge.ports.links import SeenCable, cables_of
+from fabric.judge.ports.optics import light, raw_ber
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Measurement, Probe
 from fabric.model.repair import HostIdentity
+from fabric.model.sampling import CounterCourse, Value
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ONE_LINE, Suspect
@@ -34,8 +37,10 @@ from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
 from fabric.runs.columns import TABLES
+from fabric.runs.links import LinkSamples, read_links
 from fabric.runs.run_document import read_identity
 from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
+from fabric.tools.infiniband import COUNTED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -348,3 +353,61 @@ def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) ->
         "leaf": host.leaves[rnic.rail] if rnic is not None and rnic.rail < len(host.leaves) else None,
         **({} if own is None else {name: getattr(own, name) for name in names}),
     }
+
+
+_LANES = 4
+_NOT_READ = CounterCourse()
+
+
+def links(run: ShownRun) -> pa.Table:
+    """Every cable that the run's traffic may cross, both ends; empty where nobody looked."""
+    path, topology = Path(run.judged.path), run.inventory.topology
+    found = read_links(path)
+    rows = [] if found is None else list(_link_rows(found, cables_of(found, topology, run.judged.scenario.hosts), run))
+    return table_of("links", {name: [row.get(name) for row in rows] for name in TABLES["links"].names})
+
+
+def _link_rows(found: LinkSamples, cables: list[SeenCable], run: ShownRun) -> Iterator[dict[str, Any]]:
+    courses = by_port(found.samples)
+    outcomes = {one.component: one.outcome.value for one in run.judged.verdict.components}
+    hosts = run.inventory.topology.hosts
+    for cable in cables:
+        judged = outcomes.get(cable.name, Outcome.PASS.value if cable.ends else None)
+        if not cable.ends:
+            yield {"part": cable.name, "node": cable.link.a, "peer_node": cable.link.b, "outcome": judged}
+        for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
+            place = {"node": end[0], "port": end[1], "peer_node": far[0], "peer_port": far[1]}
+            rack = hosts[end[0]].rack if end[0] in hosts else None
+            module = found.modules.get(end)
+            told = {} if module is None else asdict(module)
+            numbers = _link_numbers(courses.get(end, {}), cable.link.line_rate_gbps, found.samples.every_s)
+            yield {"part": cable.name, **place, "rack": rack, **numbers, **told, "outcome": judged}
+
+
+def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, every_s: float) -> dict[str, Any]:
+    """How one end stands, and what it counted; light is the last that was read."""
+    state = _last(courses, "up")
+    seen = courses.get("up", _NOT_READ)
+    counted = {
+        name: sum(step.by for step in steps_of(name, courses[name], (), every_s)[0])
+        for name in (*COUNTED.values(), "rx_crc_errors")
+        if name in courses
+    }
+    powers = {f"{way}{lane}_dbm": dbm for way in ("rx", "tx") for lane, dbm in light(courses, way, least=False).items()}
+    return {
+        "state": None if state is None else "up" if state else "down",
+        "width": _last(courses, "width"),
+        "lane_gbps": _last(courses, "lane_gbps"),
+        "speed_gbps": _last(courses, "speed_gbps"),
+        "began_s": seen.at_s[0] if seen.at_s else None,
+        "ended_s": seen.until_s if seen.at_s else None,
+        **counted,
+        "raw_ber": raw_ber(courses, line_rate_gbps),
+        "effective_ber": raw_ber(courses, line_rate_gbps, "effective_errors"),
+        **{name: dbm for name, dbm in powers.items() if int(name[2]) < _LANES},
+        "module_c": _last(courses, "module_c"),
+    }
+
+
+def _last(courses: dict[str, CounterCourse], name: str) -> Value:
+    return next((value for value in reversed(courses.get(name, _NOT_READ).values) if value is not None), None)

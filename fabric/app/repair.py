@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from math import ceil, inf
 from pathlib import Path
@@ -446,19 +445,11 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
     return found, runs
 
 
-def _begun(path: Path) -> tuple[str, int]:
-    """When a run began: the second is in its name, what is finer only in its file."""
-    with suppress(OSError):
-        return path.name[: len("20260101-000000")], (path / "run.json").lstat().st_mtime_ns
-    return path.name[: len("20260101-000000")], 0
-
-
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:
     """The newest runs before it in the same results, through the same backend; what cannot be read is no past."""
     here = Path(failed.judged.path)
-    there = {one: _begun(one) for one in run_folders(here.parent.parent).runs}
-    before = sorted((one for one, begun in there.items() if begun < _begun(here)), key=there.__getitem__, reverse=True)
-    for path in before[:MOST_PAST_RUNS]:
+    before = [one for one in run_folders(here.parent.parent).runs if one.name < here.name]  # named by their times
+    for path in sorted(before, key=lambda one: one.name, reverse=True)[:MOST_PAST_RUNS]:
         try:
             run = read_past_run(path)
         except FabricError:

@@ -25,6 +25,7 @@ from fabric.model.repair import Because
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
+from fabric.report.certificate import in_words, unlike
 from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
 from fabric.runs.durable import remove_durably
@@ -224,7 +225,9 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
     }
     then = {**document["asked"], "baselines": document["baselines"]}
     for part in ("scenario", "inventory", "baselines"):
-        yield from _unlike(part, then.get(part), pairs.get(part))
+        for place, was, now in unlike(then.get(part), pairs.get(part), part):
+            if not _PLACE.fullmatch(place):
+                yield f"{place}: was {in_words(was)}, is {in_words(now)}"
 
 
 def _conclusion(differs: tuple[str, ...]) -> str:
@@ -248,22 +251,3 @@ def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
 def _json(value: object) -> Any:
     """As it looks when it has been written and read."""
     return orjson.loads(orjson.dumps(value))
-
-
-def _unlike(where: str, then: Any, now: Any) -> Iterator[str]:
-    """Every place where two documents differ."""
-    if isinstance(then, dict) and isinstance(now, dict):
-        for key in {**then, **now}:
-            place = f"{where}.{key}"
-            if not _PLACE.fullmatch(place):
-                yield from _unlike(place, then.get(key), now.get(key))
-    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        for number, (one, other) in enumerate(zip(then, now, strict=True)):
-            yield from _unlike(f"{where}.{number}", one, other)
-    elif then != now:
-        yield f"{where}: was {_short(then)}, is {_short(now)}"
-
-
-def _short(value: object) -> str:
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -67,7 +67,7 @@ _LONGEST = 200
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verified:
     """
     What was found: *problems* make it untrue, *open* could not be checked, *notes* are said besides.
@@ -79,9 +79,9 @@ class Verified:
     certificate: str
     result: str
     run: str
-    problems: tuple[str, ...]
-    open: tuple[str, ...]
-    notes: tuple[str, ...]
+    problems: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     signed_by: str = ""
 
     @property
@@ -103,14 +103,6 @@ class _Stated:
     @property
     def of_this_version(self) -> bool:
         return self.made_with == own_version()
-
-
-@dataclass(slots=True)
-class _Found:
-    problems: list[str] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    signed_by: str = ""
 
 
 def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
@@ -154,7 +146,7 @@ def verify(path: Path, *, key: Path | None) -> Verified:
     wanted = fingerprint(read_input(key, _KEY_BYTES), str(key)) if key is not None else None
     file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
     stated = _certificate(file)
-    found = _Found()
+    found = Verified(str(file), stated.document["result"][:_LONGEST], stated.document["run"][:_LONGEST])
     _own_files(stated, found)
     _signature(stated, wanted, found)
     directory = file.parent.resolve()
@@ -162,14 +154,12 @@ def verify(path: Path, *, key: Path | None) -> Verified:
         _compared(directory, stated, found)
     else:
         found.open.append(FILES_ONLY)
-    problems = found.problems[:MOST_LINES]
     if len(found.problems) > MOST_LINES:
-        problems.append(f"and {len(found.problems) - MOST_LINES} more")
-    result, run = stated.document["result"][:_LONGEST], stated.document["run"][:_LONGEST]
-    return Verified(str(file), result, run, tuple(problems), tuple(found.open), tuple(found.notes), found.signed_by)
+        found.problems[MOST_LINES:] = [f"and {len(found.problems) - MOST_LINES} more"]
+    return found
 
 
-def _compared(directory: Path, stated: _Stated, found: _Found) -> None:
+def _compared(directory: Path, stated: _Stated, found: Verified) -> None:
     """With the run's files: whether they are those that it names, and then what they say."""
     wrong = differences(stated.files, directory)
     if digest(stated.files) != stated.document["digest"].get("value"):
@@ -192,7 +182,7 @@ def _compared(directory: Path, stated: _Stated, found: _Found) -> None:
     found.notes += _not_covered(directory, beside)
 
 
-def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: _Found) -> None:
+def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: Verified) -> None:
     """Every field, and every byte; another version may judge otherwise, and writes down the same facts."""
     document = stated.document
     if not stated.of_this_version:
@@ -275,7 +265,7 @@ def _digest_line(data: bytes) -> bytes:
     return f"{hashlib.sha256(data).hexdigest()}  {NAME}\n".encode()
 
 
-def _own_files(stated: _Stated, found: _Found) -> None:
+def _own_files(stated: _Stated, found: Verified) -> None:
     """The detached digest and the page, where they are there; a page of another version looks otherwise."""
     own = stated.file.name
     digest_line, page = _neighbour(stated, SHA256, found), _neighbour(stated, HTML, found)
@@ -289,7 +279,7 @@ def _own_files(stated: _Stated, found: _Found) -> None:
         found.problems.append(f"{HTML}: changed: it does not say what {own} says")
 
 
-def _neighbour(stated: _Stated, name: str, found: _Found) -> bytes | None:
+def _neighbour(stated: _Stated, name: str, found: Verified) -> bytes | None:
     """None where it is not there, or cannot be read, which is said."""
     file = stated.file.with_name(name)
     if not lexists(file):
@@ -312,7 +302,7 @@ def _page(document: Mapping[str, Any]) -> bytes:
         return b""
 
 
-def _signature(stated: _Stated, wanted: str | None, found: _Found) -> None:
+def _signature(stated: _Stated, wanted: str | None, found: Verified) -> None:
     """Who signed it, what is wrong with that, and what to say of it."""
     armoured = _neighbour(stated, SIGNATURE, found)
     if armoured is None:

@@ -1,17 +1,20 @@
-"""A run while it goes on, from its history as it grows: nobody is asked, nothing is written."""
+"""How far a run is, from its history as it grows: nobody is asked, nothing is written."""
 
 from __future__ import annotations
 
+import time
 from bisect import insort
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from fabric.engine.interruption import STOP
 from fabric.errors import StoreError
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
+from fabric.report.decision import decision_in
 from fabric.report.told_verdict import told_verdict
 from fabric.runs.events import EVENTS, LIMITS, Event
 from fabric.runs.journal import JOURNAL
@@ -28,7 +31,7 @@ says, which compares with limits and noise)."""
 
 _LEAST_ALIKE = 3  # samples from which there is a median to speak of
 _MOST_ALIKE = 4_096  # of one measurement that are kept for it
-_RATE_OVER = 60  # looks over which the rate is taken
+_NO_NUMBER = ("error", "inconclusive")
 
 
 class HostState(Enum):
@@ -53,29 +56,54 @@ class PhaseProgress:
     errors: int = 0
     over: bool = False
 
+    def count(self, outcome: str, by: int) -> None:
+        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
+        self.done += by
+        self.failed += by * (outcome == "fail")
+        self.errors += by * (outcome == "error")
+
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class RunStatus:
     """
-    A run at one moment. *at_s* is its clock; *left_s* what is left at the rate of late, None where nothing is known.
+    One run at one moment.
 
-    *state*: ``running``, ``ended``, ``not running``. *named*: parts that tools called bad, and how often; *suspects*
-    are those of the verdict, once there is one. *out*: who is out of the run, and why. *changes* may be in force.
+    *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
+    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
+    speaks of all that was measured; *outcome* is what it says, empty while the run goes on, *suspects* are its own, and
+    *decision* is whether a repaired host may return (``ACCEPT``, empty: the run decides nothing, or not yet). *done* of
+    *planned* probes, including those that were planned while it went on. *rate_per_min* and *left_s* are of this
+    session and by the run's clock, which reads *at_s*; None where nothing can be said. *event_age_s* is by the clock of
+    this machine. *holder* is who runs it. *open_changes* may be live on the fabric. *suspects* are None where more
+    probes would have to be judged than a look may take. *no_number* counts finished probes whose tools gave none.
+    *go_on* is the command that measures the rest of a run that was killed or interrupted; empty for others, and where
+    many runs are told. *named*: parts that tools called bad, and how often; *out*: who is out of the run, and why.
     """
 
     run: str
     scenario: str
     state: str
-    at_s: float
-    done: int
-    planned: int
-    left_s: float | None
-    phases: tuple[PhaseProgress, ...]
-    hosts: Mapping[str, HostState]
-    named: Mapping[str, int]
-    out: Mapping[str, str]
-    changes: tuple[str, ...]
-    suspects: tuple[Suspect, ...] = ()
+    outcome: str = ""
+    phase: str = ""
+    done: int = 0
+    planned: int = 0
+    rate_per_min: float | None = None
+    left_s: float | None = None
+    event_age_s: float | None = None
+    resumed: int = 0
+    holder: str = ""
+    open_changes: tuple[str, ...] = ()
+    suspects: tuple[Suspect, ...] | None = ()
+    trouble: str = ""
+    judged: bool = False
+    no_number: int = 0
+    decision: str = ""
+    go_on: str = ""
+    at_s: float = 0.0
+    phases: tuple[PhaseProgress, ...] = ()
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
+    named: Mapping[str, int] = field(default_factory=dict)
+    out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,7 +122,7 @@ class _Alike:
 
 
 class Watched:
-    """A run that is looked at again and again; each look reads what came since."""
+    """A run that is looked at, perhaps again and again; each look reads what came since."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError where there is no run."""
@@ -104,67 +132,92 @@ class Watched:
         self._trouble: dict[str, HostState] = {}
         self._busy: Counter[str] = Counter()
         self._phases: dict[str, PhaseProgress] = {}
+        self._outcomes: dict[str, str] = {}  # of each probe that has a result which stands
         self._alike: dict[tuple[str, ...], _Alike] = {}
         self._named: Counter[str] = Counter()
         self._out: dict[str, str] = {}
-        self._planned = self._done = self._at = 0
-        self._at_s = 0.0
+        self._phase, self._last = "", "killed"
+        self._planned = self._resumed = self._finished_now = self._no_number = self._bytes = self._lines = 0
+        self._at_s = self._since_s = 0.0
         self._over = False
-        self._rate: deque[tuple[float, int]] = deque(maxlen=_RATE_OVER)
 
-    def look(self) -> Snapshot:
+    def look(self) -> RunStatus:
         """The run now; StoreError where its files cannot be read, or are those of another run."""
-        if is_there(self._run / EVENTS):
-            events, self._at = lines_since(self._run / EVENTS, LIMITS, self._at)
-            self._take(events)
-        self._rate.append((self._at_s, self._done))
-        told = told_verdict(self._run) if self._over else None
-        at_work = running(self._run) is not None
-        return Snapshot(
-            run=str(self._run),
-            scenario=self._run.parent.name,
-            state="ended" if self._over else "running" if at_work else "not running",
+        run, events = self._run, self._run / EVENTS
+        if is_there(events):
+            found, self._bytes = lines_since(events, LIMITS, self._bytes, self._lines)
+            self._lines += len(found)
+            self._take(found)
+        told, holder, done = told_verdict(run), running(run), len(self._outcomes)
+        outcome = "" if told is None or (holder is not None and not self._over) else told.outcome
+        decided = decision_in(run) if outcome else None
+        took_s, planned = self._at_s - self._since_s, max(self._planned, done)
+        rate = 60.0 * self._finished_now / took_s if self._finished_now and took_s > 0.0 else None
+        return RunStatus(
+            run=str(run),
+            scenario=run.parent.name,
+            state=self._state(at_work=holder is not None),
+            outcome=outcome,
+            phase=self._phase,
+            done=done,
+            planned=planned,
+            rate_per_min=rate,
+            left_s=60.0 * (planned - done) / rate if rate and holder is not None and not self._over else None,
+            event_age_s=time.time() - events.stat().st_mtime if self._lines else None,
+            resumed=self._resumed,
+            holder="" if holder is None else holder.text,
+            open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
+            suspects=() if told is None else told.suspects,
+            judged=told is not None,
+            no_number=self._no_number,
+            decision="" if decided is None else decided.value,
             at_s=self._at_s,
-            done=self._done,
-            planned=max(self._planned, self._done),
-            left_s=None if self._over else self._left_s(),
             phases=tuple(self._phases.values()),
-            hosts={name: self._state(name) for name in self._hosts},
+            hosts={name: self._host(name) for name in self._hosts},
             named=dict(self._named.most_common()),
             out=dict(self._out),
-            changes=tuple(one.change_id for one in open_changes(self._run / JOURNAL)),
-            suspects=() if told is None else told.suspects,
         )
 
-    def _state(self, host: str) -> HostState:
+    def _state(self, *, at_work: bool) -> str:
+        if self._over:
+            return "ended"
+        if at_work:
+            return "stopping" if (self._run / STOP).exists() else "running"
+        return self._last
+
+    def _host(self, host: str) -> HostState:
         if any(Part.of(name).host == host for name in self._out):
             return HostState.OUT
         return self._trouble.get(host) or (HostState.RUNNING if self._busy[host] > 0 else self._hosts[host])
 
-    def _left_s(self) -> float | None:
-        (began_s, before), (now_s, done) = self._rate[0], self._rate[-1]
-        left = self._planned - done
-        return (now_s - began_s) / (done - before) * left if done > before and left >= 0 else None
-
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._at_s = max(self._at_s, float(event["at_s"]))
-            take = _TAKES.get(event["event"])
-            if take is not None:
-                try:
-                    take(self, event)
-                except (KeyError, TypeError, ValueError, IndexError) as exc:
-                    text = f"{self._run / EVENTS}: not as this version writes it: {exc!r}"
-                    raise StoreError(text) from exc
+            try:
+                self._at_s = max(self._at_s, float(event["at_s"]))
+                _TAKES.get(event["event"], Watched._other)(self, event)
+            except (KeyError, TypeError, ValueError, IndexError) as exc:
+                raise StoreError(f"{self._run / EVENTS}: not as this version writes it: {exc!r}") from exc
+
+    def _other(self, _: Event) -> None:
+        """Nothing that is shown."""
 
     def _began(self, event: Event) -> None:
-        self._planned = int(event["probes"])
+        self._planned, self._since_s = int(event["probes"]), float(event["at_s"])
+
+    def _resumes(self, event: Event) -> None:
+        """What ran when it died runs no more."""
+        self._resumed, self._finished_now, self._last = self._resumed + 1, 0, "killed"
+        self._since_s = float(event["at_s"])
+        self._busy.clear()
+
+    def _interrupted(self, _: Event) -> None:
+        self._last = "interrupted"
 
     def _left_out(self, event: Event) -> None:
         self._planned -= int(event["probes"])
 
-    def _phase(self, event: Event) -> None:
-        name = event["phase"]
+    def _begins(self, event: Event) -> None:
+        self._phase = name = event["phase"]
         self._phases.setdefault(name, PhaseProgress(name, int(event["probes"])))
 
     def _phase_over(self, event: Event) -> None:
@@ -172,7 +225,9 @@ class Watched:
         self._busy.clear()
 
     def _started(self, event: Event) -> None:
-        self._busy.update(host for probe in event["probes"] for host in self._hosts_of(probe))
+        for probe in event["probes"]:
+            self._busy.update(self._hosts_of(probe))
+            self._count(probe, self._outcomes.pop(probe, None), -1)
 
     def _replanned(self, event: Event) -> None:
         self._planned += 1
@@ -183,14 +238,12 @@ class Watched:
         probe, outcome = event["probe"], event["outcome"]
         hosts = self._hosts_of(probe)
         self._busy.subtract(hosts)
+        self._finished_now += 1
         if event.get("again", False):
             return
-        self._done += 1
-        phase = self._phases.get(probe.partition("/")[0])
-        if phase is not None:
-            phase.done += 1
-            phase.failed += outcome == "fail"
-            phase.errors += outcome == "error"
+        self._count(probe, self._outcomes.pop(probe, None), -1)
+        self._outcomes[probe] = outcome
+        self._count(probe, outcome, 1)
         for host in hosts:
             self._hosts[host] = HostState.WELL
         if outcome == "fail":
@@ -199,6 +252,12 @@ class Watched:
         elif outcome == "measured" and self._is_slow(probe, event["measurements"]):
             for host in hosts:
                 self._trouble.setdefault(host, HostState.SLOW)
+
+    def _count(self, probe: str, outcome: str | None, by: int) -> None:
+        self._no_number += by * (outcome in _NO_NUMBER)
+        phase = self._phases.get(probe.partition("/")[0])
+        if phase is not None and outcome is not None:
+            phase.count(outcome, by)
 
     def _is_slow(self, probe: str, measurements: list[list[object]]) -> bool:
         metric, value, unit, size_bytes = measurements[-1]  # the largest message
@@ -214,11 +273,6 @@ class Watched:
     def _judged(self, event: Event) -> None:
         self._out.update({host: str(why) for host, why in event["left_out"].items()})
 
-    def _back(self, event: Event) -> None:
-        host = event["component"]
-        self._out = {name: why for name, why in self._out.items() if Part.of(name).host != host}
-        self._trouble.pop(host, None)
-
     def _ended(self, _: Event) -> None:
         self._over = True
 
@@ -228,14 +282,15 @@ class Watched:
 
 _TAKES: Mapping[str, Callable[[Watched, Event], None]] = {
     "run_started": Watched._began,
+    "resumed": Watched._resumes,
+    "run_interrupted": Watched._interrupted,
     "rounds_over": Watched._left_out,
-    "phase_started": Watched._phase,
+    "phase_started": Watched._begins,
     "phase_ended": Watched._phase_over,
     "started": Watched._started,
     "replanned": Watched._replanned,
     "finished": Watched._finished,
     "out": Watched._gone,
     "round_judged": Watched._judged,
-    "readmitted": Watched._back,
     "run_ended": Watched._ended,
 }

@@ -84,24 +84,6 @@ def show(name: str, baselines: Path, *, as_json: bool) -> int:
     return answer(baseline_document(baseline), baseline_lines(baseline), as_json=as_json)
 
 
-@baseline_command.command("diff", short_help="What two baselines require or record otherwise.")
-@click.argument("a")
-@click.argument("b")
-@_baselines_option
-@json_option
-def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
-    """
-    What B requires or records and A does not, or otherwise: names, baseline files or candidates (*.candidate.yaml).
-
-    A candidate has no limits: beside one only what was recorded is compared.
-    """
-    from fabric.app.baseline import compare
-    from fabric.report.baseline import changes_document, diff_lines
-
-    limits, changes = compare(a, b, baselines=baselines)
-    return answer(changes_document(limits, changes), diff_lines(limits, changes), as_json=as_json)
-
-
 @baseline_command.command("check", short_help="Hold the limits against what was recorded.")
 @click.argument("name")
 @_baselines_option

@@ -43,7 +43,6 @@ GROUPS = {
     },
     "Repair": {
         "compare": ("report", "Compare two runs: before and after a repair, a firmware, a setting."),
-        "readmit": ("status", "Let a repaired host take part again in a run that is going on."),
     },
     "Fleet": {
         "gate": ("status", "May a job begin on a host? What the newest run said of it, for Slurm's prolog."),
@@ -62,7 +61,7 @@ LEAST_BYTES = 2 << 30
 """Address space below which nothing that measures or judges is begun: a self-check of 8 hosts takes 1.4 GiB, most of it
 reserved by Arrow and never touched (measured)."""
 
-_FRUGAL = frozenset({"restore", "stop", "readmit", "inventory"})
+_FRUGAL = frozenset({"restore", "stop", "inventory"})
 """Commands that need no such library: what takes changes back is never refused."""
 
 _LIGHT = frozenset({"status", "gate", "watch", "report", "parse", "plan"})

@@ -1,4 +1,4 @@
-"""``fabric status``, ``gate``, ``stop``, ``readmit`` and ``restore``: a run that goes on, or does not any more."""
+"""``fabric status``, ``gate``, ``stop`` and ``restore``: a run that goes on, or does not any more."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from fabric.model.text import duration_text
 from fabric.report.output import columns, counted, jsonable, visible, warn
 
 if TYPE_CHECKING:
-    from fabric.app.status import RunStatus, StoppedRun
+    from fabric.app.status import StoppedRun
+    from fabric.app.watch import RunStatus
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
+
+_OF_EACH = (
+    *("run", "scenario", "state", "outcome", "phase", "done", "planned", "rate_per_min", "left_s", "event_age_s"),
+    *("resumed", "holder", "open_changes", "trouble", "judged", "no_number", "decision"),
+)
+"""What is told of each of many runs; of one run its hosts, phases and suspects as well."""
 
 _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 
@@ -36,7 +43,8 @@ def status_command(run: Path | None, results: Path, last: int, *, as_json: bool)
         return answer(jsonable(found), _lines(found), as_json=as_json)
     runs = all_runs(results, most=last)
     code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
-    return answer({"runs": jsonable(runs)}, _table(runs), as_json=as_json, code=code)
+    document = {"runs": [jsonable(one, _OF_EACH) for one in runs]} if as_json else {}
+    return answer(document, _table(runs), as_json=as_json, code=code)
 
 
 @click.command("gate")
@@ -98,27 +106,6 @@ def _stopped_lines(found: StoppedRun, *, waited: bool) -> Iterator[str]:
         yield f"taken back   {name}"
     for name in found.still_open:
         yield f"MAY BE LIVE  {name}; fabric restore {found.run}"
-
-
-@click.command("readmit")
-@click.argument("run", type=PATH)
-@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
-@json_option
-def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
-    """
-    Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on.
-    Where no phase is left, what was measured before stands, and the verdict says so.
-
-    HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
-    """
-
-    from fabric.app.status import readmit
-    from fabric.model.text import fold
-
-    found = readmit(run, hosts)
-    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"
-    line = f"{found.run}: {fold(found.hosts)} will take part again {when}"
-    return answer({**asdict(found), "exit_code": 0}, [line], as_json=as_json)
 
 
 def _lines(found: RunStatus) -> Iterator[str]:

@@ -18,7 +18,7 @@ from fabric.report.output import counted, say, visible
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fabric.app.watch import Snapshot, Watched
+    from fabric.app.watch import RunStatus, Watched
 
 _SIGNS = {
     "out": ("x", "magenta"),
@@ -76,7 +76,7 @@ def _live(watched: Watched, every_s: float) -> None:
             seen = watched.look()
             lines = list(screen(seen, width=console.width))
             live.update(Group(*lines[: max(4, console.height - 1)]), refresh=True)
-            if seen.state != "running":
+            if seen.state not in ("running", "stopping"):
                 return
             try:
                 pause.wait(every_s)
@@ -84,7 +84,7 @@ def _live(watched: Watched, every_s: float) -> None:
                 return
 
 
-def screen(seen: Snapshot, *, width: int) -> Iterator[Text]:
+def screen(seen: RunStatus, *, width: int) -> Iterator[Text]:
     """The lines of one look, the most urgent first."""
     from rich.text import Text
 
@@ -92,10 +92,10 @@ def screen(seen: Snapshot, *, width: int) -> Iterator[Text]:
     left = "" if seen.left_s is None else f", about {duration_text(seen.left_s)} left"
     yield Text(visible(f"{seen.scenario}: {seen.state}  {seen.run}"), style="bold")
     yield Text(f"{seen.done:,} of {counted(seen.planned, 'probe')} ({share}), {duration_text(seen.at_s)} in{left}")
-    for change in seen.changes[:_MOST_CHANGES]:
+    for change in seen.open_changes[:_MOST_CHANGES]:
         yield Text(visible(f"CHANGED  {change}"), style="bold magenta")
-    if len(seen.changes) > _MOST_CHANGES:
-        yield Text(f"         and {len(seen.changes) - _MOST_CHANGES} more changes")
+    if len(seen.open_changes) > _MOST_CHANGES:
+        yield Text(f"         and {len(seen.open_changes) - _MOST_CHANGES} more changes")
     yield from _parts(seen)
     yield Text("")
     yield from _phases(seen)
@@ -103,11 +103,11 @@ def screen(seen: Snapshot, *, width: int) -> Iterator[Text]:
     yield from _map(seen, width)
 
 
-def _parts(seen: Snapshot) -> Iterator[Text]:
+def _parts(seen: RunStatus) -> Iterator[Text]:
     """The verdict's suspects, once there is one; until then what tools called bad, and who is out."""
     from rich.text import Text
 
-    said = [f"suspect  {one.component}  {one.kind}  {one.confidence:.0%}" for one in seen.suspects]
+    said = [f"suspect  {one.component}  {one.kind}  {one.confidence:.0%}" for one in seen.suspects or ()]
     if not said:
         said = [f"bad      {name}: {counted(many, 'probe')} failed" for name, many in seen.named.items()]
     yield from (Text(visible(text), style="red") for text in said[:_MOST_PARTS])
@@ -119,7 +119,7 @@ def _parts(seen: Snapshot) -> Iterator[Text]:
         yield Text(f"         and {len(seen.out) - _MOST_PARTS} more are out")
 
 
-def _phases(seen: Snapshot) -> Iterator[Text]:
+def _phases(seen: RunStatus) -> Iterator[Text]:
     """The last of them, each with a bar."""
     from rich.text import Text
 
@@ -135,7 +135,7 @@ def _phases(seen: Snapshot) -> Iterator[Text]:
         yield Text(visible(f"{phase.name:20.40} [{bar}] {phase.done:,} of {phase.planned:,}{bad}{end}"))
 
 
-def _map(seen: Snapshot, width: int) -> Iterator[Text]:
+def _map(seen: RunStatus, width: int) -> Iterator[Text]:
     """A sign for each host, in the order of the scenario; below it who is not well, by name."""
     from rich.text import Text
 

@@ -49,10 +49,6 @@ class Remembers(Protocol):
         """A phase is over: told once of each, in order, also of those from before an interruption."""
         ...
 
-    def back(self, host: str) -> None:
-        """A host was repaired and let in again before the next phase that is told: what was known of it is old."""
-        ...
-
 
 def announce(probes: Sequence[Probe], told: set[str], observer: Observer) -> None:
     """Tell which parts are measured again because they dipped, each once; *told* has those that were told."""

@@ -43,6 +43,7 @@ class View(ABC):
         self.whole = True
         self.answers: dict[str, CommandResult] = {}
         self.nodes: tuple[str, ...] = ()
+        self._before: list[tuple[str, str, int]] = []
 
     @property
     def asker(self) -> str:
@@ -53,9 +54,18 @@ class View(ABC):
     def commands(self) -> dict[str, Command]:
         """What is asked in one look."""
 
+    def seen(self) -> SeenLinks | None:
+        """What the answers say, None when it is the same as the last time. Raises ToolError where they are none."""
+        said = [(one.stdout, one.stderr, one.exit_status) for _, one in sorted(self.answers.items())]
+        if said == self._before:
+            return None
+        found = self.read(self.answers)
+        self._before = said
+        return found
+
     @abstractmethod
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
-        """What these say, None when it is the same as the last time. Raises ToolError where they are none."""
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+        """What these say. Raises ToolError where they are none."""
 
     @abstractmethod
     def optics(self) -> Iterable[OpticsAsk]:

@@ -170,7 +170,7 @@ class LinkWatch(Beside):
             if result.truncated:
                 raise ToolError(f"{result.command.argv[0]} printed more than can be kept")
         at_s = max(result.started_s for result in view.answers.values())
-        seen = view.read(view.answers)
+        seen = view.seen()
         if seen is None:
             for node in view.nodes:
                 self._log.add(node, at_s, (), ())

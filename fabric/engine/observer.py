@@ -25,10 +25,6 @@ class Observer(Protocol):
         """A host, or a part of one, stopped answering; its remaining probes are errors."""
         ...
 
-    def back_in_run(self, host: str, reason: str) -> None:
-        """A host that was out, for this reason, was readmitted and takes part again."""
-        ...
-
     def measured_again(self, parts: Sequence[str], tests: int) -> None:
         """These parts dipped without another explanation; so many further tests of them begin now."""
         ...

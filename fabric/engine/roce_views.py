@@ -29,22 +29,19 @@ class SwitchView(View):
 
     def __init__(self, name: str, inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
         super().__init__([name], inventory, due_s)
-        self._wanted, self._before = nodes, ("", "")
+        self._wanted = nodes
         self._known: set[str] = set()
 
     def commands(self) -> dict[str, Command]:
         """Both are read only."""
         return {_PORTS: self.command(nvue_ports.ports()), _HEARD: self.command(nvue_ports.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
         said, heard = answers[_PORTS], answers[_HEARD]
-        if (said.stdout, heard.stdout) == self._before:
-            return None
         ports = nvue_ports.read_ports(said.stdout, said.stderr, said.exit_status)
         neighbours = nvue_ports.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
         need_heard(neighbours)
-        self._before = said.stdout, heard.stdout
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
         joined = {
@@ -85,7 +82,7 @@ class HostView(View):
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
         return {_PORTS: self.command(places), _HEARD: self.command(lldp.neighbours())}
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
         said, heard = answers[_PORTS], answers[_HEARD]
         _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fabric.engine.admission import HostHealth
+from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
-from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
 from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
@@ -61,8 +60,7 @@ class _Run:
         self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
         self._changing, self._progress = changing, progress
         self._needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
-        self._failed: dict[str, dict[str, str]] = {}
-        self._told: dict[str, float] = {}  # by host: of which readmission the follow-ups were told
+        self._failed: dict[str, Mapping[str, str]] = {}
         self._results: list[ProbeResult] = []
 
     def measured(self, interruption: Interruption) -> list[ProbeResult]:
@@ -76,8 +74,6 @@ class _Run:
             if self._is_over(phase_plan, past):
                 self._kept(phase_plan, past)
                 continue
-            self._left_out.let_in(self._means.health, self._failed.values())
-            self._tell_who_is_back(executor.now())
             excluded = self._begin(phase_plan)
             changes = self._held(phase_plan, number)
             results = PhaseRun(
@@ -87,17 +83,15 @@ class _Run:
                 directory.flush()
                 raise KeyboardInterrupt
             self._ended(phase_plan, results)
-        self._left_out.let_in(self._means.health, self._failed.values(), at_the_end=True)
         return self._results
 
     def _kept(self, phase_plan: PhasePlan, past: PhasePast) -> None:
         """A phase that was over before the run was interrupted."""
         done = tuple(past.results.values())
         self._results.extend(done)
-        self._tell_who_is_back(self._progress.phases_began.get(phase_plan.phase.name, 0.0))
         self._remember(phase_plan, done, past.added)
         if phase_plan.phase.name in self._needed:
-            self._failed[phase_plan.phase.name] = self._left_out.still_failed(self._gate(phase_plan, done), done)
+            self._failed[phase_plan.phase.name] = self._gate(phase_plan, done)
 
     def _begin(self, phase_plan: PhasePlan) -> dict[str, str]:
         """Note that a phase begins; the hosts that take no part in it, and why."""
@@ -120,7 +114,7 @@ class _Run:
         directory.flush()
         self._results.extend(results)
         if name in self._needed:
-            self._failed[name] = dict(self._gate(phase_plan, results))
+            self._failed[name] = self._gate(phase_plan, results)
 
     def _remember(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A phase is over: what remembers earlier rounds is told."""
@@ -128,15 +122,6 @@ class _Run:
         for one in self._means.follow_ups:
             if isinstance(one, Remembers):
                 one.ended(phase_plan, results, added)
-
-    def _tell_who_is_back(self, now_s: float) -> None:
-        """Each readmission once, before the first phase that began after it."""
-        for host, at_s in self._left_out.readmitted.items():
-            if at_s <= now_s and self._told.get(host) != at_s:
-                self._told[host] = at_s
-                for one in self._means.follow_ups:
-                    if isinstance(one, Remembers):
-                        one.back(host)
 
     def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""

@@ -48,7 +48,7 @@ class Subnet(View):
     def __init__(self, askers: Sequence[Asker], inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
         super().__init__([name for name, _ in askers], inventory, due_s)
         self._rnics, self._wanted = dict(askers), nodes
-        self._links = self._counted = ""
+        self._links = ""
         self._lines: tuple[PortLine, ...] = ()
         self._ends: Mapping[tuple[int, int], End] = {}
 
@@ -79,12 +79,9 @@ class Subnet(View):
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port, tool=tool)
                 yield self.mlxlink(end, self.asker, argv)
 
-    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
-        """None: all is as it was."""
+    def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
+        """Of links that are joined as before only what was counted is read anew."""
         links, errors = answers[_LINKS], answers[_ERRORS]
-        counted = f"{errors.stdout}\0{errors.stderr}"
-        if (links.stdout, counted) == (self._links, self._counted):
-            return None
         sweep = infiniband.read_errors(errors.stdout, errors.stderr, errors.exit_status)
         if links.stdout != self._links:
             lines = infiniband.read_ports(links.stdout, links.stderr, links.exit_status)
@@ -101,7 +98,6 @@ class Subnet(View):
                 state |= {"width": lanes, "lane_gbps": lane_gbps} if line.active else {}
                 names = [name for name in infiniband.COUNTED.values() if self.whole or name != "port_xmit_wait"]
                 rows[end] = state | {name: read.get(name, 0) for name in names}
-        self._counted = counted
         return SeenLinks(tuple(_joined(self._lines, self._ends)), rows)
 
 

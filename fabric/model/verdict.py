@@ -65,21 +65,6 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitChange:
-    """A limit that two baselines do not share alike; *old* or *new* is None where one of them has no such limit."""
-
-    old: Limit | None
-    new: Limit | None
-
-    @property
-    def limit(self) -> Limit:
-        """The one that there is: its kind, link class, size and so on are those of both."""
-        found = self.new if self.old is None else self.old
-        assert found is not None, "a change of a limit has one side at least"
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class Baseline:
     """What is normal for one platform: the least that is acceptable, and beside it what good runs measured."""
 

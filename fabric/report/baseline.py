@@ -7,10 +7,8 @@ from typing import Any
 
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
-from fabric.model.verdict import Baseline, Limit, LimitChange
+from fabric.model.verdict import Baseline, Limit
 from fabric.report.output import columns, counted, jsonable
-
-_NOT_KEY = ("at_least_gbps", "source")
 
 
 def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
@@ -30,7 +28,7 @@ def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
 
 def baseline_lines(baseline: Baseline) -> list[str]:
     """Limits, then records."""
-    limits = columns((limit_words(limit), _least(limit, ""), limit.source) for limit in baseline.limits)
+    limits = columns((limit_words(limit), _least(limit), limit.source) for limit in baseline.limits)
     recorded = recorded_lines(baseline.recorded) or ["nothing: fabric baseline record RUN..."]
     told = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
     return [f"{baseline.name} ({baseline.source})", "", *told]
@@ -46,28 +44,8 @@ def limit_words(limit: Limit) -> str:
     )
 
 
-def diff_lines(limits: Iterable[LimitChange] | None, recorded: Iterable[KeyChange]) -> list[str]:
-    """Limits that differ, then records that do; *limits* is None where one side has none to compare (a candidate)."""
-    found = [] if limits is None else list(limits)
-    rows = [
-        (limit_words(change.limit), _least(change.old, "new"), "->", _least(change.new, "gone")) for change in found
-    ]
-    lines = ["Limits", *(f"  {line}" for line in columns(rows))] if rows else []
-    records = change_lines(recorded)
-    if records == [NO_DIFFERENCE]:
-        lines += [] if rows else records
-    else:
-        lines += ["Recorded (median)", *(f"  {line}" for line in records)]
-    return [*lines, "limits are not compared: a candidate has none"] if limits is None else lines
-
-
-def _least(limit: Limit | None, without: str) -> str:
-    if limit is None:
-        return without
+def _least(limit: Limit) -> str:
     return f"at least {limit.at_least_gbps:g} Gb/s" + (" for each RNIC" if limit.per_rnic else "")
-
-
-NO_DIFFERENCE = "no difference"
 
 
 def change_lines(changes: Iterable[KeyChange]) -> list[str]:
@@ -79,7 +57,7 @@ def change_lines(changes: Iterable[KeyChange]) -> list[str]:
         if change.old != change.new:
             share = f"{change.ratio - 1:+.1%}" if change.old and change.new else ""
             rows.append((key_words(change.key), old, "->", new, share))
-    return columns(rows) or [NO_DIFFERENCE]
+    return columns(rows) or ["no difference"]
 
 
 def too_few_lines(keys: Iterable[Key]) -> list[str]:
@@ -90,21 +68,3 @@ def too_few_lines(keys: Iterable[Key]) -> list[str]:
 def baseline_document(baseline: Baseline) -> dict[str, Any]:
     """A baseline for pipelines."""
     return {"name": baseline.name, "file": baseline.source, **jsonable(baseline, ("limits", "recorded"))}
-
-
-def changes_document(limits: Iterable[LimitChange] | None, changes: Iterable[KeyChange]) -> list[dict[str, Any]]:
-    """Differences for pipelines: of limits, then of records; *what* says which."""
-    found = []
-    for limit in limits or ():
-        key = {name: value for name, value in jsonable(limit.limit).items() if name not in _NOT_KEY}
-        pair = (None if side is None else side.at_least_gbps for side in (limit.old, limit.new))
-        found.append(_difference("limit", key, *pair))
-    for change in changes:
-        medians = (None if side is None else side.median_gbps for side in (change.old, change.new))
-        found.append(_difference("recorded", jsonable(change.key), *medians))
-    return found
-
-
-def _difference(what: str, key: dict[str, Any], old: float | None, new: float | None) -> dict[str, Any]:
-    ratio = new / old if old and new is not None else None
-    return {"what": what, "key": key, "old_gbps": old, "new_gbps": new, "ratio": ratio}

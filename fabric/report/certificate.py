@@ -118,38 +118,42 @@ def differing(stated: Any, again: Any, *, close: bool = False) -> list[str]:
 
     Every field counts, also one too many. *close*: the last digits of a number may differ, as they do between machines.
     """
-    found = list(islice(_differing("", stated, again, close), MOST_DIFFERENCES + 1))
+    lines = (
+        f"{path or 'all of it'}: it says {in_words(one)}, the run's files say {in_words(other)}"
+        for path, one, other in unlike(stated, again, close=close)
+    )
+    found = list(islice(lines, MOST_DIFFERENCES + 1))
     return [*found[:MOST_DIFFERENCES], "and more fields"] if len(found) > MOST_DIFFERENCES else found
 
 
-def _differing(path: str, stated: Any, again: Any, close: bool) -> Iterator[str]:
-    """Goes no deeper than what was made again, however deep the other is."""
-    if isinstance(stated, dict) and isinstance(again, dict):
-        for name in sorted({*stated, *again}):
+def unlike(one: Any, other: Any, path: str = "", *, close: bool = False) -> Iterator[tuple[str, Any, Any]]:
+    """
+    Every place where two JSON documents differ, and what stands there in each; *close* as ``differing``.
+
+    Goes no deeper than the other one, however deep the first is.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted({*one, *other}):
             inner = f"{path}.{name[:_LONGEST]}" if path else name[:_LONGEST]
-            yield from _differing(inner, stated.get(name, _ABSENT), again.get(name, _ABSENT), close)
-    elif isinstance(stated, list) and isinstance(again, list):
-        pairs = enumerate(zip(stated, again, strict=False))
-        inside = (text for at, (one, other) in pairs for text in _differing(f"{path}[{at}]", one, other, close))
-        if len(stated) == len(again):
+            yield from unlike(one.get(name, _ABSENT), other.get(name, _ABSENT), inner, close=close)
+    elif isinstance(one, list) and isinstance(other, list):
+        pairs = enumerate(zip(one, other, strict=False))
+        inside = (found for at, pair in pairs for found in unlike(*pair, f"{path}[{at}]", close=close))
+        if len(one) == len(other):
             yield from inside
         else:
-            yield _line(path, stated, again)
+            yield path, one, other
             yield from islice(inside, 1)
-    elif type(stated) is not type(again) or not (stated == again or _close(stated, again, close)):
-        yield _line(path, stated, again)
+    elif type(one) is not type(other) or not (one == other or _close(one, other, close)):
+        yield path, one, other
 
 
-def _close(stated: object, again: object, close: bool) -> bool:
-    return close and isinstance(stated, float) and isinstance(again, float) and isclose(stated, again, rel_tol=1e-9)
+def _close(one: object, other: object, close: bool) -> bool:
+    return close and isinstance(one, float) and isinstance(other, float) and isclose(one, other, rel_tol=1e-9)
 
 
-def _line(path: str, stated: object, again: object) -> str:
-    return f"{path or 'all of it'}: it says {_words(stated)}, the run's files say {_words(again)}"
-
-
-def _words(value: object) -> str:
-    """A value for people, not too long."""
+def in_words(value: object) -> str:
+    """A value of ``unlike`` for people, not too long."""
     if value is _ABSENT:
         return "nothing"
     if isinstance(value, dict):

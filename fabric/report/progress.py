@@ -248,10 +248,6 @@ class ConsoleProgress:
         self._states.flush()
         self._outs.take(component, reason)
 
-    def back_in_run(self, host: str, reason: str) -> None:
-        """Say that a host takes part again, and what had kept it out."""
-        self._say(f"{host} was readmitted and takes part again (it was out: {reason})")
-
     def measured_again(self, parts: Sequence[str], tests: int) -> None:
         """Say which parts dipped, and that they are measured again now."""
         self._say(f"{self._phase}: dipped without another explanation: {fold(parts)}; {tests} further pair tests now")

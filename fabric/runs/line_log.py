@@ -125,34 +125,27 @@ def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iter
             yield line
 
 
-def lines_since(path: Path, limits: Limits, at: int) -> tuple[list[Line], int]:
+def lines_since(path: Path, limits: Limits, at: int, seq: int) -> tuple[list[Line], int]:
     """
-    The whole lines behind byte *at*, and where they end: a file that grows is read on from there.
+    The whole lines behind byte *at*, where line number *seq* ended, and where they end: a file that grows is read on.
 
-    Raises StoreError for a line that is none of ours, and for a file that is shorter than before.
+    Raises StoreError as ``read_lines``, and for a file that is shorter than before.
     """
-    found: list[Line] = []
     with storing(path, "cannot read"), plain_stream(path, limits.most_bytes) as file:
         if os.fstat(file.fileno()).st_size < at:
             raise StoreError(f"{path}: shorter than it was: this is another run now")
         file.seek(at)
-        for data in whole_lines(file, path, limits.most_line):
-            if not data.endswith(b"\n"):
-                break
-            line = _decode(data.removesuffix(b"\n"))
-            if line is None:
-                raise StoreError(f"{path}: not a line of this tool at byte {at:,}")
-            at += len(data)
-            found.append(line)
-    return found, at
+        found = list(_whole(path, file, limits, at=at, seq=seq))
+        if found and os.pread(file.fileno(), 1, found[-1][1] - 1) != b"\n":  # its end is still to be written
+            found.pop()
+    return [line for line, _ in found], found[-1][1] if found else at
 
 
 def _whole(
-    path: Path, file: BufferedReader[FileIO], limits: Limits, having: Sequence[bytes] = ()
+    path: Path, file: BufferedReader[FileIO], limits: Limits, having: Sequence[bytes] = (), *, at: int = 0, seq: int = 0
 ) -> Iterator[tuple[Line, int]]:
-    """The lines, each with how many bytes of the file are taken up to its end."""
-    at = 0
-    for number, data in enumerate(whole_lines(file, path, limits.most_line), start=1):
+    """The lines behind byte *at*, where line *seq* ended, each with how many bytes are taken up to its end."""
+    for number, data in enumerate(whole_lines(file, path, limits.most_line), start=seq + 1):
         if having and not any(text in data for text in having):
             continue
         line = _decode(data.removesuffix(b"\n"))

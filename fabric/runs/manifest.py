@@ -44,7 +44,7 @@ _DERIVED_IN = {TICKETS: (".md",), FIGURES: (".png", ".svg")}
 MOST_DIFFERENCES = 100
 """So many files that are not as they were are named (a choice); then it is not looked further."""
 
-_MAY_BE_EMPTY = ("raw", "READMIT", TICKETS, FIGURES)
+_MAY_BE_EMPTY = ("raw", TICKETS, FIGURES)
 """Folders that a run makes before it writes into them, or takes the files out of."""
 
 _WRITTEN = ("run.json", "identity.json", "STOP")
@@ -112,9 +112,7 @@ def differences(stated: Sequence[SourceFile], run: Path) -> list[str]:
 
 def leftovers(run: Path) -> list[Path]:
     """The temporary files of writers of ours that were killed; whoever works on the run alone may remove them."""
-    folder = run / "READMIT"
-    asked = () if folder.is_symlink() else folder.glob(".*.tmp")
-    return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *asked, *tickets_of(run, ".*.tmp")]
+    return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *tickets_of(run, ".*.tmp")]
 
 
 def tickets_of(run: Path, pattern: str = "*.md") -> list[Path]:

@@ -1,19 +1,14 @@
-"""What a run's history says is done, begun, decided and readmitted: from this an interrupted run goes on."""
+"""What a run's history says is done, begun and decided: from this an interrupted run goes on."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 from fabric.errors import StoreError
-from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repair import Readmission
-from fabric.runs.events import Event, history_of, read_events, replanned
-from fabric.runs.plain_file import is_there
+from fabric.runs.events import Event, history_of, replanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +29,9 @@ class Progress:
     phases that are over, *out* the hosts and parts that went out of the run, and why. *instead* tells which probe was
     planned for which (its id) that lost a host, *rounds* what each follow-up was given: by phase, then by name.
     *bad_rounds* counts those that hosts had one after the other, by the written name of the phase, *rounds_judged*
-    names the phases in which that changed; *left_out* says who is left out because of it, and why, *readmitted* when
-    hosts were last let in again (seconds), *on_trial* those of them that had no good round since.
-    *phases_began* says when each phase first began, *not_begun* names rounds for which there was no time.
-    *at_s* is the last moment of its clock, *began_s* the first. *resumed* counts how often it went on.
+    names the phases in which that changed; *left_out* says who is left out because of it, and why. *phases_began* says
+    when each phase first began, *not_begun* names rounds for which there was no time. *at_s* is the last moment of its
+    clock, *began_s* the first. *resumed* counts how often it went on.
     """
 
     results: Mapping[str, ProbeResult] = field(default_factory=dict)
@@ -50,8 +44,6 @@ class Progress:
     bad_rounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rounds_judged: frozenset[str] = frozenset()
     left_out: Mapping[str, str] = field(default_factory=dict)
-    readmitted: Mapping[str, float] = field(default_factory=dict)
-    on_trial: frozenset[str] = frozenset()
     phases_began: Mapping[str, float] = field(default_factory=dict)
     not_begun: frozenset[str] = frozenset()
     began_s: float = 0.0
@@ -89,8 +81,11 @@ def _read(events: list[Event]) -> Progress:
         attempts=Counter(probe_id for event in of["started"] for probe_id in event["probes"]),
         ended=frozenset(event["phase"] for event in of["phase_ended"]),
         added=added,
+        out={event["component"]: event["reason"] for event in of["out"]},
         instead=tuple((e["instead_of"], probe) for e, probe in zip(why, added, strict=True) if "instead_of" in e),
         rounds=_rounds(why),
+        bad_rounds={event["written"]: dict(event["bad_rounds"]) for event in of["round_judged"]},
+        left_out={host: why for event in of["round_judged"] for host, why in event["left_out"].items()},
         rounds_judged=frozenset(event["phase"] for event in of["round_judged"]),
         phases_began={event["phase"]: float(event["at_s"]) for event in reversed(of["phase_started"])},
         not_begun=not_begun(of["rounds_over"]),
@@ -99,7 +94,6 @@ def _read(events: list[Event]) -> Progress:
         resumed=len(of["resumed"]),
         begun=bool(events),
         over=bool(of["run_ended"]),
-        **_hosts(events),
     )
 
 
@@ -118,75 +112,6 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
     return found
 
 
-def _hosts(events: Iterable[Event]) -> dict[str, Any]:
-    """What ``Progress`` has of hosts; who was readmitted is in, with all its parts, and counts anew."""
-    out: dict[str, str] = {}
-    left_out: dict[str, str] = {}
-    bad_rounds: dict[str, dict[str, int]] = {}
-    readmitted: dict[str, float] = {}
-    on_trial: frozenset[str] = frozenset()
-    for event in events:
-        if event["event"] == "out":
-            out[event["component"]] = event["reason"]
-        elif event["event"] == "round_judged":
-            left_out.update(event["left_out"])
-            bad_rounds[event["written"]] = dict(event["bad_rounds"])
-            on_trial = frozenset(event.get("on_trial", ()))
-        elif event["event"] == "readmitted":
-            host = event["component"]
-            readmitted[host] = float(event["at_s"])
-            out = {name: why for name, why in out.items() if Part.of(name).host != host}
-            on_trial |= {host}
-            left_out.pop(host, None)
-            for counts in bad_rounds.values():
-                counts.pop(host, None)
-    return {
-        "out": out,
-        "left_out": left_out,
-        "bad_rounds": bad_rounds,
-        "readmitted": readmitted,
-        "on_trial": on_trial,
-    }
-
-
 def not_begun(events: Iterable[Event]) -> frozenset[str]:
     """The rounds (names of phases) that the clock left out."""
     return frozenset(name for event in events if event["event"] == "rounds_over" for name in event["phases"])
-
-
-@dataclass(frozen=True, slots=True)
-class Readmissions:
-    """*times*: each time that a host was let in again, in order; *began_s*: when the run began (seconds)."""
-
-    times: tuple[Readmission, ...] = ()
-    began_s: float = 0.0
-
-    @property
-    def at_s(self) -> dict[str, float]:
-        """When each host was last let in again; not of one that was still bad: nothing shows that it was repaired."""
-        last = {one.host: one for one in self.times}
-        return {host: one.at_s for host, one in last.items() if not one.still_bad}
-
-
-def read_readmissions(history: Path) -> Readmissions:
-    """Those of a run's events.jsonl; StoreError when it cannot be read."""
-    if not is_there(history):
-        return Readmissions()
-    times = _readmissions(read_events(history, "readmitted", "round_judged"))
-    return Readmissions(times, float(next(read_events(history))["at_s"])) if times else Readmissions()
-
-
-def _readmissions(events: Iterable[Event]) -> tuple[Readmission, ...]:
-    """Every one of a history, and what became of the host."""
-    found: list[Readmission] = []
-    on_trial: dict[str, int] = {}  # by host: its place
-    for event in events:
-        if event["event"] == "readmitted":
-            on_trial[event["component"]] = len(found)
-            found.append(Readmission(event["component"], float(event["at_s"]), str(event.get("reason", ""))))
-        elif event["event"] == "round_judged":
-            for host, place in on_trial.items():
-                if host in event["left_out"]:
-                    found[place] = replace(found[place], still_bad=event["left_out"][host])
-            on_trial = {host: place for host, place in on_trial.items() if host in event.get("on_trial", ())}
-    return tuple(found)

@@ -14,7 +14,6 @@ import pytest
 import fabric
 from fabric.app.analyze import analyze
 from fabric.app.frames import Run
-from fabric.errors import ConfigError
 from fabric.runs.columns import TABLES
 from tests.places import ROOT
 
@@ -50,12 +49,6 @@ def test_one_rnic_over_time_needs_no_id_and_no_other_file(path: Path) -> None:
     assert (one.share < 0.98).all()
     assert one["at"].is_monotonic_increasing
     assert set(one.outcome) == {"fail"}
-
-
-def test_the_folder_of_a_scenario_stands_for_its_newest_run(path: Path) -> None:
-    assert fabric.load(path.parent).path == path
-    with pytest.raises(ConfigError):
-        fabric.load(path.parent.parent / "nothing")
 
 
 @pytest.mark.parametrize("damage", ["none", "older"])

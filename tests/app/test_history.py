@@ -58,10 +58,6 @@ def test_the_host_in_trouble_again_and_again_is_an_offender(results: Path) -> No
     assert signals["gpu001"].troubled == 0
 
 
-def test_one_bad_run_is_no_pattern(results: Path) -> None:
-    assert not next(one for one in history(results).signals if one.host == "gpu003").lemon
-
-
 def test_a_component_has_its_share_in_every_run(results: Path) -> None:
     shares = [run.share for run in history(results, component="gpu002/mlx5_3").runs]
     assert [share is not None and share < 0.7 for share in shares] == [False, True, False, True, True, False]
@@ -106,15 +102,6 @@ def test_an_unknown_host_is_an_error_and_so_is_an_empty_folder(results: Path, tm
         history(results, component="gpu999")
     with pytest.raises(ConfigError):
         history(tmp_path)
-
-
-def test_a_run_without_a_verdict_is_counted(results: Path, tmp_path: Path) -> None:
-    shutil.copytree(results, tmp_path / "copy", symlinks=True)
-    for path in sorted((tmp_path / "copy" / "self-check").glob("2099*/verdict.json")):
-        path.unlink()
-    found = history(tmp_path / "copy")
-    assert (len(found.runs), found.unreadable) == (3, 3)
-    assert any("3 not judged yet: fabric analyze RUN; self-check/20990101-000000" in line for line in lines(found))
 
 
 @pytest.mark.parametrize("damage", ["torn", "other columns"])

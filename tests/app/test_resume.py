@@ -151,7 +151,7 @@ def test_a_changed_scenario_is_refused_and_told_and_force_goes_on_as_it_was(tmp_
     ("path", "told"),
     [
         (("versions", "fabric-testbench"), "the run was begun with 9"),
-        (("baselines", "h100-ndr", "limits", 0, "at_least_gbps"), r"limits\.0\.at_least_gbps: was 9, is"),
+        (("baselines", "h100-ndr", "limits", 0, "at_least_gbps"), r"limits\[0\]\.at_least_gbps: was 9, is"),
         (("asked", "inventory", "ssh", "user"), r"inventory\.ssh\.user: was \"?u9\"?, is"),
     ],
 )

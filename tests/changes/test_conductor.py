@@ -47,28 +47,6 @@ def test_a_wake_ends_every_pause_at_once() -> None:
     assert not conductor.busy
 
 
-def test_a_lost_command_is_raised_in_the_procedure_that_asked() -> None:
-    caught: list[str] = []
-
-    def careful() -> Procedure[None]:
-        try:
-            yield from ask("gpu001", ("say",))
-        except HostUnreachable as exc:
-            caught.append(str(exc))
-
-    lost = HostUnreachable("gpu001", "connect", "no route")
-    carry_out([careful()], ScriptedExecutor(lambda command: (1.0, lost)))
-    assert caught == ["gpu001: connect: no route"]
-
-
-def test_a_command_that_never_ends_is_given_up_by_its_deadline() -> None:
-    def stubborn() -> Procedure[None]:
-        yield from ask("gpu001", ("hang",), timeout_s=5.0)
-
-    with pytest.raises(CommandTimeout):
-        carry_out([stubborn()], ScriptedExecutor(lambda command: (0.0, None)))
-
-
 def test_an_error_of_one_procedure_leaves_the_others_to_be_moved_on() -> None:
     executor = ScriptedExecutor(said(""))
     conductor = Conductor(executor)

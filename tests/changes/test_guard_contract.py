@@ -12,23 +12,12 @@ from tests.changes.guard_contract import GuardContract
 from tests.changes.guard_target import RealTarget, SimulatedTarget, Target
 
 
-class RealGuard:
-    """The sh of this machine."""
-
-    @pytest.fixture
-    def target(self, tmp_path: Path) -> Iterator[Target]:
-        """Stub tools in a folder of the test."""
-        target = RealTarget(tmp_path)
-        yield target
-        target.end()
-
-
 @pytest.mark.slow  # real leases run out
-class TestRealGuard(RealGuard, GuardContract):
-    """All of it."""
+class TestRealGuard(GuardContract):
+    """All of it, with the sh of this machine."""
 
 
-class TestRealGuardInShort(RealGuard):
+class TestRealGuardInShort:
     """What no default run leaves out: a change is made and taken back, by whoever lives."""
 
     test_applied_and_reverted = GuardContract.test_what_is_applied_is_in_force_until_it_is_reverted

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,6 @@ pytestmark = pytest.mark.slow
 
 TTL_S = 1.5 * SLOWER
 LATE_S = 3.0
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Iterator[RealTarget]:
-    """Stub tools in a folder of the test."""
-    target = RealTarget(tmp_path)
-    yield target
-    target.end()
 
 
 def _undone_in_time(target: RealTarget) -> None:

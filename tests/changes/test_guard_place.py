@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,14 +40,6 @@ switches:
 changes:
   guard_directory: {guards}
 """
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Iterator[RealTarget]:
-    """Stub tools in a folder of the test."""
-    target = RealTarget(tmp_path)
-    yield target
-    target.end()
 
 
 def _calls(target: RealTarget) -> tuple[tuple[Argv, Callable[..., object]], ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +17,6 @@ from tests.changes.guard_target import RealTarget, until
 pytestmark = pytest.mark.slow
 
 TTL_S = 3.0 * SLOWER
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Iterator[RealTarget]:
-    """Stub tools in a folder of the test."""
-    target = RealTarget(tmp_path)
-    yield target
-    target.end()
 
 
 def test_an_undo_that_fails_is_tried_until_it_works(target: RealTarget) -> None:

@@ -12,7 +12,6 @@ import pytest
 from fabric.changes.concurrency import Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.procedure import Ask, Pause
-from fabric.changes.rails import managed
 from fabric.errors import CommandTimeout, ExecutorError
 from fabric.model.change import Change, Lease
 from tests.changes.played import MANAGED, VIA, Played, change
@@ -115,12 +114,6 @@ def test_the_cable_through_which_switches_are_reached_is_refused(asked: tuple[st
     hold = held(Played(VIA), change(kind, "gpu004/mlx5_0", hosts=("gpu004",), **params))
     assert hold.state == "refused"
     assert "through this very cable" in hold.reason
-
-
-@pytest.mark.parametrize("name", ["leaf1--spine0", "spine0--leaf1", "LEAF1", "Spine0--Leaf1"])
-def test_a_name_for_management_protects_however_it_is_written(name: str) -> None:
-    asked = change("link_down", "leaf1--spine0", by="ibportstate", switches=("leaf1", "spine0"))
-    assert managed(asked, (), replace(VIA, management=(name,))) == name
 
 
 LONG_BER = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), for_=400.0, **BER)

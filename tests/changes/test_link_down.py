@@ -42,19 +42,6 @@ def test_a_link_is_closed_seen_closed_and_comes_back(component, by, host, argv, 
     assert 1.0 < played.recovered(asked, alterations) < (30.0 if "--" in asked.component else 10.0)
 
 
-def test_a_flap_is_the_same_change():
-    """Whoever holds it opens and closes it again."""
-    played, asked = Played(VIA), change("port_flap", "gpu001/mlx5_0", by="ibportstate", down=1.0, count=2, period=3.0)
-    alterations = played.prepare(asked)
-    before = played.counters(asked)
-    for _ in range(2):
-        played.apply(alterations)
-        played.confirm(asked, alterations)
-        played.undo(alterations)
-        played.recovered(asked, alterations)
-    assert played.counters(asked)["gpu001/mlx5_0.link_downed"] - before["gpu001/mlx5_0.link_downed"] == 2
-
-
 def test_undone_twice_the_link_is_not_taken_down_again():
     """``on`` leaves an open port alone, where ``enable`` would bounce it."""
     played, asked = Played(VIA), down()

@@ -1,9 +1,12 @@
-"""Links are seen to go down, each once, and only when they were up."""
+"""Links are seen to go down, each once, and only when they were up; how much a counter may grow."""
 
 from __future__ import annotations
 
-from fabric.changes.watching import LOOK_S, Lookout, watch_cable, watch_host, watched_ports
+import pytest
+
+from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_host, watched_ports
 from fabric.errors import FabricError
+from fabric.model.change import When
 from tests.changes.played import VIA, Played, change
 
 HOST = "gpu001"
@@ -102,3 +105,19 @@ def test_the_ports_of_cables_that_are_to_be_closed_are_not_watched_and_those_wit
     assert "mlx5_0" not in watched
     assert "mlx5_1" in watched
     assert watched_ports("gpu999", both, context) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (5.0, 15.0, []),
+        (5.0, 16.0, ["leaf0:1.symbol_errors grew by 11, more than 10 (stop_above)"]),
+        (None, 1.0, ["symbol_errors (stop_above) could not be read before it was applied"]),
+    ],
+)
+def test_more_than_the_limit_names_the_end_and_both_numbers(before: float | None, now: float, said: list[str]) -> None:
+    limited = change("ber", "gpu001/mlx5_0", raw="1e-6", when=When(stop_above=(("symbol_errors", 10.0),)))
+    known = {} if before is None else {"leaf0:1.symbol_errors": before}
+    assert list(over(limited, known, {"leaf0:1.symbol_errors": now})) == [
+        f"phase/ber.gpu001/mlx5_0: {text}" for text in said
+    ]

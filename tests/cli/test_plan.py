@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -58,12 +57,6 @@ def test_a_plan_in_json_has_its_cost_and_budget() -> None:
     assert sum(cut["budget"]["dropped"].values()) == whole["probes"] - cut["probes"]
 
 
-@pytest.mark.parametrize("budget", ["2x", "90", "0s", "-1h"])
-def test_a_budget_that_is_no_duration_is_refused(budget: str) -> None:
-    with pytest.raises(click.BadParameter, match="expected a duration"):
-        plan(SELF_CHECK, "--budget", budget)
-
-
 def test_the_stages_of_a_burn_in_and_what_they_cover_are_said(tmp_path: Path) -> None:
     path = tmp_path / "burn.yaml"
     text = f"name: burn\ndescription: x\ninventory: {ROOT / 'inventory' / 'pod-64.yaml'}\nhosts: all\n"
@@ -100,9 +93,3 @@ def test_a_password_is_told_what_to_write_instead(tmp_path: Path) -> None:
     said = called(["inventory", "show", str(inventory)]).stderr
     assert "unknown key 'password'; there are no passwords here: name a key_file, or use the SSH agent" in said
     assert "secret" not in said
-
-
-def test_options_of_a_repair_go_with_because_here_too() -> None:
-    """As ``run`` says it."""
-    said = called(["plan", str(SCENARIOS / "post-repair.yaml"), "--quick"])
-    assert (said.returncode, "it goes with --because RUN" in said.stderr) == (2, True)

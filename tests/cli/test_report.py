@@ -38,10 +38,6 @@ def test_html_is_made_again_after_it_was_deleted(run: Path) -> None:
     assert all((run / name).is_file() for name in ("report.html", "junit.xml", "metrics.prom", "summary.md"))
 
 
-def test_html_of_latest_is_written_into_the_run(run: Path) -> None:
-    assert fabric("report", run.parent / "latest", "--html").output.strip() == str(run / "report.html")
-
-
 def test_tabs_of_a_tool_are_blanks_in_its_output(run: Path) -> None:
     said = fabric("report", run, "--probe", "intra-host/gpu002/loopback.mlx5_3.gpu0").output
     assert "\\t" not in said
@@ -54,11 +50,6 @@ def test_a_run_that_goes_on_is_told_before_what_it_measured_until_now(run: Path)
     assert said.stderr.startswith(f"{run} is going on (")
     assert f"fabric status {run}" in said.stderr
     assert called(["report", str(run)]).stderr == ""
-
-
-def test_the_folder_of_a_scenario_stands_for_its_newest_run(run: Path) -> None:
-    assert f"Run     {run}\n" in fabric("analyze", run.parent).output
-    assert "the same run" in str(fabric("compare", run.parent, run).exception)
 
 
 def test_csv_goes_to_standard_output(run: Path) -> None:

@@ -54,24 +54,6 @@ def test_resume_says_of_limits_above_the_line_what_run_says(tmp_path: Path) -> N
     assert "(200 Gb/s)" in said
 
 
-def test_a_run_that_ended_is_neither_resumed_nor_stopped(tmp_path: Path) -> None:
-    begin(tmp_path)
-    code, said = fabric("resume", str(run_of(tmp_path)))
-    assert (code, "has ended" in said, "fabric report" in said) == (2, True, True)
-    code, said = fabric("stop", str(run_of(tmp_path)))
-    assert (code, "nothing to stop" in said) == (2, True)
-
-
-def test_resume_of_a_changed_scenario_is_exit_2_unless_forced(tmp_path: Path) -> None:
-    killed(tmp_path, which=3)
-    file = tmp_path / "small.yaml"
-    file.write_text(file.read_text().replace("at_least: 0.1", "at_least: 0.2"))
-    code, said = fabric("resume", str(run_of(tmp_path)))
-    assert (code, "at_least: was 0.1, is 0.2" in said) == (2, True)
-    code, said = fabric("resume", str(run_of(tmp_path)), "--force", "--no-html")
-    assert (code, "gone on all the same" in said) == (0, True)
-
-
 def test_what_is_said_to_go_on_can_be_typed(tmp_path: Path) -> None:
     """A run that alters real hosts, begun with --yes: nobody is there to be asked, so it goes on with --yes alone."""
     shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
@@ -86,15 +68,6 @@ def test_what_is_said_to_go_on_can_be_typed(tmp_path: Path) -> None:
         assert f"fabric resume {run_of(tmp_path)} --yes" in said
     assert fabric("resume", str(run_of(tmp_path)), "--no-html")[0] == 2
     assert fabric("resume", str(run_of(tmp_path)), "--no-html", "--yes")[0] == 3
-
-
-def test_status_of_one_run_and_of_all(tmp_path: Path) -> None:
-    killed(tmp_path, which=3)
-    code, said = fabric("status", str(run_of(tmp_path)))
-    assert (code, "killed" in said, "4 of 6" in said, "fabric resume" in said) == (0, True, True, True)
-    code, said = fabric("status", "--results", str(tmp_path / "results"), "--json")
-    (one,) = json.loads(said)["runs"]
-    assert (code, one["state"], one["done"], one["planned"]) == (0, "killed", 4, 6)
 
 
 @pytest.mark.slow

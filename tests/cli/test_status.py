@@ -39,20 +39,7 @@ def test_a_large_run_says_what_judges_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert json.loads(called(["status", str(run), "--json"]).stdout)["suspects"] is None
 
 
-def test_what_cannot_be_read_is_exit_3_and_the_folder_itself_exit_2(place: Path) -> None:
-    begin(place)
-    results, run = place / "results", run_of(place)
-    for command in ("status", "history"):
-        words = [command, "--results", str(results)]
-        with shut(run.parent):
-            said = called(words)
-        assert (said.returncode, "Permission denied" in said.stdout + said.stderr) == (3, True)
-        with shut(results):
-            said = called(words)
-        assert (said.returncode, said.stderr.startswith(f"{results}: cannot read: Permission denied")) == (2, True)
-
-
-def test_some_of_the_runs_that_cannot_be_read_are_exit_3_too(place: Path) -> None:
+def test_some_runs_that_cannot_be_read_are_exit_3_and_the_folder_itself_exit_2(place: Path) -> None:
     begin(place)
     results, run = place / "results", run_of(place)
     for folder in (results, run.parent, run):
@@ -66,3 +53,6 @@ def test_some_of_the_runs_that_cannot_be_read_are_exit_3_too(place: Path) -> Non
         with shut(results / "other"):
             said = called(words)
         assert (said.returncode, run.name in said.stdout, "Permission denied" in said.stdout) == (3, True, True)
+        with shut(results):
+            said = called(words)
+        assert (said.returncode, said.stderr.startswith(f"{results}: cannot read: Permission denied")) == (2, True)

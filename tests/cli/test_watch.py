@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.watch import HostState, PhaseProgress, Snapshot
+from fabric.app.watch import HostState, PhaseProgress, RunStatus
 from fabric.cli.watch import screen
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, run_of
@@ -27,19 +27,18 @@ def test_no_run_yet_is_an_error_with_the_folder(tmp_path: Path) -> None:
 def test_2048_hosts_fit_and_who_is_not_well_has_a_name() -> None:
     hosts = dict.fromkeys((f"gpu{n:04d}" for n in range(1, 2049)), HostState.WELL)
     hosts |= {"gpu0017": HostState.FAILED, "gpu1500": HostState.OUT}
-    seen = Snapshot(
+    seen = RunStatus(
         "results/x/1",
         "x",
         "running",
-        60.0,
-        10,
-        100,
-        540.0,
-        (PhaseProgress("soak", 100, 10, failed=2),),
-        hosts,
-        {"gpu0017/mlx5_3": 2},
-        {"gpu1500": "silent\x1b[31m"},
-        (),
+        done=10,
+        planned=100,
+        left_s=540.0,
+        at_s=60.0,
+        phases=(PhaseProgress("soak", 100, 10, failed=2),),
+        hosts=hosts,
+        named={"gpu0017/mlx5_3": 2},
+        out={"gpu1500": "silent\x1b[31m"},
     )
     lines = [str(line) for line in screen(seen, width=120)]
     assert len(lines) < 45

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.follow_up import FollowUp
-from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
@@ -19,7 +18,7 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import history_of, read_events, replanned
-from fabric.runs.progress import Progress, progress_of
+from fabric.runs.progress import progress_of
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
 from tests.conftest import rack_topology
@@ -147,10 +146,6 @@ class Learns(Wants):
         """The phase, how many results, and what was added."""
         self.told.append((phase_plan.phase.name, len(results), [probe.probe_id for probe in added]))
 
-    def back(self, host: str) -> None:
-        """A host, in the place of a phase."""
-        self.told.append((host, 0, []))
-
 
 def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: Path) -> None:
     first = Learns("more", once("x"))
@@ -171,49 +166,6 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
         progress=past,
     )
     assert later.told == first.told
-
-
-class Asks(Watcher):
-    """Somebody readmits a host while phase a runs."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__()
-        self._directory = directory
-
-    def phase_started(self, plan: PhasePlan) -> None:
-        """Asked in phase a, answered before phase b."""
-        super().phase_started(plan)
-        if plan.phase.name == "a":
-            (self._directory / FOLDER).mkdir()
-            (self._directory / FOLDER / "gpu001").touch()
-
-
-def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_after_a_kill(tmp_path: Path) -> None:
-    """In the order in which it was: what a phase before it told is old, what one after it told is not."""
-    topology = rack_topology(2)
-    made = [Phase(name, (LoopbackSpec(),)) for name in "zabc"]
-    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
-    directory = RunDirectory.create(tmp_path, "t", {})
-
-    def told(past: Progress | None, where: RunDirectory, watcher: Watcher) -> list[str]:
-        learns = Learns("more", lambda _results, _added: ())
-        run_plan(
-            plan,
-            topology=topology,
-            executor=ScriptedExecutor(good),
-            directory=where,
-            observer=watcher,
-            gate=lambda _plan, _results: {},
-            follow_ups=(learns,),
-            progress=past or Progress(out={"gpu001": "did not answer"}),
-        )
-        return [name for name, *_ in learns.told]
-
-    assert told(None, directory, Asks(directory.path)) == ["z", "a", "gpu001", "b", "c"]
-    events = list(read_events(directory.path / "events.jsonl"))
-    ended = [number for number, event in enumerate(events) if event["event"] == "phase_ended"]
-    killed = progress_of(events[: ended[2] + 1])
-    assert told(killed, RunDirectory.create(tmp_path / "later", "t", {}), Watcher()) == ["z", "a", "gpu001", "b", "c"]
 
 
 def test_hosts_that_are_left_out_stay_out(tmp_path: Path) -> None:

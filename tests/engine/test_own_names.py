@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fabric.engine.admission import HostHealth
 from fabric.engine.probe_run import NAME_WORDS, roll_call_problem
 from fabric.model.command import Command, CommandResult
 
@@ -24,11 +23,3 @@ def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> Non
     """It answered; what it calls itself is not guessed."""
     names: dict[str, str] = {}
     assert (answered(names, "gpu001", 127, ""), names) == ("", {})
-
-
-def test_a_host_that_is_back_may_have_another_name() -> None:
-    """It may have been installed anew."""
-    health = HostHealth()
-    health.names["gpu001"] = "node-01"
-    health.readmit("gpu001")
-    assert health.names == {}

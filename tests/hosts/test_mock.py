@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings
@@ -65,16 +65,6 @@ def test_ready_only_for_the_port_that_was_asked_for():
     assert [type(event) for event in all_happenings(mock)] == [Lost, Lost]
 
 
-def test_wait_ends_at_its_time_and_never_goes_back():
-    """Nothing happens: the clock reads until_s; an endless wait with nothing to come returns at once."""
-    mock = executor()
-    assert mock.wait(5.0) == []
-    assert mock.now() == 5.0
-    assert mock.wait(3.0) == []
-    assert mock.wait(float("inf")) == []
-    assert mock.now() == 5.0
-
-
 def test_dead_hosts_are_lost_after_the_connect_timeout():
     """A host that is down, and one that nobody knows."""
     mock = executor(Fault("gpu1", "broken"))
@@ -94,11 +84,3 @@ def test_one_instant_is_one_batch():
     mock = executor()
     tickets = [mock.start(Command(host, ("true",), 30.0)) for host in ("gpu1", "gpu2", "gpu1")]
     assert [event.ticket for event in mock.wait(100.0)] == tickets
-
-
-def test_a_hanging_host_ends_at_the_deadline():
-    """Only the deadline helps against a host that never answers."""
-    mock = executor(Fault("gpu1", "hanging"))
-    mock.start(Command("gpu1", ("true",), 4.0))
-    (lost,) = all_happenings(mock)
-    assert isinstance(lost.error, CommandTimeout)

@@ -46,7 +46,7 @@ def test_a_fifo_is_no_source_and_nobody_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_should_not_be_there_but_where_a_run_leaves_one(tmp_path: Path) -> None:
-    for name in ("READMIT", "raw/phase", "a/b"):
+    for name in ("tickets", "raw/phase", "a/b"):
         (tmp_path / name).mkdir(parents=True)
     assert differences([], tmp_path) == ["a/b/: an empty folder"]
 
@@ -86,9 +86,9 @@ def test_of_very_many_differences_only_some_are_told(tmp_path: Path) -> None:
 
 def test_what_killed_writers_left_is_known_and_nothing_else_is(tmp_path: Path) -> None:
     """Neither what is not ours, nor what lies elsewhere."""
-    _files(tmp_path, ".verdict.json.tmp", ".STOP.tmp", ".other.tmp", "READMIT/.gpu001.tmp", "READMIT/gpu001")
+    _files(tmp_path, ".verdict.json.tmp", ".STOP.tmp", ".other.tmp", "tickets/.a.md.tmp", "tickets/a.md")
     there = {path.relative_to(tmp_path).as_posix() for path in leftovers(tmp_path) if path.exists()}
-    assert there == {".verdict.json.tmp", ".STOP.tmp", "READMIT/.gpu001.tmp"}
+    assert there == {".verdict.json.tmp", ".STOP.tmp", "tickets/.a.md.tmp"}
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "READMIT").symlink_to(tmp_path / "READMIT")
+    (tmp_path / "run" / "tickets").symlink_to(tmp_path / "tickets")
     assert not any(path.exists() for path in leftovers(tmp_path / "run"))

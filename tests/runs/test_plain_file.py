@@ -135,15 +135,6 @@ def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path: Path) -> None:
             growing.kill()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_of_another_account_is_denied(tmp_path: Path) -> None:
-    """What may not be read is the system's own error, as for any other file."""
-    (tmp_path / "one").write_bytes(b"x")
-    (tmp_path / "one").chmod(0)
-    with pytest.raises(PermissionError):
-        read_plain(tmp_path / "one", 10)
-
-
 def test_a_descriptor_is_not_left_open_by_a_refusal(tmp_path: Path) -> None:
     """A thousand refusals leave no descriptor behind."""
     _fifo(tmp_path / "fifo")

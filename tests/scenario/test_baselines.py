@@ -64,7 +64,6 @@ def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baseline
     assert (own.returncode, "a run cannot be compared with itself" in own.stderr) == (2, True)
     other = fabric("analyze", bad, "--baseline", baselines / "h100-ndr.yaml", "--json", cwd=tmp_path)
     assert [suspect["component"] for suspect in json.loads(other.stdout)["suspects"]] == ["gpu002/mlx5_3"]
-    assert fabric("baseline", "diff", "h100-ndr", candidate, cwd=tmp_path).stdout.startswith("no difference\n")
     assert fabric("baseline", "check", "h100-ndr", cwd=tmp_path).returncode == 0
     shown = json.loads(fabric("baseline", "show", "h100-ndr", "--json", cwd=tmp_path).stdout)
     assert len(shown["recorded"]) == 9

@@ -117,7 +117,7 @@ def test_a_field_that_was_rewritten_is_named_with_both_values(signed: tuple[Path
     document["complete"] = False
     document["coverage"]["probes_measured"] += 1
     forge(run, document)
-    assert verify(run, key=None).problems == (
+    assert verify(run, key=None).problems == [
         f'began: it says "2020", the run\'s files say "{began}"',
         "changes: it says nothing, the run's files say a list of 0",
         "complete: it says false, the run's files say true",
@@ -125,7 +125,7 @@ def test_a_field_that_was_rewritten_is_named_with_both_values(signed: tuple[Path
         f"duration_s: it says 172800.0, the run's files say {took_s}",
         'note: it says "seen by the owner", the run\'s files say nothing',
         'result: it says "PASSED", the run\'s files say "FAILED"',
-    )
+    ]
 
 
 def test_a_rewritten_certificate_does_not_bear_its_old_signature(signed: tuple[Path, Path]) -> None:
@@ -150,7 +150,7 @@ def test_a_certificate_without_a_signature_is_refused_where_one_is_asked_for(sig
     make_certificate(run, key=None)
     assert not (run / SIGNATURE).exists()
     assert verify(run, key=None).exit_code == 0
-    assert verify(run, key=public).problems == ("not signed",)
+    assert verify(run, key=public).problems == ["not signed"]
 
 
 def test_without_the_runs_files_it_cannot_be_told(signed: tuple[Path, Path], tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_without_the_runs_files_it_cannot_be_told(signed: tuple[Path, Path], tmp
         shutil.copy(run / name, alone / name)
     found = verify(alone / NAME, key=public)
     assert found.exit_code == 3
-    assert found.open == (FILES_ONLY,)
+    assert found.open == [FILES_ONLY]
 
 
 def test_alone_and_with_a_forged_page_it_is_not_true(signed: tuple[Path, Path], tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_alone_and_with_a_forged_page_it_is_not_true(signed: tuple[Path, Path], 
     shutil.copy(run / HTML, tmp_path / "alone" / HTML)
     assert verify(tmp_path / "alone" / HTML, key=None).exit_code == 1
     seal(tmp_path / "alone", encoded({**document_of(run), "hosts": ["gpu[1-999999999]"]}))
-    assert verify(tmp_path / "alone", key=None).problems == (f"{HTML}: changed: it does not say what {NAME} says",)
+    assert verify(tmp_path / "alone", key=None).problems == [f"{HTML}: changed: it does not say what {NAME} says"]
 
 
 def test_a_verdict_beside_it_that_says_something_else_is_not_true(signed: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Whole runs on the mock: a host that fails by itself stops early, its peers go on, and it may come back."""
+"""Whole runs on the mock: a host that fails by itself stops early, and its peers go on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
-from fabric.app.status import readmit
-from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
@@ -91,10 +88,6 @@ def _begins_s(folder: Path, phase: str, since_s: float = 0.0) -> float:
     return next(float(event["at_s"]) for event in events(folder, "phase_started") if event["phase"] == phase)
 
 
-def _readmit(folder: Path) -> None:
-    assert readmit(run_of(folder), [BAD]).at_work
-
-
 def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path) -> None:
     judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
@@ -109,23 +102,6 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert judged.verdict.outcome is Outcome.FAIL
 
 
-def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: Path) -> None:
-    """It was repaired while it was left out."""
-    repaired = TimedFault(0.0, _begins_s(tmp_path, "soak-r4"), SLOW)
-    judged = run(tmp_path, prepared(tmp_path, repaired), Acts("soak-r5", lambda: _readmit(tmp_path)))
-    (back,) = events(tmp_path, "readmitted")
-    assert back["component"] == BAD
-    assert "left out after soak-r2" in back["reason"]
-    assert all(own(judged, number) == {Outcome.SKIPPED} for number in range(1, 6))
-    assert own(judged, 6) == own(judged, 7) == {Outcome.PASS}
-    assert judged.verdict.suspects == ()
-    assert judged.verdict.outcome is Outcome.SKIPPED
-    assert any(f"{BAD} was readmitted after" in reason for reason in judged.verdict.reasons)
-    component = next(one for one in judged.verdict.components if one.component == BAD)
-    assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
-    assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
-
-
 def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
     """From the third round on, which takes as long as 13 others; two such rounds, and the host is out."""
     since_s = _begins_s(tmp_path, "soak-r3", FOREVER_S)
@@ -138,28 +114,10 @@ def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path
 
 
 def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
-    """It was stopped after the fourth round began, and the host was asked back before it went on."""
+    """It was stopped after the fourth round began."""
     asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts("soak-r4", lambda: (run_of(tmp_path) / "STOP").touch()))
     judged = builders.gone_on(run_of(tmp_path), force=True)
     assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
-
-
-@pytest.mark.parametrize(
-    ("host", "says"), [("gpu03", "did you mean 'gpu003'"), ("gpu001", "gpu001 takes part: nothing to readmit")]
-)
-def test_who_is_no_host_of_the_run_or_takes_part_is_refused(tmp_path: Path, host: str, says: str) -> None:
-    found: list[str] = []
-
-    def ask() -> None:
-        with pytest.raises(ConfigError) as caught:
-            readmit(run_of(tmp_path), [host])
-        found.extend(problem.text for problem in caught.value.problems)
-
-    run(tmp_path, prepared(tmp_path), Acts("soak-r2", ask))
-    assert len(found) == 1
-    assert says in found[0]
-    with pytest.raises(ConfigError, match="this run has ended"):
-        readmit(run_of(tmp_path), [BAD])

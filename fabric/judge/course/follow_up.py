@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from math import ceil, log
 
 from fabric.judge.course.dips import RoundDips, answers_of, dips_in_round, further_tests, unanswered
-from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.text import duration_text
@@ -103,12 +102,6 @@ class DippedAgain:
             self._known[repeated] = self._now(phase_plan, results, added)[0]
             self._spent[repeated] += _counted(added).total()
             self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
-
-    def back(self, host: str) -> None:
-        """A host was repaired and let in again: what its parts did before says nothing of them."""
-        for known in self._known.values():
-            for part in [part for part in known if Part.of(part).host == host]:
-                del known[part]
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from fabric.judge.normal.keys import line_rate_gbps
 from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import ONE_LINE, Baseline, Limit, LimitChange, bound_by_lines, least_gbps, out_of_reach
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.perftest_pair import int_param
 
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
@@ -116,21 +115,6 @@ def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[Ke
     before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
     found = [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
     return sorted(found, key=lambda change: (change.ratio, key_words(change.key)))
-
-
-def limit_changes(old: Iterable[Limit], new: Iterable[Limit]) -> list[LimitChange]:
-    """Every limit that is new, gone, or another number; where it comes from does not count."""
-    before, after = ({_applies_to(limit): limit for limit in limits} for limits in (old, new))
-    found = [LimitChange(before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
-    return [change for change in found if _least(change.old) != _least(change.new)]
-
-
-def _applies_to(limit: Limit) -> Limit:
-    return replace(limit, at_least_gbps=0.0, source="", per_rnic=False)
-
-
-def _least(limit: Limit | None) -> tuple[float, bool] | None:
-    return (limit.at_least_gbps, limit.per_rnic) if limit is not None else None
 
 
 def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:

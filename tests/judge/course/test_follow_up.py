@@ -185,17 +185,6 @@ def test_a_partner_that_does_not_answer_is_not_asked_again() -> None:
     assert not [one for one in more if silent in ends(one)]
 
 
-def test_what_is_known_of_a_repaired_host_is_forgotten() -> None:
-    """The part that dipped may have been replaced: it is not settled, and explains nobody's dips."""
-    rounds = Rounds(dips_again)
-    for number in range(1, 8):
-        rounds.run(soak(number))
-    rounds.follow_up.back("gpu003")
-    first = next(probe for probe in _planned(8) if BAD in ends(probe))
-    rounds.share = lambda probe: 0.5 if probe.probe_id == first.probe_id else 1.0
-    assert parts_of(rounds.run(soak(8))) >= set(ends(first))
-
-
 def _planned(number: int) -> list[Probe]:
     return [slot.probe for slots in soak(number).schedule.components for slot in slots]
 
@@ -225,8 +214,6 @@ def test_all_tests_of_a_phase_have_a_bound_whatever_became_of_them(monkeypatch: 
 
     rounds = Rounds(fails_alone)
     assert sum(len(rounds.run(soak(number))) for number in range(1, 9)) <= 50
-    rounds.follow_up.back("gpu003")
     dipping = Rounds(dips_once)
     assert sum(len(dipping.run(soak(number))) for number in range(1, 4)) == 50
-    dipping.follow_up.back("gpu003")
     assert dipping.run(soak(4)) == []
