@@ -164,7 +164,7 @@ def _reason(parts: Sequence[str], run: str) -> str:
     return f"{OURS}{', '.join(parts[:_MOST_PARTS])}{more}; run {run}"
 
 
-def _node(host: str, run: Run) -> slurm.Node | None:
+def _node(host: str, run: Run) -> slurm.SlurmNode | None:
     said = run(slurm.show_node(host))
     return slurm.node(host, said.stdout, said.stderr, said.exit_status)
 

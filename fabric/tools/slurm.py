@@ -16,7 +16,7 @@ _NONE = ("", "(null)")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SlurmNode:
     """One node as ``scontrol`` shows it: its state and flags (``IDLE``, ``DRAIN``), why it is drained, and by whom."""
 
     name: str
@@ -35,7 +35,7 @@ def show_node(name: str) -> tuple[str, ...]:
     return ("scontrol", "show", "node", "-o", word(name, "node"))
 
 
-def node(name: str, stdout: str, stderr: str, exit_status: int) -> Node | None:
+def node(name: str, stdout: str, stderr: str, exit_status: int) -> SlurmNode | None:
     """How it stands, None where Slurm knows no such node; ToolError where that was not said."""
     if exit_status and f"Node {name} not found" in stdout + stderr:
         return None
@@ -46,7 +46,7 @@ def node(name: str, stdout: str, stderr: str, exit_status: int) -> Node | None:
     # What a person can write (comment, extra) stands behind the reason, which has its author behind it.
     reason = _REASON.search(stdout, state.end())
     states = frozenset(state[1].rstrip("*").split("+"))
-    return Node(name, states, *(reason.groups() if reason else ()))
+    return SlurmNode(name, states, *(reason.groups() if reason else ()))
 
 
 def drain(name: str, reason: str) -> tuple[str, ...]:

@@ -14,16 +14,16 @@ from fabric.app.scheduler import LEDGER, act, drain, hosts_of, read_ledger, stan
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.tools.slurm import Node
+from fabric.tools.slurm import SlurmNode
 
 
 class Slurm:
     """Nodes in memory that answer as ``scontrol`` does; *then* happens behind each command's back."""
 
     def __init__(self, *names: str) -> None:
-        self.nodes = {name: Node(name, frozenset({"IDLE"})) for name in names}
+        self.nodes = {name: SlurmNode(name, frozenset({"IDLE"})) for name in names}
         self.asked: list[tuple[str, ...]] = []
-        self.then: dict[int, Node] = {}
+        self.then: dict[int, SlurmNode] = {}
 
     def __call__(self, argv: tuple[str, ...]) -> CommandResult:
         """Answer; *then*, by how many commands there were, replaces a node."""
@@ -46,9 +46,9 @@ class Slurm:
             said = f" Reason={node.reason} [{node.by}@2026-11-23T18:00:00]" if node.reason else ""
             return f"NodeName={name} Arch=x State={'+'.join(sorted(node.states))} Weight=1{said}\n", 0
         if argv[3] == "state=drain":
-            self.nodes[name] = Node(name, node.states | {"DRAIN"}, argv[4].removeprefix("reason="), "root")
+            self.nodes[name] = SlurmNode(name, node.states | {"DRAIN"}, argv[4].removeprefix("reason="), "root")
         else:
-            self.nodes[name] = Node(name, node.states - {"DRAIN"})
+            self.nodes[name] = SlurmNode(name, node.states - {"DRAIN"})
         return "", 0
 
 
@@ -91,7 +91,7 @@ def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) ->
 def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     """Before ours; and one that replaces ours between our two looks is not called ours."""
     run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
-    other = Node("gpu003", frozenset({"IDLE", "DRAIN"}), "NHC: disk", "ops")
+    other = SlurmNode("gpu003", frozenset({"IDLE", "DRAIN"}), "NHC: disk", "ops")
     slurm.nodes["gpu003"] = other
     assert list(act(run, run=slurm)) == ["gpu003: is drained already (ops: NHC: disk); left as it is"]
     assert slurm.nodes["gpu003"] == other

@@ -16,7 +16,7 @@ import pytest
 
 from fabric.app.scheduler import LEDGER, act, hosts_of, read_ledger
 from fabric.tools import slurm
-from fabric.tools.slurm import Node
+from fabric.tools.slurm import SlurmNode
 from tests.app.test_scheduler import accepted, judged
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -91,7 +91,7 @@ def scontrol(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(("scontrol", *words), capture_output=True, text=True, timeout=30, check=False)
 
 
-def node(name: str) -> Node:
+def node(name: str) -> SlurmNode:
     """How it stands, by the product's own reader."""
     said = scontrol(*slurm.show_node(name)[1:])
     found = slurm.node(name, said.stdout, said.stderr, said.returncode)

@@ -19,7 +19,7 @@ def test_a_captured_node_is_read() -> None:
     """State with its flags, the reason without its author, the author."""
     line = next(line for line in _PRINTED.splitlines() if line.startswith("NodeName=n1 ") and "Reason" in line)
     found = slurm.node("n1", line, "", 0)
-    assert found == slurm.Node("n1", frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "fabric: down", "root")
+    assert found == slurm.SlurmNode("n1", frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "fabric: down", "root")
     assert found.is_drained
 
 
@@ -27,7 +27,7 @@ def test_a_node_without_reason_is_not_drained() -> None:
     """``IDLE`` and ``IDLE*`` alike."""
     for state in ("IDLE", "IDLE*"):
         found = slurm.node("n1", _LINE.format(name="n1", state=state, rest=""), "", 0)
-        assert found == slurm.Node("n1", frozenset({"IDLE"}))
+        assert found == slurm.SlurmNode("n1", frozenset({"IDLE"}))
 
 
 def test_a_comment_is_no_state_and_no_reason() -> None:
