@@ -125,10 +125,7 @@ def test_what_ends_in_time_is_no_problem(spec: ChangeSpec, takes_s: float) -> No
             link_down(*LINK),
             "hurt takes about 18 min 00 s, and a change is held 10 min .*at most .* give the change a 'for'",
         ),
-        (
-            port_flap(*LINK, down=900.0),
-            "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'",
-        ),
+        (port_flap(*LINK, down=900.0), "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'"),
         (port_flap(*LINK, down=5.0, count=100, period=20.0), "port_flap of hurt takes 33 min"),
     ],
 )

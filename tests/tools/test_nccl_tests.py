@@ -79,9 +79,7 @@ def test_gigabytes_become_gigabits() -> None:
     """449.51 GB/s is 3596.08 Gb/s."""
     (test,) = nccl.parse(table(ROW_1G, ROW_2G)).tests
     assert test.rows[0] == NcclRow(
-        1 << 30,
-        NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
-        NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
+        1 << 30, NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0), NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0)
     )
     assert test.avg_busbw_gbps == pytest.approx(456.008 * 8)
     assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, [])
