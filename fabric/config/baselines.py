@@ -33,8 +33,8 @@ RecordedLine: Any = with_config(STRICT)(
     make_dataclass(
         "RecordedLine",
         [
-            (one.name, get_type_hints(of, include_extras=True)[one.name], key(one.default, **one.metadata))
-            for of, those in _LINE_FIELDS
+            (one.name, hints[one.name], key(one.default, **one.metadata))
+            for hints, those in ((get_type_hints(of, include_extras=True), those) for of, those in _LINE_FIELDS)
             for one in those
         ],
         frozen=True,
