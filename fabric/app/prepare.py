@@ -24,8 +24,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
-from fabric.plan.hold_limit import hold_problems
-from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
+from fabric.plan.plan import PhasePlan, Plan, Told, hold_problems, plan_scenario, untold
 from fabric.probes.again import AgainSpec
 
 

@@ -1,4 +1,4 @@
-"""What our account may do on a host: call programs as root, lock memory, log in to its neighbour."""
+"""What our account may do on a host: call programs as root, lock memory, log in to its neighbour, reach switches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown
 from fabric.checks.needs import HostNeeds
+from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.finding import Finding
 from fabric.model.text import size_text
 from fabric.model.topology import Host
+from fabric.tools import infiniband, management
 from fabric.tools.driver import word
 
 STATUS = ("cat", "/proc/self/status")
@@ -174,3 +176,26 @@ def _log_in(peer: str) -> Argv:
 
 
 LOGIN = HostCheck("login", _ask_login, _read_login)
+
+
+_WHY_IN_BAND = "changes close ports of switches, read their counters, or read UFM's list before and after"
+
+
+def _read_in_band(looked: Looked) -> Iterator[Finding]:
+    """Of the subnet manager and UFM: what does not answer, and which key of the inventory would mend it."""
+    for argv in looked.needs.in_band:
+        answer, ufm = looked.answers[argv], argv[0] == "curl"
+        said = (answer.stdout, answer.stderr, answer.exit_status)
+        if answer.lost or answer.absent:
+            yield unknown(f"{argv[-1] if ufm else 'sminfo'}: {excuse(answer)}", _WHY_IN_BAND, "run it by hand there")
+            continue
+        try:
+            management.read_unhealthy(*said) if ufm else infiniband.read_subnet_manager(*said)
+        except (ToolError, UnreadableOutput) as exc:
+            advice = "write m_key under changes: where ports are protected, via_device where another port leads there"
+            if ufm:
+                advice = "write ufm_ca under changes: (a file on this host), and its account into ~/.netrc"
+            yield problem(f"{'UFM' if ufm else 'the fabric'} does not answer: {quoted(str(exc))}", _WHY_IN_BAND, advice)
+
+
+IN_BAND = HostCheck("in-band", lambda _host, needs: needs.in_band, _read_in_band)

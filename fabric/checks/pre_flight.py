@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.checks.account import LOGIN, MEMLOCK, ROOT
+from fabric.checks.account import IN_BAND, LOGIN, MEMLOCK, ROOT
 from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
-from fabric.checks.in_band import IN_BAND
 from fabric.checks.kind import HostCheck, Looked, problem, signed, warning, with_plugins
 from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, needs_via, with_peers

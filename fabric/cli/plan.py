@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from fabric.runs.run_folders import run_path
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.plan.budget import Chosen
-    from fabric.plan.cost import Cost
     from fabric.plan.plan import Told
 
 
@@ -41,7 +39,6 @@ _NAMED = 4  # components named in a line; the rest are counted
 @json_option
 def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric.plan.cost import cost
     from fabric.report.console import print_coloured
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.progress import planning
@@ -51,13 +48,15 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_j
         asked = asked_for(given, repair, outline=True, told=told)
     backend_of(asked, backend)
     settings, plan = asked.inventory.changes, asked.plan
-    takes = cost(plan, asked.scenario, asked.inventory.topology)
+    gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
+    hours = gpus * plan.duration_s / 3600  # nobody else can have them meanwhile
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
-        print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, given.budget_s)})
+        takes = {"duration_s": plan.duration_s, "gpus": gpus, "gpu_hours": hours}
+        print_json(document | {"cost": takes, "budget": _budget_document(asked.chosen, given.budget_s)})
     else:
         print_coloured(plan_text(plan, scenario=asked.scenario, notes=asked.notes, settings=settings))
-        print_lines(_cost_lines(takes))
+        print_lines([f"  {hours:,.1f} GPU-hours: {gpus:,} GPUs for {duration_text(plan.duration_s)}"])
         if asked.chosen is not None:
             print_lines(["", *(f"  {line}" for line in budget_lines(asked))])
     return 0
@@ -91,20 +90,6 @@ def backend_of(asked: Asked, backend: str | None) -> str:
     if asked.given.faults and name != "mock":
         raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     return name
-
-
-def _cost_lines(takes: Cost) -> Iterator[str]:
-
-    yield f"  {takes.gpu_hours:,.1f} GPU-hours: {takes.gpus:,} GPUs for {duration_text(takes.duration_s)}"
-    for what, loads in (("host", takes.hosts), ("leaf", takes.leaves)):
-        if loads:
-            most, least = loads[0], loads[-1]
-            mean_s = sum(load.work_s for load in loads) / len(loads)
-            yield (
-                f"  load of a {what}: {duration_text(mean_s)} of probes on average, most on {most.name} "
-                f"({counted(most.probes, 'probe')}, {duration_text(most.work_s)}), least on {least.name} "
-                f"({least.probes:,}, {duration_text(least.work_s)})"
-            )
 
 
 def budget_lines(asked: Asked) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -33,8 +33,8 @@ RecordedLine: Any = with_config(STRICT)(
     make_dataclass(
         "RecordedLine",
         [
-            (one.name, get_type_hints(of, include_extras=True)[one.name], key(one.default, **one.metadata))
-            for of, those in _LINE_FIELDS
+            (one.name, hints[one.name], key(one.default, **one.metadata))
+            for hints, those in ((get_type_hints(of, include_extras=True), those) for of, those in _LINE_FIELDS)
             for one in those
         ],
         frozen=True,
@@ -115,7 +115,7 @@ HALF = 0.5
 """A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
 
 
-_NAMED_MOST = 6  # limits named in one line
+_JUDGES_NOTHING = "it judges nothing there"
 
 
 def baseline_notes(
@@ -124,15 +124,16 @@ def baseline_notes(
     """
     What does not fit between baselines and platforms, one line each; nothing when all does.
 
-    Without a scenario every platform in use is looked at, with it those of its hosts, and also whether there is a limit
-    for each kind that it asks for. *baselines* holds every baseline that is used, by name.
+    Without a scenario every platform in use is looked at and all its limits, with it those that judge what it asks of
+    its hosts, and also whether there is one for each kind. *baselines* holds every baseline that is used, by name.
     """
     found: list[str] = []
     for platform, baseline in _used(scenario, inventory, baselines):
-        where = f"platform {platform.name}, baseline {baseline.name}"
-        found += (f"{where}: {text}" for text in _beyond_reach(platform, baseline.limits))
+        asked = None if scenario is None else _asked(scenario, platform)
+        texts = [*_beyond_reach(platform, baseline.limits, asked)]
         if scenario is not None:
-            found += (f"{where}: {text}" for text in _without_limit(platform, baseline.limits, scenario))
+            texts += _without_limit(platform, baseline.limits, scenario)
+        found += (f"platform {platform.name}, baseline {baseline.name}: {text}" for text in texts)
     return tuple(dict.fromkeys(found))
 
 
@@ -142,27 +143,21 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
 
     They judge nothing (``judge.normal.limits``). None when there is no such limit.
     """
-    found = []
-    for platform, baseline in _used(scenario, inventory, baselines):
-        asked = [
-            one for phase in scenario.phases for spec in phase.probes
-            for one in spec.limit_keys(platform, hosts=len(scenario.hosts))
-        ]  # fmt: skip
-        names = dict.fromkeys(
-            _what(limit)
-            for limit in baseline.limits
-            if any(_matches(limit, one) and _too_slow(platform, limit, one.algorithm) for one in asked)
-        )
-        if names:
-            lines = " and ".join(f"{line:g}" for line in sorted({rnic.line_rate_gbps for rnic in platform.rnics}))
-            found.append(f"{_some(names)} of baseline {baseline.name} on platform {platform.name} ({lines} Gb/s)")
+    found = [note for note in baseline_notes(scenario, inventory, baselines) if note.endswith(_JUDGES_NOTHING)]
     if not found:
         return None
-    more = f"; and {len(found) - 1} more platforms" if len(found) > 1 else ""
+    more = f"; and {len(found) - 1} more limits" if len(found) > 1 else ""
+    first = found[0].removesuffix(f": {_JUDGES_NOTHING}")
     return (
-        f"limits that ask for the line rate or more judge nothing: {found[0]}{more}; "
-        "INCONCLUSIVE unless records or peers tell (fabric plan lists them)"
+        "limits that ask for the line rate or more judge nothing: "
+        f"{first}{more}; INCONCLUSIVE unless records or peers tell (fabric plan lists them)"
     )
+
+
+def _asked(scenario: Scenario, platform: Platform) -> list[LimitKey]:
+    """What the limits for a scenario on hosts of a platform are looked up by."""
+    specs = (spec for phase in scenario.phases for spec in phase.probes)
+    return [key for spec in specs for key in spec.limit_keys(platform, hosts=len(scenario.hosts))]
 
 
 def _used(
@@ -176,7 +171,7 @@ def _used(
         yield platform, baselines[override or platform.baseline]
 
 
-def _too_slow(platform: Platform, limit: Limit, algorithm: str | None) -> tuple[str, float] | None:
+def _too_slow(platform: Platform, limit: Limit, algorithm: str) -> tuple[str, float] | None:
     """Which RNICs of the platform, or all together, carry less than the limit asks for, and how much; None: none."""
     if not bound_by_lines(limit.kind, algorithm):
         return None
@@ -188,24 +183,19 @@ def _too_slow(platform: Platform, limit: Limit, algorithm: str | None) -> tuple[
     return (names, sum(lines)) if out_of_reach(least, lines) else None
 
 
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _NAMED_MOST} more" if len(listed) > _NAMED_MOST else ""
-    return f"{', '.join(listed[:_NAMED_MOST])}{more}"
-
-
-def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
-    """Limits that no healthy host of the platform meets, or that a broken one still does."""
+def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[LimitKey] | None) -> Iterator[str]:
+    """Limits that no healthy host of the platform meets, or that a broken one still does; of what is *asked* alone."""
     classes = link_classes(platform)
     for limit in limits:
-        if limit.link_class is not None and limit.link_class not in classes:
-            continue
+        meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
+        if asked is not None:
+            meant = [str(one.algorithm) for one in asked if _matches(limit, one)]
         least = least_gbps(limit, platform)
-        slow = _too_slow(platform, limit, limit.algorithm or RING)
+        slow = next(filter(None, (_too_slow(platform, limit, algorithm) for algorithm in meant)), None)
         if slow is not None:
             which = f"{'above' if least > slow[1] else 'all of'} the line rate of {slow[0]} ({slow[1]:g} Gb/s)"
-            yield f"{_what(limit)}: at least {least:g} Gb/s required, {which}: it judges nothing there"
-        faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
+            yield f"{_what(limit)}: at least {least:g} Gb/s required, {which}: {_JUDGES_NOTHING}"
+        faster = [rnic for rnic in platform.rnics if meant and least <= HALF * rnic.line_rate_gbps]
         if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
             names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
             yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticCustomError
@@ -106,17 +107,26 @@ def _parts(platform: Platform) -> tuple[str, ...]:
     )
 
 
+def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number: int = 0, *, hint: str = "") -> str:
+    """Why there is no cable of this *number* between two switches that *count* cables join; "" where there is one."""
+    one, other = ends.one, ends.other
+    for name in (one, other):
+        if name not in switches:
+            return f"no switch {quoted(name)}{nearest(name, switches)}"
+    if not count:
+        return f"no cable between {one} and {other}{hint}"
+    return "" if number < count else f"{one} and {other} have cables #0 to #{count - 1}, got #{number}"
+
+
 def _absent_above(component: str, topology: Topology) -> str | None:
     """Why there is no such cable between switches; a switch is there."""
     ends = _ends(component, topology)
     if ends is None:
         return None
-    for name in (ends.one, ends.other):
-        if name not in topology.switches:
-            return f"{quoted(component)}: no switch {quoted(name)}{nearest(name, topology.switches)}"
     pair = {ends.one, ends.other}
-    joined = any(pair & {*uplinks.lower} and pair & {*uplinks.upper} for uplinks in topology.uplinks)
-    return None if joined else f"{quoted(component)}: no cable between {ends.one} and {ends.other}"
+    count = sum(uplinks.count for uplinks in topology.uplinks if pair & {*uplinks.lower} and pair & {*uplinks.upper})
+    said = cable_problem(ends, topology.switches, count)
+    return f"{quoted(component)}: {said}" if said else None
 
 
 def _ends(component: str, topology: Topology) -> CableEnds | None:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from itertools import islice
 
 from fabric.changes.cable_fault import DrawnLinks
+from fabric.config.faults import cable_problem
 from fabric.config.platforms import unfolded
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.topology import TIERS
@@ -97,23 +98,11 @@ class Links:
         if cable is None or (sharp and not (number.isascii() and number.isdigit() and len(number) <= 6)):
             hint = nearest(text, [*switches, *self.topology.hosts])
             return text, f"expected a link such as su0-leaf3--spine02 or gpu001/mlx5_0, got {quoted(text)}{hint}"
-        one, other = cable.one, cable.other
-        for name in (one, other):
-            if name not in switches:
-                return text, f"no switch {quoted(name)}{nearest(name, switches)}"
-        for lower, upper in ((one, other), (other, one)):
-            count = self._joined.get((lower, upper), 0)
-            if count:
-                which = int(number or 0)
-                if which >= count:
-                    return text, f"{one} and {other} have cables #0 to #{count - 1}, got #{which}"
-                return _cable_name(lower, upper, which), ""
-        return text, f"no cable between {one} and {other}{self._neighbour(one, other)}"
-
-    def _neighbour(self, one: str, other: str) -> str:
-        """What *one* is joined with that is nearest to *other*."""
-        beside = [b if a == one else a for a, b in self._joined if one in (a, b)]
-        return nearest(other, beside)
+        pair = (cable.one, cable.other) if (cable.one, cable.other) in self._joined else (cable.other, cable.one)
+        count, which = self._joined.get(pair, 0), int(number or 0)
+        beside = [b if a == cable.one else a for a, b in self._joined if cable.one in (a, b)]
+        hint = "" if count else nearest(cable.other, beside)
+        return _cable_name(*pair, which), cable_problem(cable, switches, count, which, hint=hint)
 
     def _ends(self, wanted: DrawnLinks, path: KeyPath, problems: Problems) -> frozenset[str] | None:
         """The switches and hosts of ``of``; empty without it, None when one of them is not there."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, with_config
 from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
@@ -22,8 +22,8 @@ from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, rea
 from fabric.config.problems import Problems, report, valid
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import BASELINE_NAME, Choice, Decimal, Flag, Line, Whole
+from fabric.model.fields.entry import STRICT, Entry, key
+from fabric.model.fields.scalars import Choice, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
@@ -31,6 +31,7 @@ from fabric.model.scenario import (
     DRILLS,
     Expectation,
     JudgeSettings,
+    Judging,
     Name,
     Phase,
     RunTime,
@@ -47,27 +48,24 @@ ROUND_ORDERS = ("as_written", "abba")
 Criterion = Annotated[str, Choice(CRITERIA)]
 
 
-class JudgeEntry(Entry):
+@with_config(STRICT)
+@dataclass(frozen=True)
+class JudgeEntry(Judging):
     """How measurements are judged."""
 
-    baseline: Annotated[str, BASELINE_NAME] | None = Field(
-        None, description="Use this baseline for every host, not its platform's own."
-    )
-    marginal: Annotated[float, Decimal(0, 0.5)] = Field(
-        0.005, description="Fraction above a limit that is said to be near it."
-    )
-    zero_growth: tuple[Criterion, ...] = Field(
+    zero_growth: tuple[Criterion, ...] = key(
         (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
     )
-    allowed_growth: ZeroGrowth | None = Field(
+    allowed_growth: ZeroGrowth | None = key(
         None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
     )
 
     @property
-    def growth(self) -> ZeroGrowth | None:
-        """Both together; None where nothing is asked."""
+    def settings(self) -> JudgeSettings:
+        """With both together; None where nothing is asked."""
         allowed = self.allowed_growth or ZeroGrowth()
-        return replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
+        growth = replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
+        return JudgeSettings(self.baseline, self.marginal, growth)
 
 
 class ScenarioFile(Entry):
@@ -147,7 +145,7 @@ def load_scenario(
     problems.raise_if_any((*others, *command_line.all()))
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    growth = judge.growth
+    settings = judge.settings
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -155,10 +153,10 @@ def load_scenario(
         inventory=inventory.source,
         hosts=names,
         phases=phases,
-        judge=JudgeSettings(judge.baseline, judge.marginal, growth),
+        judge=settings,
         expect=expect,
         allow=file.allow,
-        sample=_sample(file.sample, growth),
+        sample=_sample(file.sample, settings.zero_growth),
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
@@ -176,13 +174,15 @@ def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problem
     for position, name in enumerate(criteria):
         if name in criteria[:position]:
             problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
-    for name, key in _LIMITS.items():
-        given = getattr(limits, key) is not None
+    for name, bound in _LIMITS.items():
+        given = getattr(limits, bound) is not None
         if name in criteria and not given:
-            text = f"{quoted(name)} grows on a good fabric, too: say what is too much: 'allowed_growth: {{{key}: ...}}'"
+            text = (
+                f"{quoted(name)} grows on a good fabric, too: say what is too much: 'allowed_growth: {{{bound}: ...}}'"
+            )
             problems.add(("judge", "zero_growth", criteria.index(name)), text)
         if given and name not in criteria:
-            problems.add(("judge", "allowed_growth", key), f"it is not judged: 'zero_growth' does not have {name}")
+            problems.add(("judge", "allowed_growth", bound), f"it is not judged: 'zero_growth' does not have {name}")
     if criteria and (sample is None or not sample.counters):
         text = "what ports count must be read for it: 'sample: {every: 5m}'"
         problems.add(("judge", "zero_growth"), text if sample is None else "it needs the counters of 'sample:'")

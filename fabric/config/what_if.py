@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from fabric.config.faults import regular_net
+from fabric.config.faults import cable_problem, regular_net
 from fabric.config.inventory import load_inventory
 from fabric.config.problems import Problems
 from fabric.config.selection import HostsText, selected
@@ -223,20 +223,15 @@ def _access(link: str, net: NamedClos) -> Cable:
 
 def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
     """The links between two switches: of all parallel cables, or of the one whose number is given."""
-    one, other = ends.one, ends.other
     which = None if number is None else int(_parsed(Whole(0, 1_000_000), number, "the number of the cable"))
-    for name in (one, other):
-        if name not in net.switches:
-            raise _Wrong(f"no switch {quoted(name)} in this network{nearest(name, net.switches)}")
-    cables = net.cables(one, other)
-    if not cables:
-        raise _Wrong(f"no cable between {one} and {other}")
+    there = {ends.one, ends.other} <= set(net.switches)
+    cables = net.cables(ends.one, ends.other) if there else ()
+    if said := cable_problem(ends, net.switches, len(cables), which or 0):
+        raise _Wrong(said)
     if which is not None:
-        if which >= len(cables):
-            raise _Wrong(f"{one} and {other} have cables #0 to #{len(cables) - 1}, got #{which}")
         cables = (cables[which],)
     if ends.both:
         return tuple(link for cable in cables for link in cable)
     if kind == "down":
-        raise _Wrong(f"a cable is down in both directions: write {one}--{other}:down")
+        raise _Wrong(f"a cable is down in both directions: write {ends.one}--{ends.other}:down")
     return tuple(forth for forth, _ in cables)

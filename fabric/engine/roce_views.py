@@ -17,7 +17,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Topology
 from fabric.runs.links import End
-from fabric.tools import lldp, mlxlink, nvue_ports, sysfs
+from fabric.tools import lldp, mlxlink, nvue, sysfs
 from fabric.tools.lldp import Neighbour
 from fabric.tools.mlxlink import Optics
 
@@ -34,13 +34,13 @@ class SwitchView(View):
 
     def commands(self) -> dict[str, Command]:
         """Both are read only."""
-        return {_PORTS: self.command(nvue_ports.ports()), _HEARD: self.command(nvue_ports.neighbours())}
+        return {_PORTS: self.command(nvue.ports()), _HEARD: self.command(nvue.neighbours())}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
         said, heard = answers[_PORTS], answers[_HEARD]
-        ports = nvue_ports.read_ports(said.stdout, said.stderr, said.exit_status)
-        neighbours = nvue_ports.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        ports = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
+        neighbours = nvue.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
         need_heard(neighbours)
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
@@ -61,10 +61,10 @@ class SwitchView(View):
         """All modules at once."""
 
         def read(said: CommandResult) -> dict[End, Optics]:
-            found = nvue_ports.read_optics(said.stdout, said.stderr, said.exit_status)
+            found = nvue.read_optics(said.stdout, said.stderr, said.exit_status)
             return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
 
-        yield OpticsAsk(self.asker, self.as_root(nvue_ports.optics()), read)
+        yield OpticsAsk(self.asker, self.as_root(nvue.optics()), read)
 
 
 class HostView(View):

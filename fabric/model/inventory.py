@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, with_config
 
 from fabric.model.change import ChangeSettings
-from fabric.model.fields.entry import STRICT, Entry, WrittenAs, key
+from fabric.model.fields.entry import STRICT, WrittenAs, key
 from fabric.model.fields.quantities import Duration, Span
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.model.topology import Topology
@@ -87,18 +87,6 @@ WHOLE = 1.0
 """The factor of a fault that has none: no file can write it."""
 
 
-def _whole() -> float:
-    return WHOLE
-
-
-_COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
-_KIND_TEXT = (
-    "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; "
-    "erratic, dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped."
-)
-_FACTOR_TEXT = "With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
-
-
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -117,19 +105,26 @@ class Fault:
     ``heat_sick`` (an RNIC or its cable: sim/life.py).
     """
 
-    component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
-    kind: Annotated[str, FAULT_KIND, Field(description=_KIND_TEXT)]
-    factor: Annotated[float, FACTOR] = key(default_factory=_whole, description=_FACTOR_TEXT)
+    component: Annotated[str, COMPONENT] = key(
+        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
+    )
+    kind: Annotated[str, FAULT_KIND] = key(
+        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; erratic, "
+        "dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped."
+    )
+    factor: Annotated[float, FACTOR] = key(
+        default_factory=lambda: WHOLE,
+        description="With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left.",
+    )
 
 
-class TimedFaultEntry(Entry):
+@with_config(STRICT)
+@dataclass(frozen=True, kw_only=True)
+class TimedFaultEntry(Fault):
     """Something that goes wrong for a while, as a file writes it."""
 
-    component: Annotated[str, COMPONENT] = Field(description=_COMPONENT_TEXT)
-    kind: Annotated[str, FAULT_KIND] = Field(description=_KIND_TEXT)
-    factor: Annotated[float, FACTOR] = Field(default_factory=_whole, description=_FACTOR_TEXT)
-    at: Annotated[float, Span(0, 10_000_000)] = Field(description="When it comes, by the simulated clock: 10m.")
-    lasts: Annotated[float, Span(0.001, 10_000_000)] = Field(description="How long it stays: 30s.")
+    at: Annotated[float, Span(0, 10_000_000)] = key(description="When it comes, by the simulated clock: 10m.")
+    lasts: Annotated[float, Span(0.001, 10_000_000)] = key(description="How long it stays: 30s.")
 
     def made(self) -> TimedFault:
         """The fault."""

@@ -13,7 +13,7 @@ from fabric.model.change import CHANGES, ChangeSpec
 from fabric.model.fields.entry import STRICT, Entry, NotInFiles, key
 from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
+from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import EnvPairs, Platform, Topology
@@ -313,16 +313,23 @@ Expectation = Annotated[
 """What an entry of ``expect:`` asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """
-    *baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it.
+@with_config(STRICT)
+@dataclass(frozen=True)
+class Judging:
+    """How measurements are judged."""
 
-    *zero_growth* is what ports may not count meanwhile, beside what is always judged.
-    """
+    baseline: Annotated[str, BASELINE_NAME] | None = key(
+        None, description="Use this baseline for every host, not its platform's own."
+    )
+    marginal: Annotated[float, Decimal(0, 0.5)] = key(
+        0.005, description="Fraction above a limit that is said to be near it."
+    )
 
-    baseline: str | None = None
-    marginal: float = 0.005
+
+@dataclass(frozen=True)
+class JudgeSettings(Judging):
+    """The same with what ports may not count meanwhile, beside what is always judged."""
+
     zero_growth: ZeroGrowth | None = None
 
 

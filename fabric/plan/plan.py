@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from fabric.changes.concurrency import span_s
 from fabric.changes.kinds import expand_changes
 from fabric.errors import ConfigError, Problem
-from fabric.model.change import Change
+from fabric.model.change import Change, Lease
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
+from fabric.model.text import duration_text
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase, in_host_memory, left_out
 
@@ -171,3 +173,34 @@ def _kept(whole: PhasePlan) -> PhasePlan:
     names = {probe.probe_id for number in kept for probe in rounds[number]}
     probes = [probe for probe in whole.planned if probe.probe_id in names]
     return replace(whole, schedule=schedule(probes), changes=whole.changes if probes else ())
+
+
+def hold_problems(plan: PhasePlan, lease: Lease) -> list[str]:
+    """A text for each kind of change that would be held longer than *max_hold_s* or would begin after its phase."""
+    takes_s, phase = plan.schedule.makespan_s, plan.phase.name
+    found = []
+    for change in plan.changes:
+        at_s = change.when.at_s or 0.0
+        if at_s > 0.0 and at_s >= takes_s:
+            found.append(
+                f"{phase} takes about {duration_text(takes_s)}, and {change.kind} is to begin after "
+                f"{duration_text(at_s)} (at): it would never be made"
+            )
+        elif min(span_s(change)[1], takes_s) - at_s > lease.max_hold_s:  # down times of a flap and those between them
+            found.append(_too_long(change, phase, takes_s, lease))
+    return list(dict.fromkeys(found))
+
+
+def _too_long(change: Change, phase: str, takes_s: float, lease: Lease) -> str:
+    most = f"{duration_text(lease.max_hold_s)} at most (changes: lease: max_hold of the inventory)"
+    if change.lasts_s is not None and change.when.for_s is None:
+        from_s, until_s = change.when.at_s or 0.0, span_s(change)[1]
+        takes = f"{change.kind} of {phase} takes {duration_text(until_s - from_s)}"
+        return (
+            f"{takes} from its first closing to its last opening, and a change is held {most}: "
+            "make its 'count' or 'period' smaller"
+        )
+    return (
+        f"{phase} takes about {duration_text(takes_s)}, and a change is held {most}: "
+        "make it shorter, split it, or give the change a 'for'"
+    )

@@ -115,11 +115,14 @@ def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], nu
 
 
 def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
-    """The same measurement of other hosts, which its id and its series name; *own* are parameters that differ."""
-    label, here = "+".join(names), f".{probe.params.get('rnic')}."
-    there = f".{own.get('rnic')}."
-    name, series = (
-        text.rpartition("/")[2].replace(here, there, 1) for text in (probe.probe_id, str(probe.params["series"]))
-    )
+    """
+    The same measurement of other hosts; *own* are parameters that differ.
+
+    Its id and its series name the hosts, and behind them the RNIC that sends where it is of one.
+    """
+    label = "+".join(names)
+    name, series = (text.rpartition("/")[2] for text in (probe.probe_id, str(probe.params["series"])))
+    if "rnic" in own:
+        name, series = (text.replace(f".{probe.params['rnic']}.", f".{own['rnic']}.", 1) for text in (name, series))
     params = {**probe.params, "series": f"{label}/{series}", **own}
     return replace(probe, probe_id=f"{probe.phase}/{label}/{name}", hosts=tuple(names), claims=claims, params=params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -34,8 +34,7 @@ _STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
 _PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}", re.ASCII)
 _NAME = re.compile(r"[^\s/:]{1,15}")
-_IDENTITY = re.compile(rf"{ROOT}/([^/:]+)/({'|'.join(IDENTITY)}):(.*)")
-_PLACED = re.compile(rf"{ROOT}/([^/:]+)/(?:ports/([0-9])/)?({'|'.join((*PLACE, *OF_PORT))}):(.*)", re.ASCII)
+_FILE = re.compile(rf"{ROOT}/([^/:]+)/(?:ports/([0-9])/)?({'|'.join((*IDENTITY, *PLACE, *OF_PORT))}):(.*)", re.ASCII)
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}([0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4})", re.ASCII)
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec.*", re.ASCII)
 _SHAPES = {
@@ -48,7 +47,11 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class RdmaDevice:
-    """One RDMA device; None: its file is not there. *board_id* (PSID) says which firmware images fit it."""
+    """
+    One RDMA device; None: its file is not there. *board_id* (PSID) says which firmware images fit it.
+
+    Its fields are in the order of ``_SHAPES``.
+    """
 
     node_guid: str | None
     firmware: str | None
@@ -135,8 +138,22 @@ def read_netdev(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
 
 
 def identity(devices: Sequence[str]) -> tuple[str, ...]:
+    """Ask for what ``read_identity`` reads."""
+    return _grep(devices, IDENTITY)
+
+
+def _grep(devices: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
     """``grep -H .`` says each line with its file."""
-    return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{name}" for device in devices for name in IDENTITY))
+    return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{path}" for device in devices for path in paths))
+
+
+def _lines(stdout: str) -> Iterator[tuple[str, int, str, str]]:
+    """Each line with its device, port (0: of the device itself) and file."""
+    for line in whole_lines(stdout):
+        found = _FILE.fullmatch(line)
+        if not found:
+            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
+        yield found[1], int(found[2] or 0), found[3], found[4]
 
 
 def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, RdmaDevice]:
@@ -146,25 +163,16 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
     Raises ToolError when nothing could be read, UnreadableOutput for a value that is none.
     """
     said: dict[str, dict[str, str]] = {}
-    for line in whole_lines(stdout):
-        found = _IDENTITY.fullmatch(line)
-        if not found:
-            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
-        name, value = found[2], found[3]
+    for device, _, name, value in _lines(stdout):
         if name == "device/uevent":
             name, _, value = value.partition("=")
-        shape = _SHAPES.get(name)
-        if shape is None:
-            continue
-        if not shape.fullmatch(value) or name in said.get(found[1], {}):
-            raise UnreadableOutput(f"sysfs: {found[1]}: {name} is {value[:60]!r}, or there twice")
-        said.setdefault(found[1], {})[name] = value
+        if shape := _SHAPES.get(name):
+            if not shape.fullmatch(value) or name in said.get(device, {}):
+                raise UnreadableOutput(f"sysfs: {device}: {name} is {value[:60]!r}, or there twice")
+            said.setdefault(device, {})[name] = value
     if not said:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
-    return {
-        device: RdmaDevice(got.get("node_guid"), got.get("fw_ver"), got.get("board_id"), got.get("PCI_SLOT_NAME"))
-        for device, got in said.items()
-    }
+    return {device: RdmaDevice(*(got.get(name) for name in _SHAPES)) for device, got in said.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +188,8 @@ class RdmaPort:
 
 def places(devices: Sequence[str]) -> tuple[str, ...]:
     """Ask for what ``read_places`` reads."""
-    paths = [*PLACE, *(f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)]
-    return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{path}" for device in devices for path in paths))
+    ports = (f"ports/{number}/{name}" for number in range(1, PORTS_MOST + 1) for name in OF_PORT)
+    return _grep(devices, (*PLACE, *ports))
 
 
 def read_places(
@@ -194,14 +202,11 @@ def read_places(
     """
     numa: dict[str, int] = {}
     said: dict[tuple[str, int], dict[str, str]] = {}
-    for line in whole_lines(stdout):
-        found = _PLACED.fullmatch(line)
-        if not found:
-            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
-        if found[2] is not None:
-            said.setdefault((found[1], int(found[2])), {})[found[3]] = found[4]
-        elif _COUNT.fullmatch(found[4]):
-            numa[found[1]] = int(found[4])
+    for device, port, name, value in _lines(stdout):
+        if port:
+            said.setdefault((device, port), {})[name] = value
+        elif name in PLACE and _COUNT.fullmatch(value):
+            numa[device] = int(value)
     if not said:
         raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
     return numa, {port: _port(got) for port, got in said.items()}

@@ -8,11 +8,7 @@ from fabric.changes.kind import Alters
 from fabric.checks.needs import HostNeeds, host_needs, with_peers
 from fabric.checks.pre_flight import installed, told_by_inventory
 from fabric.config import load_inventory
-from fabric.model.change import (
-    ChangeSettings,
-    ChangeSpec,
-    SubnetManager,
-)
+from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.probes.all_to_all import AllToAllSpec

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fabric.checks.account import IN_BAND, LOGIN, MEMLOCK, ROOT, WHO
 from fabric.checks.account import LIMITS as LIMITS_ASKED
-from fabric.checks.account import LOGIN, MEMLOCK, ROOT, WHO
 from fabric.checks.account import STATUS as STATUS_ASKED
 from fabric.checks.ask import Answers, Argv, HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
-from fabric.checks.in_band import IN_BAND
 from fabric.checks.machines import CLOCK, DATE, IDS, MACHINE, NETWORK, TRUE, read_reach, usable
 from fabric.checks.needs import Alters, HostNeeds
 from fabric.checks.rnics import LOOPBACK

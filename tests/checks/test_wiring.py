@@ -70,10 +70,7 @@ def test_a_hundred_exchanged_cables_are_each_named_with_both_ends(pod: tuple[Inv
         while cables[one].b.node == cables[two].b.node or (not kind and cables[one].a.node == cables[two].a.node):
             one, two = draw.sample(same, 2)
         swapped = list(cables)
-        swapped[one], swapped[two] = (
-            replace(cables[one], b=cables[two].b),
-            replace(cables[two], b=cables[one].b),
-        )
+        swapped[one], swapped[two] = (replace(cables[one], b=cables[two].b), replace(cables[two], b=cables[one].b))
         (found,) = findings(inventory, replace(whole, cables=tuple(swapped)))
         assert found.severity is Severity.PROBLEM
         assert "exchanged" in found.what

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import called
-from tests.places import INVENTORY, SCENARIOS
+from tests.places import SCENARIOS
 
 POST_REPAIR = SCENARIOS / "post-repair.yaml"
 SELF_CHECK = SCENARIOS / "self-check.yaml"
-EARLY = """\
-name: early
-inventory: {inventory}
-hosts: gpu[001-004]
-phases:
-  - name: flap
-    changes:
-      - port_flap: {{links: gpu001/mlx5_0, down: 1s, at: 20s}}
-    probes: [{{group_all_reduce: {{hosts: 4, sizes: [8G], iterations: 80}}}}]
-"""
-
-
-@pytest.fixture
-def early(tmp_path: Path) -> Path:
-    """A scenario whose change comes after its phase, though within its plan."""
-    path = tmp_path / "early.yaml"
-    path.write_text(EARLY.format(inventory=INVENTORY / "pod-64.yaml"))
-    return path
 
 
 def test_a_validation_without_the_failed_run_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -82,11 +63,3 @@ def test_a_run_within_a_budget_says_first_what_it_does_not_cover(tmp_path: Path)
     assert [line.removeprefix("note:").strip() for line in said.stderr.splitlines()[: len(told)]] == [
         line.strip() for line in told
     ]
-
-
-def test_a_change_that_may_come_after_its_phase_is_told_by_plan_and_before_a_run(early: Path, tmp_path: Path) -> None:
-    text = f"{early}:6: flap is planned with 24 s, and may be over after 13 s"
-    assert f"note: {text}" in called(["plan", str(early)]).stdout
-    said = called(["run", str(early), "--results", str(tmp_path / "results"), "--no-html", "--json"])
-    assert said.stderr.startswith(f"note: {text}")
-    assert json.loads(said.stdout)["exit_code"] == said.returncode

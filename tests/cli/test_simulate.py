@@ -179,7 +179,7 @@ def test_drawn_cables_are_whole_and_different() -> None:
         ("su0-leaf3--spine02:slow=0", "slow: expected a number from 1e-06 to 1, got '0'"),
         ("su0-leaf3--spine02:slow=nan", "slow: expected a number"),
         ("su0-leaf3--spine02:ber=0.6", "ber: expected a number from 0 to 0.5, got '0.6'"),
-        ("su0-leaf3--spine2:down", "no switch 'spine2' in this network; did you mean 'spine12'?"),
+        ("su0-leaf3--spine2:down", "no switch 'spine2'; did you mean 'spine12'?"),
         ("su0-leaf3--su0-leaf2:down", "no cable between su0-leaf3 and su0-leaf2"),
         ("su0-leaf3--spine02#1:down", "su0-leaf3 and spine02 have cables #0 to #0, got #1"),
         ("su0-leaf3->spine02:down", "a cable is down in both directions: write su0-leaf3--spine02:down"),

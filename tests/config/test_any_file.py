@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fabric import config
 from fabric.errors import ConfigError, Problem
+from tests.config.conftest import CHANGING, INVENTORY, SCENARIO, SETTINGS
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 INSERTS = [*"\n \t:[]{}'\"\0", "- ", "&a ", "*a", "!!int ", "null", "22:22", "on", "---\n"]
@@ -104,52 +105,42 @@ def test_exchanged_values(folder: Path, inventory_text: str, swap: st.DataObject
 CONTROL = ["a\nb", "a\0b", "a\u202eb", "a\x1b[31mb", "a\x7fb", "a\u2028b"]
 SHELL = ["$(reboot)", "a;ls", "'", '"', "a b", "<script>", "a/../b", "--help", "{name}{"]
 
-INVENTORY_WORDS = {
-    "name: small": "name",
-    "baseline: h100-ndr": "baseline",
-    "platform: duo": "platform",
-    "name: pcie1": "name",
-    "index: 0, pcie_switch: pcie0": "index: 0, pcie_switch",
-    "device: mlx5_1": "device",
-    'names: "gpu[1-4]"': "names",
-    'address: "{name}.mgmt"': "address",
-    'rack: "r{rack}"': "rack",
-    'leaves: "leaf{rail}"': "leaves",
-    'names: "spine[0-1]"': "names",
-    'to: "spine[0-1]"': "to",
-    "  user: root": "  user",
-    "  port: 22": "  port",
-    "component: gpu3": "component",
-    "link_layer: infiniband": "link_layer",
+# In each file what stands there, and what stands there instead: %s is the hostile text, quoted.
+NAMES = {
+    "inventory": [
+        *(("name: small", "name: %s"), ("baseline: h100-ndr", "baseline: %s"), ("platform: duo", "platform: %s")),
+        *(("name: pcie1", "name: %s"), ("index: 0, pcie_switch: pcie0", "index: 0, pcie_switch: %s")),
+        *(("device: mlx5_1", "device: %s"), ('names: "gpu[1-4]"', "names: %s"), ("component: gpu3", "component: %s")),
+        *(('address: "{name}.mgmt"', "address: %s"), ('rack: "r{rack}"', "rack: %s"), ("  port: 22", "  port: %s")),
+        *(('leaves: "leaf{rail}"', "leaves: %s"), ('names: "spine[0-1]"', "names: %s"), ("  user: root", "  user: %s")),
+        *(('to: "spine[0-1]"', "to: %s"), ("link_layer: infiniband", "link_layer: %s")),
+        ("name: small", "%s: 1\nname: small"),  # an unknown key is quoted, whatever it holds
+    ],
+    "scenario": [
+        *(("name: look", "name: %s"), ("hosts: all", "hosts: %s"), ("- name: tor", "- name: %s")),
+        *(("needs: [inside]", "needs: [%s]"), ("size: 8M", "size: %s"), ("  marginal: 0.01", "  baseline: %s")),
+        ("sizes: [1G, 2G, 4G]", "algorithm: %s"),
+    ],
+    # They reach commands that alter the fabric: hosts, options, paths and addresses.
+    "settings": [
+        *(("via: gpu1", "via: %s"), ("host: gpu2", "host: %s"), ("routing_engine: ar_ftree", "routing_engine: %s")),
+        *(("lease: {ttl: 30s, max_hold: 2h}", "guard_directory: %s"), ("  via: gpu1", "  port_state: %s")),
+        ("blast_radius: {links_fraction: 0.25}", "ufm_url: %s"),
+    ],
+    "changing": [
+        *(("links: [gpu1/mlx5_0, leaf0--spine1#1]", "links: %s"), ('of: ["leaf[0-1]"]', "of: %s")),
+        *(("effective: 3e-5", "effective: %s"), ("compare: degraded", "compare: %s")),
+    ],
 }
-SCENARIO_WORDS = {
-    "name: look": "name",
-    "hosts: all": "hosts",
-    "- name: tor": "- name",
-    "needs: [inside]": "needs",
-    "size: 8M": "size",
-    "  marginal: 0.01": "  baseline",
-    "sizes: [1G, 2G, 4G]": "algorithm",
+# What is handed on as it is written takes what prints, on one line, and nothing that looks like an option.
+FREE_TEXT = {
+    "inventory": [("  user: root", "  key_file: %s"), ('prefix: [ip, netns, exec, "{host}"]', "prefix: [%s]")],
+    "scenario": [
+        ("description: A look at a small rack", "description: %s"),
+        ("inventory: inventory.yaml", "inventory: %s"),
+    ],
+    "changing": [("down: [1s, 2s]", "down: [1s, %s]"), ("NCCL_IB_TIMEOUT: 22", "A: %s")],
 }
-SETTING_WORDS = {
-    "via: gpu1": "via",
-    "host: gpu2": "host",
-    "routing_engine: ar_ftree": "routing_engine",
-    "lease: {ttl: 30s, max_hold: 2h}": "guard_directory",
-    "blast_radius: {links_fraction: 0.25}": "ufm_url",
-    "  via: gpu1": "  port_state",
-}
-CHANGING_WORDS = {
-    "links: [gpu1/mlx5_0, leaf0--spine1#1]": "links",
-    'of: ["leaf[0-1]"]': "of",
-    "effective: 3e-5": "effective",
-    "compare: degraded": "compare",
-}
-FREE_TEXT = {"description: A look at a small rack": "description", "inventory: inventory.yaml": "inventory"}
-PATHS = {"  user: root": "  key_file", 'prefix: [ip, netns, exec, "{host}"]': "prefix"}
-
-
-HOSTILE = CONTROL + SHELL
 
 
 def wrong_with(folder: Path) -> str:
@@ -163,88 +154,35 @@ def wrong_with(folder: Path) -> str:
     return "it was accepted"
 
 
-def each(file: Path, texts: dict[str, str]) -> None:
-    """Each of these contents of a file of the scenario is refused, named by the hostile text in it."""
+@pytest.mark.parametrize(
+    ("file", "old", "new", "hostile"),
+    [
+        *((file, *words, tuple(CONTROL + SHELL)) for file, listed in NAMES.items() for words in listed),
+        *((file, *words, tuple(CONTROL)) for file, listed in FREE_TEXT.items() for words in listed),
+        *(("scenario", *words, ("-rf", "")) for words in FREE_TEXT["scenario"]),
+    ],
+)
+def test_hostile_text_is_refused_in_every_field(
+    folder: Path, file: str, old: str, new: str, hostile: list[str]
+) -> None:
+    """With a line, and a message that prints on one."""
+    texts = {"inventory": INVENTORY, "scenario": SCENARIO, "settings": SETTINGS, "changing": CHANGING}
+    if file in ("settings", "changing"):
+        (folder / "inventory.yaml").write_text(INVENTORY + SETTINGS)
+        (folder / "scenario.yaml").write_text(CHANGING)
+    assert old in texts[file]
+    path = folder / ("scenario.yaml" if file in ("scenario", "changing") else "inventory.yaml")
     found = {}
-    for hostile, text in texts.items():
-        file.write_text(text)
-        found[hostile] = wrong_with(file.parent)
-    assert {hostile: wrong for hostile, wrong in found.items() if wrong} == {}
-
-
-def quoted(text: str) -> str:
-    """As a YAML double-quoted scalar (JSON escapes are YAML's)."""
-    return json.dumps(text)
-
-
-@pytest.mark.parametrize("old", INVENTORY_WORDS)
-def test_names_in_an_inventory(folder: Path, inventory_text: str, old: str) -> None:
-    """No name, device, address, user or template takes hostile text."""
-    key = INVENTORY_WORDS[old]
-    each(folder / "inventory.yaml", {one: inventory_text.replace(old, f"{key}: {quoted(one)}", 1) for one in HOSTILE})
-
-
-@pytest.mark.parametrize("old", SCENARIO_WORDS)
-def test_names_in_a_scenario(folder: Path, scenario_text: str, old: str) -> None:
-    """No phase, probe, baseline or host name takes hostile text."""
-    values = {one: f"[{quoted(one)}]" if "needs" in old else quoted(one) for one in HOSTILE}
-    texts = {one: scenario_text.replace(old, f"{SCENARIO_WORDS[old]}: {value}") for one, value in values.items()}
-    each(folder / "scenario.yaml", texts)
-
-
-@pytest.mark.parametrize("old", FREE_TEXT)
-def test_free_text_in_a_scenario(folder: Path, scenario_text: str, old: str) -> None:
-    """Descriptions and paths take what prints, on one line, and nothing that looks like an option."""
-    hostile = [*CONTROL, "-rf", ""]
-    texts = {one: scenario_text.replace(old, f"{FREE_TEXT[old]}: {quoted(one)}") for one in hostile}
-    each(folder / "scenario.yaml", texts)
-
-
-@pytest.mark.parametrize("old", PATHS)
-def test_paths_and_arguments_in_an_inventory(folder: Path, inventory_text: str, old: str) -> None:
-    """Key files and prefixes take no control characters."""
-    values = {one: f"[{quoted(one)}]" if "prefix" in old else quoted(one) for one in [*CONTROL, ""]}
-    texts = {one: inventory_text.replace(old, f"{PATHS[old]}: {value}") for one, value in values.items()}
-    each(folder / "inventory.yaml", texts)
-
-
-@pytest.mark.parametrize("old", SETTING_WORDS)
-def test_words_in_the_settings_of_changes(folder: Path, inventory_text: str, settings_text: str, old: str) -> None:
-    """They reach commands that alter the fabric: hosts, options, paths and addresses take nothing hostile."""
-    assert old in settings_text
-    new = {one: f"{SETTING_WORDS[old]}: {quoted(one)}" for one in HOSTILE}
-    texts = {one: inventory_text + settings_text.replace(old, text, 1) for one, text in new.items()}
-    each(folder / "inventory.yaml", texts)
-
-
-@pytest.mark.parametrize("old", CHANGING_WORDS)
-def test_words_in_changes_and_expectations(
-    folder: Path, inventory_text: str, settings_text: str, changing_text: str, old: str
-) -> None:
-    """No link, rate, switch or name of a phase does."""
-    (folder / "inventory.yaml").write_text(inventory_text + settings_text)
-    new = {one: f"{CHANGING_WORDS[old]}: {quoted(one)}" for one in HOSTILE}
-    each(folder / "scenario.yaml", {one: changing_text.replace(old, text, 1) for one, text in new.items()})
-
-
-@pytest.mark.parametrize("old", ["down: [1s, 2s]", "NCCL_IB_TIMEOUT: 22"])
-def test_values_that_are_handed_on(
-    folder: Path, inventory_text: str, settings_text: str, changing_text: str, old: str
-) -> None:
-    """Variables and values of the matrix take what prints, on one line."""
-    (folder / "inventory.yaml").write_text(inventory_text + settings_text)
-    new = {one: f"down: [1s, {quoted(one)}]" if "down" in old else f"A: {quoted(one)}" for one in CONTROL}
-    each(folder / "scenario.yaml", {one: changing_text.replace(old, text) for one, text in new.items()})
-
-
-def test_keys(folder: Path, inventory_text: str) -> None:
-    """An unknown key is quoted, whatever it holds."""
-    each(folder / "inventory.yaml", {one: f"{quoted(one)}: 1\n{inventory_text}" for one in HOSTILE})
+    for one in hostile:
+        text = texts[file].replace(old, new.replace("%s", json.dumps(one)), 1)  # JSON's escapes are YAML's
+        path.write_text(INVENTORY + text if file == "settings" else text)
+        found[one] = wrong_with(folder)
+    assert {one: wrong for one, wrong in found.items() if wrong} == {}
 
 
 def test_harmless_text_that_looks_hostile_passes(folder: Path, scenario_text: str, inventory_text: str) -> None:
     """A description may hold quotes, brackets and dollars: it is shown, never run."""
-    described = scenario_text.replace("A look at a small rack", quoted("""<b>$(x)</b> "it's"; ../"""))
+    described = scenario_text.replace("A look at a small rack", json.dumps("""<b>$(x)</b> "it's"; ../"""))
     (folder / "scenario.yaml").write_text(described)
     (folder / "inventory.yaml").write_text(inventory_text.replace("exec,", 'exec, "-c", "$(id); ls",'))
     scenario, inventory = config.load_scenario(folder / "scenario.yaml")

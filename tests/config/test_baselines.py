@@ -296,9 +296,10 @@ def test_a_run_is_told_in_one_line_of_limits_above_the_line(inventory: Inventory
         return out_of_reach_line(scenario, inventory, {"h100-ndr": Baseline("h100-ndr", "b", tuple(limits))})
 
     told = line(LoopbackSpec(), RnicToRnicSpec(), TorAllReduceSpec(algorithm="TREE")) or ""
-    assert "loopback pix, rnic_to_rnic of baseline h100-ndr on platform duo (400 Gb/s)" in told
+    assert "judge nothing: platform duo, baseline h100-ndr: loopback pix: at least 500 Gb/s required, above" in told
+    assert "; and 1 more limits; INCONCLUSIVE unless" in told
     assert "\n" not in told
-    assert "tor_all_reduce of" in (line(TorAllReduceSpec()) or "")
+    assert "tor_all_reduce: at least" in (line(TorAllReduceSpec()) or "")
     assert line(LoopbackSpec(size_bytes=1 << 10)) is None
     assert line(AllToAllSpec()) is None
 

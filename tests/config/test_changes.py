@@ -121,14 +121,8 @@ BAD = [
     ),
     ("link_down: {links: gpu1/mlx5_0, stop_above: {}}", ["7: a counter is required here: raw_errors, "]),
     ("port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2}", ["7: 'period' is required with a count of 2"]),
-    (
-        "port_flap: {links: gpu1/mlx5_0, down: 5s, period: 9s}",
-        ["7: 'period' goes with a count of two or more"],
-    ),
-    (
-        "port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2, period: 5s}",
-        ["7: expected a period above 5s (down)"],
-    ),
+    ("port_flap: {links: gpu1/mlx5_0, down: 5s, period: 9s}", ["7: 'period' goes with a count of two or more"]),
+    ("port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2, period: 5s}", ["7: expected a period above 5s (down)"]),
     (
         "adaptive_routing: on",
         ["7: 'scope' is required here: fabric (the subnet managers' setting, for everyone on this"],
@@ -151,10 +145,7 @@ BAD = [
         "link_down: {links: {tier: spine, count: 9}}",
         ["7: expected at most 8: the hosts of this run have no more spine"],
     ),
-    (
-        "link_down: {links: {tier: core}}",
-        ["7: the hosts of this run have no core links that their traffic can take"],
-    ),
+    ("link_down: {links: {tier: core}}", ["7: the hosts of this run have no core links that their traffic can take"]),
     ("link_down: {links: {tier: spine, of: [leaf7]}}", ["7: no host or switch 'leaf7'; did you mean 'leaf"]),
     ("link_down: {links: {tier: access, of: ['gpu[1-2]'], count: 5}}", ["7: no more access links of those; got 5"]),
 ]
@@ -210,11 +201,7 @@ def test_only_hosts_that_take_part_are_altered(written: Callable[..., Path], exp
             ["5: 'NCCL_IB_ADAPTIVE_ROUTING' is set by adaptive_routing with scope job: leave out one"],
         ),
         ("[group_all_reduce]", "[loopback]", ["5: no probe of this phase is a collective"]),
-        (
-            "    env: {NCCL_IB_TIMEOUT: 22}\n",
-            "",
-            [],
-        ),
+        ("    env: {NCCL_IB_TIMEOUT: 22}\n", "", []),
     ],
 )
 def test_the_environment_of_a_phase_is_checked(

@@ -109,11 +109,7 @@ def machine_problems(path: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("GPU.example.net", "gpu.Example.net."),
-        ("fd00::1", "FD00:0:0:0::0001"),
-    ],
+    [("10.0.0.1", "10.0.0.1"), ("GPU.example.net", "gpu.Example.net."), ("fd00::1", "FD00:0:0:0::0001")],
 )
 def test_one_address_in_two_spellings_is_one_machine(
     folder: Path, inventory_text: str, first: str, second: str

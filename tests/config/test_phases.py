@@ -151,11 +151,7 @@ phases:
 BAD = [
     ("$tool}", "$tol}", ["5: no phase uses '$tool'", "12: no 'tol' under matrix:; did you mean 'tool'?"]),
     ("  tool: [mlxlink, ip]", "  tool: []", ["5: expected at least 1 entry, got 0"]),
-    (
-        "  tool: [mlxlink, ip]",
-        "  tool: [ip, ip]",
-        ["5: 'ip' is there twice"],
-    ),
+    ("  tool: [mlxlink, ip]", "  tool: [ip, ip]", ["5: 'ip' is there twice"]),
     (
         "  tool: [mlxlink, ip]",
         "  to/ol: [ip]",

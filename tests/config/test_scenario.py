@@ -106,12 +106,7 @@ BAD = [
         "- rnic_to_nic",
         ["9: unknown probe kind 'rnic_to_nic'; did you mean 'rnic_to_rnic'?"],
     ),
-    (
-        "changes of no phase",
-        "hosts: all",
-        "changes: []",
-        ["4: unknown key 'changes'"],
-    ),
+    ("changes of no phase", "hosts: all", "changes: []", ["4: unknown key 'changes'"]),
     (
         "one thing twice",
         "- rnic_to_rnic",

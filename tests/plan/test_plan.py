@@ -1,4 +1,4 @@
-"""A schedule breaks no claim and wastes none; what a plan costs; changes fit into their phase."""
+"""A schedule breaks no claim and wastes none; changes fit into their phase."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from fabric.changes.kinds import expand_changes
 from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
-from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
-from fabric.plan.cost import Cost, cost
-from fabric.plan.hold_limit import hold_problems
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.model.scenario import Phase
+from fabric.plan.plan import PhasePlan, hold_problems
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
@@ -93,30 +91,6 @@ def test_each_probe_starts_as_early_as_those_before_it_leave_it(probes: list[Pro
             )
 
 
-RACK = rack_topology(4)
-
-
-def costs(*specs: ProbeSpec) -> Cost:
-    """Of one phase with these probes on four hosts."""
-    hosts = tuple(RACK.hosts)
-    phase = Phase("p", specs)
-    plan = Plan((PhasePlan(phase, schedule(expand_phase(phase, RACK, hosts)), ()),))
-    return cost(plan, Scenario("s", "", "s.yaml", "i.yaml", hosts, (phase,), JudgeSettings()), RACK)
-
-
-def test_gpu_hours_count_every_gpu_of_the_run_from_begin_to_end() -> None:
-    found = costs(LoopbackSpec())
-    assert found.gpus == 32
-    assert found.gpu_hours == pytest.approx(32 * found.duration_s / 3600)
-    assert found.duration_s > 0
-
-
-def test_what_stays_inside_hosts_loads_no_leaf() -> None:
-    found = costs(LoopbackSpec())
-    assert found.leaves == ()
-    assert {(load.probes, load.work_s) for load in found.hosts} == {(80, 80 * 7.0)}
-
-
 MIN_S = 60.0
 LINK = ("gpu001/mlx5_0",)
 
@@ -151,10 +125,7 @@ def test_what_ends_in_time_is_no_problem(spec: ChangeSpec, takes_s: float) -> No
             link_down(*LINK),
             "hurt takes about 18 min 00 s, and a change is held 10 min .*at most .* give the change a 'for'",
         ),
-        (
-            port_flap(*LINK, down=900.0),
-            "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'",
-        ),
+        (port_flap(*LINK, down=900.0), "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'"),
         (port_flap(*LINK, down=5.0, count=100, period=20.0), "port_flap of hurt takes 33 min"),
     ],
 )

@@ -140,10 +140,7 @@ def test_routes_are_read_as_numbers() -> None:
     text = f"{TABLE}0x0015 001\n0x0016 005\n2 valid lids dumped \n"
     assert {
         m.metric: m.value for m in RoutesSpec.read(table, topology, answer(table, topology, text)).measurements
-    } == {
-        "route 21": 1,
-        "route 22": 5,
-    }
+    } == {"route 21": 1, "route 22": 5}
 
 
 @pytest.mark.parametrize(("stdout", "status"), [("", 1), (TABLE, 0), (f"{TABLE}0x0015 001\n2 valid lids dumped \n", 0)])

@@ -25,7 +25,6 @@ from fabric.tools import (
     mlxreg,
     nccl,
     nvue,
-    nvue_ports,
     perftest,
     serials,
     sysfs,
@@ -62,7 +61,7 @@ READERS: tuple[Read, ...] = (
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
     *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, serials.read_rnics, serials.read_gpus),
     *(management.read_unhealthy, lldp.read_neighbours, gpu_topology.read_topology),
-    *(nvue.read, nvue.read_commands, nvue.read_pending, nvue_ports.read_ports, nvue_ports.read_neighbours),
+    *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [
     *("#", "# ", "Rank", "#bytes", "Test\n", "Device   : ", "0: ", "[1,0]<stdout>:", "\n", " ", "-----", "N/A", "-1"),

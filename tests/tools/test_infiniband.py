@@ -89,10 +89,7 @@ def test_what_is_asked():
     through = infiniband.through("mlx5_3", 1, "0xfab")
     argv = infiniband.port(4, 23, "disable", through=through, tool="/usr/sbin/ibportstate")
     assert " ".join(argv) == "/usr/sbin/ibportstate -C mlx5_3 -P 1 -y 0xfab 4 23 disable"
-    for wrong in (
-        lambda: infiniband.port(0, 1, "on"),
-        lambda: infiniband.port_info(1, 0),
-    ):
+    for wrong in (lambda: infiniband.port(0, 1, "on"), lambda: infiniband.port_info(1, 0)):
         with pytest.raises(ValueError, match=r"LID|port"):
             wrong()
     with pytest.raises(ValueError, match="explode"):

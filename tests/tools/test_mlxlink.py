@@ -66,19 +66,10 @@ def test_anything_else_is_unreadable(text):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        (
-            "01-cx7-ndr-show-module-4.35",
-            ("Active", "LinkUp", True),
-        ),
+        ("01-cx7-ndr-show-module-4.35", ("Active", "LinkUp", True)),
         ("02-cx4-fdr-basic-4.35", ("Active", "LinkUp", True)),
-        (
-            "04-bf3-100g-module-counters-4.30",
-            ("Active", "LinkUp", True),
-        ),
-        (
-            "06-nvlink-gpu7-amber-4.32",
-            ("Active", "N/A", True),
-        ),
+        ("04-bf3-100g-module-counters-4.30", ("Active", "LinkUp", True)),
+        ("06-nvlink-gpu7-amber-4.32", ("Active", "N/A", True)),
     ],
 )
 def test_recorded_ports(name, values):

@@ -79,20 +79,18 @@ def test_gigabytes_become_gigabits() -> None:
     """449.51 GB/s is 3596.08 Gb/s."""
     (test,) = nccl.parse(table(ROW_1G, ROW_2G)).tests
     assert test.rows[0] == NcclRow(
-        1 << 30,
-        NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
-        NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
+        1 << 30, NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0), NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0)
     )
     assert test.avg_busbw_gbps == pytest.approx(456.008 * 8)
-    assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, ())
+    assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, [])
 
 
 def test_two_tests_in_one_log_with_noise_between_rows() -> None:
     """Each has its own collective, ranks and hosts."""
     log = golden("unified-two-tests")
     assert [(test.op, test.ranks, len(test.rows), test.complete, test.problems) for test in log.tests] == [
-        ("all_reduce", 8, 7, True, ()),
-        ("alltoall", 8, 7, True, ()),
+        ("all_reduce", 8, 7, True, []),
+        ("alltoall", 8, 7, True, []),
     ]
     assert [test.hosts for test in log.tests] == [("gpu001", "gpu002")] * 2
     assert [row.in_place.wrong for row in log.tests[1].rows] == [None] * 7
@@ -102,7 +100,7 @@ def test_two_tests_in_one_log_with_noise_between_rows() -> None:
 def test_cells_are_counted_from_the_end() -> None:
     """Until 2022 alltoall announced a redop column and left it blank; its error column counts nothing."""
     (test,) = golden("until-2022-alltoall-blank-redop").tests
-    assert (test.op, test.ranks, len(test.rows), test.problems) == ("alltoall", 4, 7, ())
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("alltoall", 4, 7, [])
     last = test.rows[-1]
     assert last.out_of_place == NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
 
@@ -110,14 +108,14 @@ def test_cells_are_counted_from_the_end() -> None:
 def test_copy_bandwidth_columns_are_not_the_wrong_count() -> None:
     """Side work (2024-07 to 2025-09) adds a column to each place."""
     (test,) = golden("side-work-copybw").tests
-    assert (test.op, test.ranks, len(test.rows), test.problems) == ("all_gather", 16, 7, ())
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("all_gather", 16, 7, [])
     assert test.rows[-1].in_place == NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
 
 
 def test_per_iteration_columns_and_timestamps() -> None:
     """-I adds four columns to each place, -S two words to the row (2026)."""
     (test,) = golden("per-iteration-timestamps").tests
-    assert (test.op, test.ranks, len(test.rows), test.problems) == ("broadcast", 4, 7, ())
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("broadcast", 4, 7, [])
     assert test.rows[-1].in_place == NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
 
 
@@ -168,7 +166,7 @@ def test_rows_without_a_heading_are_read_and_said() -> None:
 def test_an_unknown_heading_is_not_guessed() -> None:
     """Its rows are not read."""
     (test,) = nccl.parse(table(ROW_1G).replace("algbw", "rate")).tests
-    assert test.rows == ()
+    assert test.rows == []
     assert "unknown columns" in test.problems[0]
 
 
@@ -200,13 +198,13 @@ def test_every_rank_is_listed_with_its_host_and_device() -> None:
         "#   Rank  1 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\n"
         "#  Rank  2 Group  0 Pid 440010 on cnode2\n"
     ).tests
-    assert test.listed == ((0, 1, "cnode2-001", "7 [0000:1b:00]"), (1, 0, "localhost", "0 [0x00]"))
+    assert test.listed == [(0, 1, "cnode2-001", "7 [0000:1b:00]"), (1, 0, "localhost", "0 [0x00]")]
 
 
 TWO_TESTS = (FOLDER / "unified-two-tests.txt").read_text()
 
 
-def problems(text: str) -> tuple[str, ...]:
+def problems(text: str) -> list[str]:
     """What is wrong with the first test of a log."""
     return nccl.parse(text).tests[0].problems
 
@@ -221,12 +219,12 @@ def test_a_lost_row_changes_the_mean() -> None:
 def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
     """Even where the mean is kept by altering two rows."""
     text = TWO_TESTS.replace("420.45", "410.45", 1).replace("403.20", "413.20", 1)
-    assert problems(text) == ("busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M",)
+    assert problems(text) == ["busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M"]
 
 
 def test_an_altered_time_breaks_size_over_time() -> None:
     """Algorithm bandwidth is size/time."""
-    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ("algbw is not size/time at 64M",)
+    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ["algbw is not size/time at 64M"]
 
 
 def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
@@ -238,7 +236,7 @@ def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
 def test_wrong_results_are_a_problem_and_a_failure() -> None:
     """Corrupt data points to the fabric."""
     log = nccl.parse((FOLDER / "wrong-results.txt").read_text())
-    assert log.tests[0].problems == ("wrong elements at 16M",)
+    assert log.tests[0].problems == ["wrong elements at 16M"]
     assert log.failures == (NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
     assert blames_fabric("wrong_result", log.failures[0].text)
 
@@ -247,7 +245,7 @@ def test_out_of_bounds_values_are_wrong_results() -> None:
     """Old releases only say it in the closing lines."""
     text = (FOLDER / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
     log = nccl.parse(text)
-    assert log.tests[0].problems == ("out of bounds values: FAILED",)
+    assert log.tests[0].problems == ["out of bounds values: FAILED"]
     assert [failure.kind for failure in log.failures] == ["wrong_result"]
 
 
@@ -268,7 +266,7 @@ def test_a_lost_digit_is_noticed() -> None:
 def test_lines_that_lost_their_indentation_are_no_shorter() -> None:
     """Sizes of 7 and 8 digits, as somebody pasted them."""
     text = "\n".join(line.lstrip() if line.lstrip()[:1].isdigit() else line for line in TWO_TESTS.splitlines())
-    assert problems(text) == problems(TWO_TESTS) == ()
+    assert problems(text) == problems(TWO_TESTS) == []
 
 
 def test_rccl_prints_three_columns_more() -> None:
@@ -276,7 +274,7 @@ def test_rccl_prints_three_columns_more() -> None:
     more = CAPTURES / "more"
     (test,) = nccl.parse((more / "rccl-2.27-algo-proto-nchannels-columns.txt").read_text()).tests
     assert [(row.size_bytes, row.in_place.busbw_gbps) for row in test.rows][-1] == (268435456, 365.76 * 8)
-    assert test.problems == ("mean of 3 rows is 145.5367, printed average is 249.115: rows were lost or altered",)
+    assert test.problems == ["mean of 3 rows is 145.5367, printed average is 249.115: rows were lost or altered"]
     (test,) = nccl.parse((more / "rccl-2.17.9-mi350-2node-alltoall-NAwrong-excerpt.txt").read_text()).tests
     assert (test.op, test.told["version"].split("-")[0], test.rows[-1].in_place.wrong) == ("alltoall", "2.17.9", None)
 
@@ -315,7 +313,7 @@ def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
     (test,) = nccl.parse(log(op, ranks)).tests
     assert test.op == op
     assert test.ranks == (None if FACTOR[op] == "1" else ranks)
-    assert test.problems == ()
+    assert test.problems == []
 
 
 def test_all_reduce_of_two_ranks_has_a_ratio_of_one() -> None:

@@ -7,10 +7,9 @@ import json
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import nvue, nvue_ports
+from fabric.tools import nvue
 from fabric.tools.lldp import Neighbour
-from fabric.tools.nvue import Configured, Setting
-from fabric.tools.nvue_ports import SwitchPort
+from fabric.tools.nvue import Configured, Setting, SwitchPort
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nvue"
@@ -46,7 +45,7 @@ def test_a_line_about_adaptive_routing_that_is_not_understood_is_quoted() -> Non
 @pytest.mark.parametrize("folded", ["swp1-99999999", "", "swp1,,swp2", "-swp", "swp1;x"])
 def test_lists_of_interfaces_are_bounded_and_well_formed(folded: str) -> None:
     with pytest.raises(UnreadableOutput, match="no list of"):
-        nvue.ports(folded)
+        nvue.unfolded(folded)
 
 
 def test_a_commit_with_a_timer_says_its_unit() -> None:
@@ -78,23 +77,23 @@ def ports(**link: object) -> str:
     ],
 )
 def test_a_port_is_read_and_what_is_missing_is_not_made_up(link: dict[str, object], read: SwitchPort) -> None:
-    assert nvue_ports.read_ports(ports(**link)) == {"swp1": read}
+    assert nvue.read_ports(ports(**link)) == {"swp1": read}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"swp1": 1}', ports(**{"oper-status": "unknown"})])
 def test_what_is_no_list_of_ports_is_refused(text: str) -> None:
     with pytest.raises(ToolError):
-        nvue_ports.read_ports(text)
+        nvue.read_ports(text)
 
 
 def test_neighbours_and_light_are_read() -> None:
     heard = {"chassis": {"chassis-id": "44:38:39:00:00:01", "system-name": "spine1"}, "port": {"name": "swp3"}}
     said = json.dumps({"swp1": {"lldp": {"neighbor": {"spine1": heard}}}, "swp2": {}})
-    assert nvue_ports.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3", None),)
+    assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3", None),)
     alarms = {"high-alarm-threshold": "3.9811 mW / 6.00 dBm", "low-alarm-threshold": "0.0910 mW / -10.41 dBm"}
     powers = ["0.8625 mW / -0.64 dBm", "0.0000 mW / -inf dBm"]
     channels = {f"channel-{n}": {"rx-power": {"power": one, **alarms}} for n, one in enumerate(powers, 1)}
-    optics = nvue_ports.read_optics(json.dumps({"swp1": {"vendor-sn": "MT1 ", "channel": channels}}))["swp1"]
+    optics = nvue.read_optics(json.dumps({"swp1": {"vendor-sn": "MT1 ", "channel": channels}}))["swp1"]
     assert optics.rx is not None
     assert (optics.rx.lanes_dbm, optics.rx.low_dbm, optics.rx.high_dbm) == ((-0.64, -40.0), -10.41, 6.0)
     assert (optics.module.serial, optics.tx) == ("MT1", None)

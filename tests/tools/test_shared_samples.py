@@ -126,14 +126,8 @@ PERFTEST = {
     "rxe/ib_write_bw_flap1s_client": ([], [("cannot_connect", False)]),
     "rxe/ib_write_bw_no_device": ([], [("no_device", True)]),
     "rxe/ib_write_bw_no_server": ([], [("cannot_connect", False)]),
-    "rxe/ib_write_bw_zero_iterations_rc0": (
-        [("RDMA_Write BW", "mlx5_0", [(65536, 0, None, None)], (ZERO,))] * 2,
-        [],
-    ),
-    "rxe/ib_write_lat": (
-        [("RDMA_Write Latency", "mlx5_0", [], ("a latency table: only bandwidth is read",))],
-        [],
-    ),
+    "rxe/ib_write_bw_zero_iterations_rc0": ([("RDMA_Write BW", "mlx5_0", [(65536, 0, None, None)], (ZERO,))] * 2, []),
+    "rxe/ib_write_lat": ([("RDMA_Write Latency", "mlx5_0", [], ("a latency table: only bandwidth is read",))], []),
     "rxe/ibv_devinfo_ibstat_rdma": ([], []),
 }
 

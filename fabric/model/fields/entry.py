@@ -83,7 +83,7 @@ class Entry(BaseModel):
 class OneOf:
     """Metadata that reads one of several mappings; *models* are these."""
 
-    def __init__(self, models: Iterable[type[Entry]]) -> None:
+    def __init__(self, models: Iterable[type]) -> None:
         self.models = tuple(models)
 
 
@@ -91,7 +91,7 @@ class WrittenAs(OneOf):
     """Metadata of a value that a file writes as another type, of which *made* makes it."""
 
     def __init__(self, written: Any, made: Callable[[Any], object]) -> None:
-        super().__init__([written] if isinstance(written, type) and issubclass(written, Entry) else [])
+        super().__init__([written] if isinstance(written, type) else [])
         self._written, self._made = written, made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,33 +35,68 @@ class NcclRank(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NcclTest:
     """
     One collective over a range of sizes.
 
-    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *avg_busbw_gbps* is the
-    printed average over all rows, a checksum and nothing to judge by. *complete*: the closing lines were printed.
-    *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
-    of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
-    ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
-    *unchecked*: results that could be checked were not. *wrong* says which results were wrong, None when none were.
-    *line* is where its list of devices begins, or else its table (1-based).
+    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *average* is the printed bus
+    bandwidth over all rows (GB/s), a checksum and nothing to judge by. *problems* says what does not add up; empty when
+    everything was read and agrees with itself. *told* is what it said of itself by the names printed (``nGpus``,
+    ``iters``), the collective it began under ``starting`` and the one it ended under ``concluded``; *listed* its list
+    of devices. *kinds*: type, reduction and root of its rows, each once. *unchecked*: results that could be checked
+    were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
+    or else its table (1-based).
+
+    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, and how wide
+    the rows behind their size are printed.
     """
 
-    op: str | None
-    ranks: int | None
-    rows: tuple[NcclRow, ...]
-    avg_busbw_gbps: float | None
-    complete: bool
-    problems: tuple[str, ...]
-    hosts: tuple[str, ...]
-    told: Mapping[str, str] = field(default_factory=dict)
-    listed: tuple[NcclRank, ...] = ()
-    kinds: tuple[tuple[str, ...], ...] = ()
+    line: int = field(default=1, compare=False)
+    stage: int = 0
+    op: str | None = None
+    ranks: int | None = None
+    rows: list[NcclRow] = field(default_factory=list)
+    average: float | None = None
+    problems: list[str] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+    listed: list[NcclRank] = field(default_factory=list)
+    kinds: list[tuple[str, ...]] = field(default_factory=list)
     unchecked: bool = False
     wrong: str | None = None
-    line: int = field(default=1, compare=False)
+    columns: Columns | None = None
+    first_row: list[str] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    below_own_limit: bool = False
+
+    @property
+    def avg_busbw_gbps(self) -> float | None:
+        """The printed average."""
+        return None if self.average is None else self.average * GBPS
+
+    @property
+    def complete(self) -> bool:
+        """The closing lines were printed."""
+        return self.average is not None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Those of its devices, in the order first met."""
+        return tuple(dict.fromkeys([one.host for one in self.listed]))
+
+    def add(self, row: NcclRow, line: str, cells: list[str], kind: tuple[str, ...]) -> None:
+        """One more row, as printed, and what it is of: type, reduction, root."""
+        if not self.rows:
+            self.first_row = cells
+        self.rows.append(row)
+        self.widths.append(len(line.strip()) - len(cells[0]))
+        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+            self.kinds.append(kind)
+
+    def say(self, problem: str) -> None:
+        """Note a problem, up to a bound."""
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,44 +138,12 @@ def parse(text: str) -> NcclLog:
     return NcclLog(tuple(tests), failures.found())
 
 
-@dataclass(slots=True)
-class _Draft:
-    """One test while its lines arrive."""
-
-    line: int
-    stage: int
-    told: dict[str, str] = field(default_factory=dict)
-    listed: list[NcclRank] = field(default_factory=list)
-    columns: Columns | None = None
-    first_row: list[str] = field(default_factory=list)
-    kinds: list[list[str]] = field(default_factory=list)
-    rows: list[NcclRow] = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)  # of the rows behind their size, as printed
-    average: float | None = None  # GB/s, as printed
-    out_of_bounds: bool = False
-    below_own_limit: bool = False
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, row: NcclRow, line: str, cells: list[str], kind: list[str]) -> None:
-        """One more row, as printed, and what it is of: type, reduction, root."""
-        if not self.rows:
-            self.first_row = cells
-        self.rows.append(row)
-        self.widths.append(len(line.strip()) - len(cells[0]))
-        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
-            self.kinds.append(kind)
-
-    def say(self, problem: str) -> None:
-        if len(self.problems) < _PROBLEMS_KEPT:
-            self.problems.append(problem)
-
-
 class _Stream:
     """Reads the lines of one rank; ``line`` says whether it knew what to make of one."""
 
     def __init__(self) -> None:
-        self._drafts: list[_Draft] = []
-        self._now: _Draft | None = None
+        self._tests: list[NcclTest] = []
+        self._now: NcclTest | None = None
         self._remnant = ""  # a line that may be a row cut short, if no other follows
 
     def line(self, number: int, line: str, cells: list[str]) -> bool:
@@ -154,7 +157,9 @@ class _Stream:
         """Every test of this rank, in the order printed."""
         if self._remnant and self._now is not None and self._now.columns is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
-        return [_finished(draft) for draft in self._drafts]
+        for test in self._tests:
+            _finish(test)
+        return self._tests
 
     def _row(self, number: int, line: str, cells: list[str]) -> bool:
         now = self._now
@@ -176,15 +181,15 @@ class _Stream:
             now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
             return False
         places = 1 if read.out_of_place is None else 2
-        now.add(read, line, cells, cells[2 : len(cells) - at.trailing - at.width * places])
+        now.add(read, line, cells, tuple(cells[2 : len(cells) - at.trailing - at.width * places]))
         return True
 
-    def _at(self, number: int, stage: int) -> _Draft:
+    def _at(self, number: int, stage: int) -> NcclTest:
         """The test that a part belongs to; a new one when the present one is past that part."""
         now = self._now
         if now is None or stage < now.stage or (stage == now.stage and stage not in (_RANK, _FOOTER)):
-            now = _Draft(number, stage)
-            self._drafts.append(now)
+            now = NcclTest(number, stage)
+            self._tests.append(now)
             self._now = now
         now.stage = stage
         return now
@@ -198,7 +203,8 @@ class _Stream:
         elif what == "Out" and cells[2:4] == ["of", "bounds"]:
             now = self._at(number, _FOOTER)
             now.told["out of bounds"] = " ".join(cells[6:])
-            now.out_of_bounds |= cells[6:] != ["0", "OK"]
+            if cells[6:] != ["0", "OK"]:
+                now.wrong = "out of bounds values: FAILED"
         elif what == "Avg":
             self._footer(number, cells)
         elif what in ("nccl-tests", "rccl-tests"):
@@ -274,47 +280,32 @@ def _small(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
 
 
-def _finished(draft: _Draft) -> NcclTest:
-    at = draft.columns or UNKNOWN
-    op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
-    op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
-    out_of_place = [row.out_of_place.wrong for row in draft.rows if row.out_of_place is not None]
-    in_place = [row.in_place.wrong for row in draft.rows]
-    wrong = "out of bounds values: FAILED" if draft.out_of_bounds else None
+def _finish(test: NcclTest) -> None:
+    """All its lines were read: what was run, and what does not add up."""
+    at = test.columns or UNKNOWN
+    op, ranks = test.told.get("starting") or None, _listed(test.listed)
+    test.op, test.ranks = inferred(test.first_row, at, test.rows, op=op, ranks=ranks)
+    out_of_place = [row.out_of_place.wrong for row in test.rows if row.out_of_place is not None]
+    in_place = [row.in_place.wrong for row in test.rows]
     if any(out_of_place) or any(in_place):
-        wrong = wrong_rows(draft.rows)
-    problems = [
-        *draft.problems,
-        *_narrow(draft),
-        *disagreements(draft.rows, op=op, ranks=ranks, average=draft.average, timed=at.timed),
-        *([wrong] if wrong else []),
-        *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if draft.below_own_limit else []),
+        test.wrong = wrong_rows(test.rows)
+    unseen = None in out_of_place or (test.op not in UNCHECKED_IN_PLACE and None in in_place)
+    test.unchecked = at.counts_wrong and unseen
+    test.problems += [
+        *_narrow(test),
+        *disagreements(test.rows, op=test.op, ranks=test.ranks, average=test.average, timed=at.timed),
+        *([test.wrong] if test.wrong else []),
+        *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if test.below_own_limit else []),
+        *([] if test.rows or test.complete else ["no result row"]),
     ]
-    if not draft.rows and draft.average is None:
-        problems.append("no result row")
-    return NcclTest(
-        op,
-        ranks,
-        tuple(draft.rows),
-        avg_busbw_gbps=None if draft.average is None else draft.average * GBPS,
-        complete=draft.average is not None,
-        problems=tuple(problems),
-        hosts=tuple(dict.fromkeys([one.host for one in draft.listed])),
-        told=draft.told,
-        listed=tuple(draft.listed),
-        kinds=tuple(tuple(kind) for kind in draft.kinds),
-        unchecked=at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
-        wrong=wrong,
-        line=draft.line,
-    )
 
 
-def _narrow(draft: _Draft) -> Iterator[str]:
+def _narrow(test: NcclTest) -> Iterator[str]:
     """A row that lacks one character where all others are equally wide, as nccl-tests prints them: it lost a digit."""
-    counts = Counter(draft.widths).most_common()
+    counts = Counter(test.widths).most_common()
     if len(counts) == 2 and counts[1] == (counts[0][0] - 1, 1) and counts[0][1] > 1:
-        number = draft.widths.index(counts[1][0])
-        yield f"the row of {draft.rows[number].size_bytes} bytes is narrower than the others: a digit was lost"
+        number = test.widths.index(counts[1][0])
+        yield f"the row of {test.rows[number].size_bytes} bytes is narrower than the others: a digit was lost"
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
