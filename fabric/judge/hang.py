@@ -1,0 +1,300 @@
+"""
+Who a hung job waits for: the first collective of each group that not all ranks called alike and finished.
+
+A rank that did not call what others wait in is the one that they wait for, unless it waits itself in another group:
+then it is a consequence. A rank that called something else is named where the others are more than it could be with
+all that are silent, or where the job's past calls tell which of two is the usual one. Whoever left no dump may be dead,
+stopped or only unheard: it may be the one, and is never more than that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+
+from fabric.model.diagnosis import PairTest
+from fabric.model.hang import (
+    Call,
+    CallState,
+    Hang,
+    HangKind,
+    HangSuspect,
+    JobEvidence,
+    RankTrace,
+    Standstill,
+)
+from fabric.model.outcome import Outcome
+
+FROZEN_S = 60.0
+"""Two answers of NCCL RAS so far apart with the same counts: it stands still (so long RAS waits for a process)."""
+
+ANOTHER_JOB_NS = 3600 * 10**9
+"""Ranks call one collective within the watchdog's time, mostly 10 or 30 minutes; further apart it is another job's."""
+
+_NAMED_MOST = 64
+"""Hosts to be tested, where nothing tells more (a choice: a scenario of some minutes)."""
+
+
+def judge_hang(evidence: JobEvidence) -> Hang:
+    """The verdict on all evidence together; each trace of a rank in a group is there once but for those of NCCL RAS."""
+    groups: dict[str, list[RankTrace]] = defaultdict(list)
+    for trace in evidence.traces:
+        groups[trace.group].append(trace)
+    notes = list(evidence.notes)
+    found: list[tuple[Standstill, list[HangSuspect]]] = []
+    for group, traces in groups.items():
+        members = frozenset[int]().union(*(trace.members for trace in traces))
+        if group.endswith("(default_pg)"):
+            members |= evidence.ranks
+        if traces[0].counted:
+            one = _counted(group, traces, evidence.furthest.get(group, 0))
+        else:
+            own = _of_one_job(traces)
+            notes += [f"rank {one.rank}: its dump is of another time, and left out" for one in traces if one not in own]
+            one = _standstill(group, own, members)
+        if one is not None:
+            found.append(one)
+    suspects = _placed(_worst(_causes(found, evidence) + _unreached(evidence) + list(evidence.failures)), evidence)
+    causes = {one.group for one in suspects}
+    standing = sorted((one for one, _ in found), key=lambda one: one.group not in causes)
+    outcomes = [one.outcome for one in suspects] + [Outcome.INCONCLUSIVE] * bool(standing or evidence.in_exchange)
+    all_known = any(trace.members or trace.counted for trace in evidence.traces)
+    hosts, tests = _next(suspects, standing, evidence)
+    return Hang(
+        Outcome.worst(outcomes or ([Outcome.PASS] if all_known else [])),
+        tuple(standing),
+        tuple(suspects),
+        ranks=evidence.ranks | evidence.places.keys() | {trace.rank for trace in evidence.traces},
+        told=frozenset(trace.rank for trace in evidence.traces),
+        all_known=all_known,
+        hosts=hosts,
+        next_tests=tests,
+        in_exchange=evidence.in_exchange,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
+    """Those whose calls are near in time to the others' calls of the same number."""
+    times: dict[int, list[int]] = defaultdict(list)
+    for trace in traces:
+        for number, call in trace.calls.items():
+            if call.at_ns is not None:
+                times[number].append(call.at_ns)
+    usual = {number: median(of_all) for number, of_all in times.items()}
+
+    def is_near(trace: RankTrace) -> bool:
+        calls = ((number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None)
+        return all(abs(at_ns - usual[number]) < ANOTHER_JOB_NS for number, at_ns in calls)
+
+    return [trace for trace in traces if is_near(trace)]
+
+
+def _standstill(
+    group: str, traces: Sequence[RankTrace], members: frozenset[int]
+) -> tuple[Standstill, list[HangSuspect]] | None:  # fmt: skip
+    """The first collective with something wrong, and who is to blame; None where all ranks told that all is over."""
+    if not traces:
+        return None
+    silent = members - {trace.rank for trace in traces}
+    first, last = min(min(one.open, one.called) for one in traces), max(one.called for one in traces)
+    numbers = {number for one in traces for number in (one.called, one.called + 1, one.open, *one.calls)}
+    usual: set[object] = set()
+    earlier = None  # a call that differs and is over all the same: it matters where the job stands still after it
+    for number in sorted(number for number in numbers if number <= last):
+        states = {one.rank: _state(one, number) for one in traces if one.called >= number}
+        absent = [one for one in traces if one.called < number]
+        calls = {one.rank: one.calls[number] for one in traces if number in one.calls}
+        odd, sure = _odd(calls, usual, unknown=len(members) - len(calls))
+        if not absent and set(states.values()) == {CallState.COMPLETED}:
+            odd = frozenset()  # ranks may well bring unequal parts to what is completed
+        waiting = [rank for rank, state in states.items() if state.value < CallState.OVER.value]
+        op = Counter(call.op for rank, call in calls.items() if rank not in odd).most_common(1)
+        standing = Standstill(
+            group,
+            number,
+            op[0][0] if op else "",
+            tuple(one.rank for one in absent),
+            tuple(waiting),
+            tuple(rank for rank in states if rank not in waiting),
+            tuple(sorted(silent)),
+        )
+        if odd and earlier is None:
+            earlier = standing, list(_different(standing, odd, calls, sure=sure))
+        if number >= first and (absent or waiting or (silent and number == last) or (odd and number == last)):
+            return earlier or (standing, [*_absent(standing, absent), *_silent(standing), *_behind(standing, states)])
+        usual |= {call.alike for call in calls.values()}
+    return None
+
+
+def _state(trace: RankTrace, number: int) -> CallState:
+    call = trace.calls.get(number)
+    if call is not None:
+        return call.state
+    return CallState.OVER if number < trace.open else CallState.CALLED
+
+
+def _odd(calls: Mapping[int, Call], usual: set[object], *, unknown: int) -> tuple[frozenset[int], bool]:
+    """The ranks whose call differs from what it should be, and whether that is certain; all where nobody can tell."""
+    ways = Counter(call.alike for call in calls.values()).most_common()
+    if len(ways) < 2:
+        return frozenset(), False
+    others = len(calls) - ways[0][1]
+    known = [way for way, _ in ways if way in usual]
+    right, most = ways[0]
+    if most > others:
+        return _all_but(right, calls), most > others + unknown or known == [right]
+    return _all_but(known[0] if len(known) == 1 else None, calls), False
+
+
+def _all_but(right: object, calls: Mapping[int, Call]) -> frozenset[int]:
+    return frozenset(rank for rank, call in calls.items() if call.alike != right)
+
+
+def _different(
+    standing: Standstill, odd: Iterable[int], calls: Mapping[int, Call], *, sure: bool
+) -> Iterator[HangSuspect]:
+    usual = next((call for rank, call in calls.items() if rank not in odd), None)
+    outcome = Outcome.FAIL if sure else Outcome.INCONCLUSIVE
+    for rank in odd:
+        said, others = _words(calls[rank]), "" if usual is None else _words(usual)
+        yield _suspect(HangKind.DIFFERENT, outcome, standing, rank, said=said, others=others)
+
+
+def _absent(standing: Standstill, absent: Iterable[RankTrace]) -> Iterator[HangSuspect]:
+    outcome = Outcome.FAIL if standing.certain else Outcome.INCONCLUSIVE
+    for trace in absent:
+        last = trace.calls.get(trace.called)
+        said = f"#{trace.called}" if last is None else f"#{trace.called} {_words(last)}"
+        yield _suspect(HangKind.ABSENT, outcome, standing, trace.rank, said=said, others=standing.op)
+
+
+def _silent(standing: Standstill) -> Iterator[HangSuspect]:
+    for rank in standing.silent:
+        yield _suspect(HangKind.SILENT, Outcome.INCONCLUSIVE, standing, rank)
+
+
+def _behind(standing: Standstill, states: Mapping[int, CallState]) -> Iterator[HangSuspect]:
+    """Who did not come as far as others in a collective that all ranks called."""
+    if standing.absent or standing.silent or len(set(states.values())) < 2:
+        return
+    least = min(states.values(), key=lambda state: state.value)
+    for rank in (rank for rank, state in states.items() if state is least):
+        yield _suspect(HangKind.UNFINISHED, Outcome.INCONCLUSIVE, standing, rank, said=least.name.lower())
+
+
+def _suspect(
+    kind: HangKind, outcome: Outcome, standing: Standstill, rank: int, *, said: str = "", others: str = ""
+) -> HangSuspect:  # fmt: skip
+    return HangSuspect(kind, outcome, rank, group=standing.group, number=standing.number, said=said, others=others)
+
+
+def _words(call: Call) -> str:
+    counts = f" of {', '.join(f'{count:,}' for count in call.elements)} elements" if call.elements else ""
+    return f"{call.op}{counts}{' ' if call.dtypes else ''}{', '.join(call.dtypes)}"
+
+
+def _counted(
+    group: str, traces: Sequence[RankTrace], furthest: int
+) -> tuple[Standstill, list[HangSuspect]] | None:  # fmt: skip
+    """The same of what NCCL RAS counted; None where a later answer shows that the job goes on."""
+    times = sorted({trace.at_s for trace in traces if trace.at_s is not None})
+    frozen = bool(times) and times[-1] - times[0] >= FROZEN_S
+    latest = {trace.rank: trace for trace in sorted(traces, key=lambda one: one.at_s or 0.0)}
+    if any(trace.called != latest[trace.rank].called for trace in traces):
+        return None
+    most = max([furthest, *(trace.called for trace in latest.values())])
+    absent = [trace for trace in latest.values() if trace.called < most]
+    there = tuple(rank for rank, trace in latest.items() if trace.called == most)
+    standing = Standstill(group, most, "", tuple(one.rank for one in absent), there, (), (), certain=frozen)
+    return standing, list(_absent(standing, absent))
+
+
+def _causes(
+    found: Sequence[tuple[Standstill, list[HangSuspect]]], evidence: JobEvidence
+) -> list[HangSuspect]:  # fmt: skip
+    """
+    Without ranks that are absent because they wait in another group, or because a peer of theirs went away.
+
+    All of them where each waits for another. While a rank of the job tells nothing, an absent one is not certain.
+    """
+    everyone = [one for _, suspects in found for one in suspects]
+    silent = evidence.ranks - {trace.rank for trace in evidence.traces}
+
+    def is_consequence(one: HangSuspect) -> bool:
+        waits = any(one.rank in other.unfinished for other, _ in found if other.group != one.group)
+        return one.kind is HangKind.ABSENT and (waits or one.rank in evidence.gave_up)
+
+    causes = [one for one in everyone if not is_consequence(one)]
+    in_circle = not causes and all(standing.absent for standing, _ in found)
+    return [
+        replace(one, outcome=Outcome.INCONCLUSIVE) if in_circle or (one.kind is HangKind.ABSENT and silent) else one
+        for one in (everyone if in_circle else causes)
+    ]
+
+
+def _unreached(evidence: JobEvidence) -> list[HangSuspect]:
+    """What NCCL RAS says of processes that it does not reach."""
+    dead = [HangSuspect(HangKind.DEAD, Outcome.FAIL, rank) for rank in sorted(evidence.dead)]
+    lost = sorted(evidence.lost - evidence.dead)
+    return dead + [HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, said="NCCL RAS") for rank in lost]
+
+
+def _worst(suspects: Iterable[HangSuspect]) -> list[HangSuspect]:
+    """Of each rank, or host, the worst that is said; certain ones first."""
+    kinds = list(HangKind)
+    ordered = sorted(suspects, key=lambda one: (-one.outcome.rank, kinds.index(one.kind), one.rank or 0))
+    kept: dict[object, HangSuspect] = {}
+    for one in ordered:
+        kept.setdefault(one.host if one.rank is None else one.rank, one)
+    return list(kept.values())
+
+
+def _placed(suspects: Iterable[HangSuspect], evidence: JobEvidence) -> list[HangSuspect]:
+    """With host, GPU and RNICs, as far as they are known."""
+    placed = []
+    for one in suspects:
+        place = None if one.rank is None else evidence.places.get(one.rank)
+        if place is not None:
+            parts = tuple(f"{place.host}/{rnic}" for rnic in sorted(place.rnics)) or (place.host,)
+            one = replace(one, host=place.host, gpu=place.gpu, parts=parts)
+        elif one.host is not None and not one.parts:
+            one = replace(one, parts=(one.host,))
+        placed.append(one)
+    return placed
+
+
+def _next(
+    suspects: Sequence[HangSuspect], standing: Sequence[Standstill], evidence: JobEvidence
+) -> tuple[tuple[str, ...], tuple[PairTest, ...]]:  # fmt: skip
+    """
+    The hosts to test, and with whom: neighbours in the rings that NCCL's logs show, else in the order of ranks.
+
+    They are those of certain suspects, else of all suspects, else all that wait.
+    """
+    sure = [one for one in suspects if one.outcome is Outcome.FAIL]
+    hosts = [one.host for one in sure or suspects if one.host is not None]
+    order = [evidence.places[rank].host for rank in (standing[0].order if standing else sorted(evidence.places))
+             if rank in evidence.places]  # fmt: skip
+    if not suspects and standing and standing[0].certain:
+        hosts = list(order)
+    hosts = list(dict.fromkeys(hosts))[:_NAMED_MOST]
+    failed = {
+        frozenset({one.host, one.others}) for one in suspects if one.kind is HangKind.FAILED and one.host in hosts
+    }
+    places = evidence.places
+    linked = {frozenset({places[a].host, places[b].host}) for a, b in evidence.edges if a in places and b in places}
+    ring = list(dict.fromkeys(order))
+    tests: dict[frozenset[str], PairTest] = {}
+    for host in hosts:
+        beside = {other: "what failed is between them" for pair in failed if host in pair for other in pair}
+        beside |= {other: "exchange bytes, says NCCL's log" for pair in linked if host in pair for other in pair}
+        if not linked and host in ring:
+            at = ring.index(host)
+            near = (ring[at - 1], ring[(at + 1) % len(ring)])
+            beside |= dict.fromkeys(near, "neighbours in the order of ranks")
+        for other in sorted(filter(None, beside.keys() - {host})):
+            tests.setdefault(frozenset({host, other}), PairTest(host, other, why=beside[other]))
+    return tuple(hosts), tuple(tests.values())
