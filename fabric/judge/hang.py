@@ -39,6 +39,7 @@ _NAMED_MOST = 64
 
 def judge_hang(evidence: JobEvidence) -> Hang:
     """The verdict on all evidence together; each trace of a rank in a group is there once but for those of NCCL RAS."""
+    evidence = replace(evidence, ranks=evidence.ranks.union(*(trace.members for trace in evidence.traces)))
     groups: dict[str, list[RankTrace]] = defaultdict(list)
     for trace in evidence.traces:
         groups[trace.group].append(trace)
