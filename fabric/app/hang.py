@@ -6,7 +6,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add, or_
 from pathlib import Path
 
 from fabric.app.diagnose import read_input
@@ -134,20 +136,21 @@ def _with_places(
                 places.setdefault(trace.rank, Place(min(hosts)))
     for rank, place in placed.items():
         places[rank] = replace(places[rank], host=place.host) if rank in places else place
-    all_of = [one for _, one in read]
-    return JobEvidence(
-        tuple(_latest(trace for one in all_of for trace in one.traces)),
-        {rank: _with_rnics(place, topology) for rank, place in places.items()},
-        {group: reached for one in all_of for group, reached in one.furthest.items()},
-        lost=frozenset().union(*(one.lost for one in all_of)),
-        dead=frozenset().union(*(one.dead for one in all_of)),
-        ranks=frozenset(placed).union(*(one.ranks for one in all_of)),
-        edges=frozenset().union(*(one.edges for one in all_of)),
-        in_exchange=frozenset().union(*(one.in_exchange for one in all_of)),
-        gave_up=frozenset().union(*(one.gave_up for one in all_of)),
-        failures=tuple(_of_host(failure, host_of) for one in all_of for failure in one.failures),
-        notes=tuple(note for one in all_of for note in one.notes),
+    together = _together([one for _, one in read])
+    return replace(
+        together,
+        traces=tuple(_latest(together.traces)),
+        places={rank: _with_rnics(place, topology) for rank, place in places.items()},
+        ranks=together.ranks | placed.keys(),
+        failures=tuple(_of_host(failure, host_of) for failure in together.failures),
     )
+
+
+def _together(all_of: Sequence[JobEvidence]) -> JobEvidence:
+    """All that any of them tells; of a mapping's key what the last one says."""
+    names = [field.name for field in fields(JobEvidence)]
+    columns = zip(*([getattr(one, name) for name in names] for one in all_of), strict=True)
+    return JobEvidence(*(reduce(add if isinstance(column[0], tuple) else or_, column) for column in columns))
 
 
 def _latest(traces: Iterable[RankTrace]) -> Iterator[RankTrace]:

@@ -22,6 +22,7 @@ from fabric.model.hang import (
     HangKind,
     HangSuspect,
     JobEvidence,
+    Place,
     RankTrace,
     Standstill,
 )
@@ -57,7 +58,7 @@ def judge_hang(evidence: JobEvidence) -> Hang:
             one = _standstill(group, own, members)
         if one is not None:
             found.append(one)
-    suspects = _placed(_worst(_causes(found, evidence) + _unreached(evidence) + list(evidence.failures)), evidence)
+    suspects = _placed([*_causes(found, evidence), *_unreached(evidence), *evidence.failures], evidence.places)
     causes = {one.group for one in suspects}
     standing = sorted((one for one, _ in found), key=lambda one: one.group not in causes)
     outcomes = [one.outcome for one in suspects] + [Outcome.INCONCLUSIVE] * bool(standing or evidence.in_exchange)
@@ -105,28 +106,27 @@ def _standstill(
     usual: set[object] = set()
     earlier = None  # a call that differs and is over all the same: it matters where the job stands still after it
     for number in sorted(number for number in numbers if number <= last):
+        calls = {one.rank: one.calls[number] for one in traces if number in one.calls}
         states = {one.rank: _state(one, number) for one in traces if one.called >= number}
         absent = [one for one in traces if one.called < number]
-        calls = {one.rank: one.calls[number] for one in traces if number in one.calls}
-        odd, sure = _odd(calls, usual, unknown=len(members) - len(calls))
-        if not absent and set(states.values()) == {CallState.COMPLETED}:
-            odd = frozenset()  # ranks may well bring unequal parts to what is completed
         waiting = [rank for rank, state in states.items() if state.value < CallState.OVER.value]
-        op = Counter(call.op for rank, call in calls.items() if rank not in odd).most_common(1)
+        odd, sure = _odd(calls, usual, unknown=len(members) - len(calls))
+        if not odd and (number < first or not (absent or waiting or (silent and number == last))):
+            usual |= {call.alike for call in calls.values()}
+            continue
         standing = Standstill(
             group,
             number,
-            op[0][0] if op else "",
+            Counter(call.op for call in calls.values()).most_common(1)[0][0] if calls else "",
             tuple(one.rank for one in absent),
             tuple(waiting),
             tuple(rank for rank in states if rank not in waiting),
             tuple(sorted(silent)),
         )
         if odd and earlier is None:
-            earlier = standing, list(_different(standing, odd, calls, sure=sure))
-        if number >= first and (absent or waiting or (silent and number == last) or (odd and number == last)):
-            return earlier or (standing, [*_absent(standing, absent), *_silent(standing), *_behind(standing, states)])
-        usual |= {call.alike for call in calls.values()}
+            earlier = standing, _different(standing, odd, calls, sure=sure)
+        if number >= first and (absent or waiting or number == last):
+            return earlier or (standing, list(_awaited(standing, absent, states)))
     return None
 
 
@@ -140,8 +140,8 @@ def _state(trace: RankTrace, number: int) -> CallState:
 def _odd(calls: Mapping[int, Call], usual: set[object], *, unknown: int) -> tuple[frozenset[int], bool]:
     """The ranks whose call differs from what it should be, and whether that is certain; all where nobody can tell."""
     ways = Counter(call.alike for call in calls.values()).most_common()
-    if len(ways) < 2:
-        return frozenset(), False
+    if len(ways) < 2 or all(call.state is CallState.COMPLETED for call in calls.values()):
+        return frozenset(), False  # ranks may well bring unequal parts to what is completed
     others = len(calls) - ways[0][1]
     known = [way for way, _ in ways if way in usual]
     right, most = ways[0]
@@ -156,40 +156,28 @@ def _all_but(right: object, calls: Mapping[int, Call]) -> frozenset[int]:
 
 def _different(
     standing: Standstill, odd: Iterable[int], calls: Mapping[int, Call], *, sure: bool
-) -> Iterator[HangSuspect]:
-    usual = next((call for rank, call in calls.items() if rank not in odd), None)
+) -> list[HangSuspect]:  # fmt: skip
+    usual = next((_words(call) for rank, call in calls.items() if rank not in odd), "")
     outcome = Outcome.FAIL if sure else Outcome.INCONCLUSIVE
-    for rank in odd:
-        said, others = _words(calls[rank]), "" if usual is None else _words(usual)
-        yield _suspect(HangKind.DIFFERENT, outcome, standing, rank, said=said, others=others)
+    at = standing.group, standing.number
+    return [HangSuspect(HangKind.DIFFERENT, outcome, rank, *at, _words(calls[rank]), usual) for rank in odd]
 
 
-def _absent(standing: Standstill, absent: Iterable[RankTrace]) -> Iterator[HangSuspect]:
+def _awaited(
+    standing: Standstill, absent: Iterable[RankTrace], states: Mapping[int, CallState]
+) -> Iterator[HangSuspect]:  # fmt: skip
+    """Who did not call it, who tells nothing; where all called it, who did not come as far as others."""
     outcome = Outcome.FAIL if standing.certain else Outcome.INCONCLUSIVE
-    for trace in absent:
-        last = trace.calls.get(trace.called)
-        said = f"#{trace.called}" if last is None else f"#{trace.called} {_words(last)}"
-        yield _suspect(HangKind.ABSENT, outcome, standing, trace.rank, said=said, others=standing.op)
-
-
-def _silent(standing: Standstill) -> Iterator[HangSuspect]:
+    at = standing.group, standing.number
+    for one in absent:
+        last = f"#{one.called} {_words(one.calls[one.called]) if one.called in one.calls else ''}".rstrip()
+        yield HangSuspect(HangKind.ABSENT, outcome, one.rank, *at, last, standing.op)
     for rank in standing.silent:
-        yield _suspect(HangKind.SILENT, Outcome.INCONCLUSIVE, standing, rank)
-
-
-def _behind(standing: Standstill, states: Mapping[int, CallState]) -> Iterator[HangSuspect]:
-    """Who did not come as far as others in a collective that all ranks called."""
-    if standing.absent or standing.silent or len(set(states.values())) < 2:
-        return
-    least = min(states.values(), key=lambda state: state.value)
-    for rank in (rank for rank, state in states.items() if state is least):
-        yield _suspect(HangKind.UNFINISHED, Outcome.INCONCLUSIVE, standing, rank, said=least.name.lower())
-
-
-def _suspect(
-    kind: HangKind, outcome: Outcome, standing: Standstill, rank: int, *, said: str = "", others: str = ""
-) -> HangSuspect:  # fmt: skip
-    return HangSuspect(kind, outcome, rank, group=standing.group, number=standing.number, said=said, others=others)
+        yield HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, *at)
+    if not standing.absent and not standing.silent and len(set(states.values())) > 1:
+        least = min(states.values(), key=lambda state: state.value)
+        for rank in (rank for rank, state in states.items() if state is least):
+            yield HangSuspect(HangKind.UNFINISHED, Outcome.INCONCLUSIVE, rank, *at, least.name.lower())
 
 
 def _words(call: Call) -> str:
@@ -210,7 +198,7 @@ def _counted(
     absent = [trace for trace in latest.values() if trace.called < most]
     there = tuple(rank for rank, trace in latest.items() if trace.called == most)
     standing = Standstill(group, most, "", tuple(one.rank for one in absent), there, (), (), certain=frozen)
-    return standing, list(_absent(standing, absent))
+    return standing, list(_awaited(standing, absent, {}))
 
 
 def _causes(
@@ -243,28 +231,17 @@ def _unreached(evidence: JobEvidence) -> list[HangSuspect]:
     return dead + [HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, said="NCCL RAS") for rank in lost]
 
 
-def _worst(suspects: Iterable[HangSuspect]) -> list[HangSuspect]:
-    """Of each rank, or host, the worst that is said; certain ones first."""
+def _placed(suspects: Iterable[HangSuspect], places: Mapping[int, Place]) -> list[HangSuspect]:
+    """Of each rank, or host, the worst that is said, certain ones first, with host and RNICs as far as known."""
     kinds = list(HangKind)
-    ordered = sorted(suspects, key=lambda one: (-one.outcome.rank, kinds.index(one.kind), one.rank or 0))
     kept: dict[object, HangSuspect] = {}
-    for one in ordered:
+    for one in sorted(suspects, key=lambda one: (-one.outcome.rank, kinds.index(one.kind), one.rank or 0)):
+        place = places.get(one.rank, Place("")) if one.rank is not None else Place(one.host or "")
+        if place.host:
+            parts = tuple(f"{place.host}/{rnic}" for rnic in sorted(place.rnics)) or one.parts or (place.host,)
+            one = replace(one, host=place.host, parts=parts)
         kept.setdefault(one.host if one.rank is None else one.rank, one)
     return list(kept.values())
-
-
-def _placed(suspects: Iterable[HangSuspect], evidence: JobEvidence) -> list[HangSuspect]:
-    """With host, GPU and RNICs, as far as they are known."""
-    placed = []
-    for one in suspects:
-        place = None if one.rank is None else evidence.places.get(one.rank)
-        if place is not None:
-            parts = tuple(f"{place.host}/{rnic}" for rnic in sorted(place.rnics)) or (place.host,)
-            one = replace(one, host=place.host, gpu=place.gpu, parts=parts)
-        elif one.host is not None and not one.parts:
-            one = replace(one, parts=(one.host,))
-        placed.append(one)
-    return placed
 
 
 def _next(
@@ -277,15 +254,14 @@ def _next(
     """
     sure = [one for one in suspects if one.outcome is Outcome.FAIL]
     hosts = [one.host for one in sure or suspects if one.host is not None]
-    order = [evidence.places[rank].host for rank in (standing[0].order if standing else sorted(evidence.places))
-             if rank in evidence.places]  # fmt: skip
+    places = evidence.places
+    order = [places[rank].host for rank in (standing[0].order if standing else sorted(places)) if rank in places]
     if not suspects and standing and standing[0].certain:
         hosts = list(order)
     hosts = list(dict.fromkeys(hosts))[:_NAMED_MOST]
     failed = {
         frozenset({one.host, one.others}) for one in suspects if one.kind is HangKind.FAILED and one.host in hosts
     }
-    places = evidence.places
     linked = {frozenset({places[a].host, places[b].host}) for a, b in evidence.edges if a in places and b in places}
     ring = list(dict.fromkeys(order))
     tests: dict[frozenset[str], PairTest] = {}

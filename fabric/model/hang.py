@@ -89,13 +89,12 @@ class HangSuspect:
     kind: HangKind
     outcome: Outcome
     rank: int | None = None
-    host: str | None = None
-    gpu: int | None = None
-    parts: tuple[str, ...] = ()
     group: str = ""
     number: int | None = None
     said: str = ""
     others: str = ""
+    host: str | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fabric.model.hang import Hang, HangKind, HangSuspect, Standstill
 from fabric.model.outcome import Outcome
+from fabric.model.text import fold
 from fabric.report.output import jsonable, some
 from fabric.report.verdict_json import EXIT_CODES
 
@@ -71,15 +72,8 @@ def _stands(one: Standstill) -> Iterator[str]:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    """``ranks 0, 1 and 4``, folded where they follow each other: ``ranks 0-6, 8``."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    folded = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return f"rank{'s' if len(ranks) > 1 else ''} {some(folded, _LISTED)}"
+    """``ranks 0-6,8``."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {fold(str(rank) for rank in sorted(ranks)).strip('[]')}"
 
 
 def _suspects(suspects: Sequence[HangSuspect]) -> Iterator[str]:
