@@ -153,6 +153,8 @@ def train(rank: int, job: Job, went: list[int]) -> None:
     draw = random.Random(job.seed)
     rows, steps = draw.randint(1, 9), [draw.choice(("all_reduce", "all_gather", "broadcast")) for _ in range(4)]
     bad = draw.randint(1, 5), job.seed % len(steps)
+    if job.kind in ("size", "dtype") and steps[bad[1]] == "broadcast":
+        steps[bad[1]] = "all_reduce"  # a broadcast into a larger buffer goes well
     half = dist.new_group(list(range(job.ranks // 2)), group_desc="half") if job.seed % 2 else None
     for iteration in range(7):
         for position, op in enumerate(steps):
@@ -165,22 +167,22 @@ def train(rank: int, job: Job, went: list[int]) -> None:
             dist.all_reduce(torch.ones(2, 2), group=half)
 
 
-def call(op: str, tensor: Any, ranks: int) -> None:
+def call(op: str, tensor: Any, ranks: int, *, async_op: bool = False) -> None:
     """One collective of all ranks."""
     import torch.distributed as dist
 
     if op == "all_reduce":
-        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, async_op=async_op)
     elif op == "broadcast":
-        dist.broadcast(tensor, 0)
+        dist.broadcast(tensor, 0, async_op=async_op)
     else:
-        dist.all_gather_into_tensor(tensor.new_empty(ranks * tensor.shape[0], tensor.shape[1]), tensor)
+        gathered = tensor.new_empty(ranks * tensor.shape[0], tensor.shape[1])
+        dist.all_gather_into_tensor(gathered, tensor, async_op=async_op)
 
 
 def misbehave(op: str, rows: int, job: Job) -> None:
     """What the bad rank does in place of one collective."""
     import torch
-    import torch.distributed as dist
 
     if job.kind == "op":
         call("broadcast" if op != "broadcast" else "all_reduce", torch.ones(rows, 8), job.ranks)
@@ -192,7 +194,7 @@ def misbehave(op: str, rows: int, job: Job) -> None:
         os.kill(os.getpid(), signal.SIGKILL if job.kind == "dead" else signal.SIGSTOP)
     else:
         if job.kind == "slow-in":  # it begins, and never comes back to it
-            dist.all_reduce(torch.ones(rows, 8), async_op=True)
+            call(op, torch.ones(rows, 8), job.ranks, async_op=True)
         time.sleep(600)
 
 

@@ -34,6 +34,9 @@ FROZEN_S = 60.0
 ANOTHER_JOB_NS = 3600 * 10**9
 """Ranks call one collective within the watchdog's time, mostly 10 or 30 minutes; further apart it is another job's."""
 
+_REPEATED = 8
+"""Calls that are compared with those before (a choice: more than a layer has)."""
+
 _NAMED_MOST = 64
 """Hosts to be tested, where nothing tells more (a choice: a scenario of some minutes)."""
 
@@ -103,16 +106,16 @@ def _standstill(
     silent = members - {trace.rank for trace in traces}
     first, last = min(min(one.open, one.called) for one in traces), max(one.called for one in traces)
     numbers = {number for one in traces for number in (one.called, one.called + 1, one.open, *one.calls)}
-    usual: set[object] = set()
+    before: list[object] = []
     earlier = None  # a call that differs and is over all the same: it matters where the job stands still after it
     for number in sorted(number for number in numbers if number <= last):
         calls = {one.rank: one.calls[number] for one in traces if number in one.calls}
         states = {one.rank: _state(one, number) for one in traces if one.called >= number}
         absent = [one for one in traces if one.called < number]
         waiting = [rank for rank, state in states.items() if state.value < CallState.OVER.value]
-        odd, sure = _odd(calls, usual, unknown=len(members) - len(calls))
+        odd, sure = _odd(calls, before, unknown=len(members) - len(calls))
         if not odd and (number < first or not (absent or waiting or (silent and number == last))):
-            usual |= {call.alike for call in calls.values()}
+            before += {call.alike for call in calls.values()}
             continue
         standing = Standstill(
             group,
@@ -137,17 +140,33 @@ def _state(trace: RankTrace, number: int) -> CallState:
     return CallState.OVER if number < trace.open else CallState.CALLED
 
 
-def _odd(calls: Mapping[int, Call], usual: set[object], *, unknown: int) -> tuple[frozenset[int], bool]:
-    """The ranks whose call differs from what it should be, and whether that is certain; all where nobody can tell."""
+def _odd(calls: Mapping[int, Call], before: Sequence[object], *, unknown: int) -> tuple[frozenset[int], bool]:
+    """
+    The ranks whose call differs from what it should be, and whether that is certain; all where nobody can tell.
+
+    It should be what most ranks call, and what came *before* after the same calls: training repeats itself.
+    """
     ways = Counter(call.alike for call in calls.values()).most_common()
     if len(ways) < 2 or all(call.state is CallState.COMPLETED for call in calls.values()):
         return frozenset(), False  # ranks may well bring unequal parts to what is completed
-    others = len(calls) - ways[0][1]
-    known = [way for way, _ in ways if way in usual]
+    followed = {way: _followed(way, before) for way, _ in ways}
+    longest = [way for way in followed if followed[way] == max(followed.values())]
+    repeats = longest[0] if len(longest) == 1 else None
     right, most = ways[0]
-    if most > others:
-        return _all_but(right, calls), most > others + unknown or known == [right]
-    return _all_but(known[0] if len(known) == 1 else None, calls), False
+    if most > len(calls) - most:
+        return _all_but(right, calls), most > len(calls) - most + unknown or repeats == right
+    return _all_but(repeats, calls), False
+
+
+def _followed(way: object, before: Sequence[object]) -> int:
+    """How many of the last calls once came before such a call, at most ``_REPEATED``; 0 where there was none such."""
+    most = 0
+    for at in (at for at, one in enumerate(before) if one == way):
+        same = 0
+        while same < min(at, _REPEATED) and before[at - 1 - same] == before[-1 - same]:
+            same += 1
+        most = max(most, same + 1)
+    return most
 
 
 def _all_but(right: object, calls: Mapping[int, Call]) -> frozenset[int]:
