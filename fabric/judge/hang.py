@@ -267,30 +267,23 @@ def _next(
     suspects: Sequence[HangSuspect], standing: Sequence[Standstill], evidence: JobEvidence
 ) -> tuple[tuple[str, ...], tuple[PairTest, ...]]:  # fmt: skip
     """
-    The hosts to test, and with whom: neighbours in the rings that NCCL's logs show, else in the order of ranks.
+    The hosts to test, and with whom: neighbours in the order of ranks, in which NCCL's rings go from host to host.
 
     They are those of certain suspects, else of all suspects, else all that wait.
     """
-    sure = [one for one in suspects if one.outcome is Outcome.FAIL]
-    hosts = [one.host for one in sure or suspects if one.host is not None]
-    places = evidence.places
-    order = [places[rank].host for rank in (standing[0].order if standing else sorted(places)) if rank in places]
-    if not suspects and standing and standing[0].certain:
-        hosts = list(order)
-    hosts = list(dict.fromkeys(hosts))[:_NAMED_MOST]
-    failed = {
-        frozenset({one.host, one.others}) for one in suspects if one.kind is HangKind.FAILED and one.host in hosts
-    }
-    linked = {frozenset({places[a].host, places[b].host}) for a, b in evidence.edges if a in places and b in places}
-    ring = list(dict.fromkeys(order))
+    sure = [one for one in suspects if one.outcome is Outcome.FAIL] or suspects
+    ranks = standing[0].order if standing else sorted(evidence.places)
+    ring = list(dict.fromkeys(evidence.places[rank].host for rank in ranks if rank in evidence.places))
+    all_wait = not suspects and standing and standing[0].certain
+    hosts = list(dict.fromkeys(ring if all_wait else (one.host for one in sure if one.host)))[:_NAMED_MOST]
     tests: dict[frozenset[str], PairTest] = {}
-    for host in hosts:
-        beside = {other: "what failed is between them" for pair in failed if host in pair for other in pair}
-        beside |= {other: "exchange bytes, says NCCL's log" for pair in linked if host in pair for other in pair}
-        if not linked and host in ring:
-            at = ring.index(host)
-            near = (ring[at - 1], ring[(at + 1) % len(ring)])
-            beside |= dict.fromkeys(near, "neighbours in the order of ranks")
-        for other in sorted(filter(None, beside.keys() - {host})):
-            tests.setdefault(frozenset({host, other}), PairTest(host, other, why=beside[other]))
+    for one in sure:
+        if one.host and one.kind is HangKind.FAILED and one.others:
+            why = "a connection between them failed"
+            tests.setdefault(frozenset({one.host, one.others}), PairTest(one.host, one.others, why=why))
+    for host in (host for host in hosts if host in ring and len(ring) > 1):
+        at = ring.index(host)
+        for other in (ring[at - 1], ring[(at + 1) % len(ring)]):
+            why = "neighbours in the order of ranks"
+            tests.setdefault(frozenset({host, other}), PairTest(host, other, why=why))
     return tuple(hosts), tuple(tests.values())

@@ -126,8 +126,8 @@ class JobEvidence:
     What one file, or all of them, tell of a job of these *ranks*, as far as any file names them.
 
     *furthest*: by group how far ranks came that are not named. *addresses*: whose they are. *lost*: ranks that NCCL RAS
-    did not reach, *dead* those of them that it has given up. *edges*: ranks that exchange bytes over the network.
-    *in_exchange*: ranks with a send or receive that is not over. *gave_up*: ranks that say that a peer went away.
+    did not reach, *dead* those of them that it has given up. *in_exchange*: ranks with a send or receive that is not
+    over. *gave_up*: ranks that say that a peer went away.
     """
 
     traces: tuple[RankTrace, ...] = ()
@@ -137,7 +137,6 @@ class JobEvidence:
     lost: frozenset[int] = frozenset()
     dead: frozenset[int] = frozenset()
     ranks: frozenset[int] = frozenset()
-    edges: frozenset[tuple[int, int]] = frozenset()
     in_exchange: frozenset[int] = frozenset()
     gave_up: frozenset[int] = frozenset()
     failures: tuple[HangSuspect, ...] = ()

@@ -28,9 +28,7 @@ _INIT = re.compile(r"(?:ncclCommInitRank\S* )?comm 0x[0-9a-f]+ rank (\d{1,6}) n[
 _DEVICE = re.compile(r" (?:nvmlDev|cudaDev) (\d{1,4})")
 _USING = re.compile(r"NET/IB\s?: Using (.{1,4000})")
 _RNIC = re.compile(r"\[(\d{1,3})\]([A-Za-z][\w-]{0,63}):\d")
-_CHANNEL = re.compile(
-    r"Channel \d+(?:/\d+)? : (\d{1,6})\[\w+\] -> (\d{1,6})\[\w+\] \[(send|receive)\] via NET/IB\w*/(\d{1,3})"
-)
+_CHANNEL = re.compile(r"Channel \d+(?:/\d+)? : \d+\[\w+\] -> \d+\[\w+\] \[(?:send|receive)\] via NET/IB\w*/(\d{1,3})")
 _OWN_ADDRESS = re.compile(r"Bootstrap\s?: Using \S{1,64}?:([0-9a-fA-F.:]{2,45})<\d+>")
 
 _GLOBAL = re.compile(r"\[rank(\d{1,6})\]:")
@@ -54,7 +52,6 @@ class _Log:
     places: dict[int, dict[int, tuple[str, str, int | None]]] = field(default_factory=dict)  # by size and rank
     devices: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     used: dict[tuple[str, str], set[int]] = field(default_factory=dict)
-    edges: set[tuple[int, int]] = field(default_factory=set)
     addresses: dict[str, str] = field(default_factory=dict)
     timed_out: dict[int, tuple[int, Call]] = field(default_factory=dict)
     status: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
@@ -81,7 +78,6 @@ def parse(text: str) -> JobEvidence:
         places,
         addresses=log.addresses,
         ranks=frozenset(range(size)) if size <= MOST_RANKS else frozenset(),
-        edges=frozenset(log.edges),
         gave_up=frozenset(log.gave_up),
         failures=tuple(one for failure in log.failures.found() for one in _accused(failure, log.addresses)),
     )
@@ -93,8 +89,7 @@ def _info(log: _Log, host: str, process: str, said: str) -> None:
         of_size = log.places.setdefault(int(found[2]), {})
         of_size[int(found[1])] = (host, process, int(device[-1]) if device else None)
     elif found := _CHANNEL.match(said):
-        log.edges.add((int(found[1]), int(found[2])))
-        log.used.setdefault((host, process), set()).add(int(found[4]))
+        log.used.setdefault((host, process), set()).add(int(found[1]))
     elif found := _USING.match(said):
         log.devices[host, process] = {int(number): name for number, name in _RNIC.findall(found[1])}
     elif found := _OWN_ADDRESS.match(said):
