@@ -247,7 +247,7 @@ def _unreached(evidence: JobEvidence) -> list[HangSuspect]:
     """What NCCL RAS says of processes that it does not reach."""
     dead = [HangSuspect(HangKind.DEAD, Outcome.FAIL, rank) for rank in sorted(evidence.dead)]
     lost = sorted(evidence.lost - evidence.dead)
-    return dead + [HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, said="NCCL RAS") for rank in lost]
+    return dead + [HangSuspect(HangKind.SILENT, Outcome.INCONCLUSIVE, rank, said="its process") for rank in lost]
 
 
 def _placed(suspects: Iterable[HangSuspect], places: Mapping[int, Place]) -> list[HangSuspect]:

@@ -89,7 +89,7 @@ def _suspects(suspects: Sequence[HangSuspect]) -> Iterator[str]:
 def _why(one: HangSuspect) -> str:
     which = f"#{one.number} of group {one.group}"
     if one.kind is HangKind.DEAD:
-        return "NCCL RAS does not reach its process and considers it dead"
+        return f"NCCL RAS does not reach {one.said or 'its process'}, and considers it dead"
     if one.kind is HangKind.ABSENT:
         return f"it did not call {one.others or 'operation'} {which}, which others wait in; its last was {one.said}"
     if one.kind is HangKind.DIFFERENT:
@@ -98,7 +98,7 @@ def _why(one: HangSuspect) -> str:
     if one.kind is HangKind.UNFINISHED:
         return f"in {which} it is only {one.said}, others are further; ranks of a job that works are apart, too"
     if one.kind is HangKind.SILENT and one.said:
-        return "NCCL RAS does not reach its process"
+        return f"NCCL RAS does not reach {one.said}"
     if one.kind is HangKind.SILENT:
         return f"no dump or log of it was given, and the others wait in {which}: dead, stopped, or only not collected"
     return one.said

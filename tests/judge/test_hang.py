@@ -1,5 +1,8 @@
 """Who a job waits for, from what its ranks tell."""
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fabric.judge.hang import ANOTHER_JOB_NS, FROZEN_S, judge_hang
 from fabric.model.hang import Call, CallState, HangKind, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.outcome import Outcome
@@ -183,6 +186,27 @@ def test_a_job_that_goes_on_between_two_answers_of_ras_does_not_hang():
 def test_what_ras_gave_up_is_certain_and_what_it_did_not_reach_is_not():
     found = judged(*counted(7, 7), lost=frozenset({2, 3}), dead=frozenset({3}))
     assert suspects(found) == [(3, HangKind.DEAD, FAIL), (2, HangKind.SILENT, MAYBE)]
+
+
+STATES = st.sampled_from(CallState)
+CALLS = st.builds(Call, st.sampled_from(["a", "b"]), st.just((1,)), st.just(()), STATES, st.none() | st.integers(0, 9))
+TRACES = st.builds(
+    RankTrace,
+    st.integers(0, 5),
+    st.sampled_from([WORLD, "g"]),
+    st.integers(0, 6),
+    st.integers(0, 7),
+    st.dictionaries(st.integers(0, 6), CALLS, max_size=4),
+    st.frozensets(st.integers(0, 5)),
+)
+
+
+@given(st.lists(TRACES, max_size=8, unique_by=lambda one: (one.rank, one.group)), st.frozensets(st.integers(0, 5)))
+@settings(deadline=None)
+def test_whatever_is_told_fail_names_somebody_and_a_pass_nobody(traces, gave_up):
+    found = judged(*traces, gave_up=gave_up, places={0: Place("a"), 1: Place("b")})
+    assert (found.outcome is FAIL) == any(one.outcome is FAIL for one in found.suspects)
+    assert found.outcome is not PASS or not (found.suspects or found.standstills)
 
 
 def test_the_hosts_of_certain_suspects_are_tested_with_their_neighbours_in_the_ring():

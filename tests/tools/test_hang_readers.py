@@ -87,6 +87,18 @@ def test_ras_words_tell_outliers_the_missing_and_the_dead():
     assert found.places[24] == Place("172.16.64.222", 0)
 
 
+def test_processes_that_ras_cannot_tie_to_ranks_are_told_by_their_hosts():
+    found = log(
+        "Communicators... (2.05s)", "DEAD", "  Process 7 on node n1 managing GPU 5", "INCOMPLETE",
+        "  Process 8 on node n2 managing GPU 1", "#0-0 (ab12) INCOMPLETE", "  The missing ranks: 21, 22",
+    )  # fmt: skip
+    assert found.lost == {21, 22}
+    assert [(one.kind, one.outcome, one.host, one.said) for one in found.failures] == [
+        (HangKind.DEAD, Outcome.FAIL, "n1", "the process of GPU 5"),
+        (HangKind.SILENT, Outcome.INCONCLUSIVE, "n2", "the process of GPU 1"),
+    ]
+
+
 def test_ras_diagnostics_that_are_not_ok_are_noted():
     assert any("mismatch across 8 ranks" in note for note in told("diagnostics-docs-2.31.txt").notes)
 

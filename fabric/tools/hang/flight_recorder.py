@@ -20,7 +20,7 @@ from fabric.model.hang import Call, CallState, JobEvidence, RankTrace
 from fabric.tools.hang.pickles import plain_values
 
 MOST_RANKS = 1 << 17
-"""Of a group, and the highest rank (a choice: the largest published jobs have 100,000)."""
+"""Of a job (a choice: the largest that are published have 100,000)."""
 
 _KEPT = 512
 """Of each group the last so many finished collectives (a choice: how far ranks may be apart)."""
@@ -48,7 +48,7 @@ def parse_json(document: Any, file_name: str) -> JobEvidence:
     if not is_dump(document) or not str(document["version"]).startswith("2."):
         raise UnreadableOutput("no dump of PyTorch's flight recorder, schema 2.x")
     found = _RANK.search(file_name)
-    if found is None:
+    if found is None or int(found[1]) >= MOST_RANKS:
         raise UnreadableOutput("expected a rank at the end of a dump's name, as in nccl_trace_rank_3")
     try:
         return _read(document, int(found[1]))

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fabric.errors import UnreadableOutput
-from fabric.model.hang import JobEvidence, Place, RankTrace
+from fabric.model.hang import HangKind, HangSuspect, JobEvidence, Place, RankTrace
+from fabric.model.outcome import Outcome
 from fabric.tools.hang.flight_recorder import MOST_RANKS
 
 _COMMA = re.compile(r'([\d"el])([ \t]*\r?\n\s*)("[^"\n]*"\s*:)')
@@ -97,9 +98,8 @@ class _Text:
         self._counts: dict[str, dict[int, int]] = {}
         self._furthest: dict[str, int] = {}
         self._places: dict[int, Place] = {}
-        self._lost: list[Place] = []
-        self._given_up: list[Place] = []
-        self._missing: list[int] = []
+        self._processes: dict[Place, bool] = {}  # that are lost, and whether they are given up
+        self._missing: set[int] = set()
         self._notes: list[str] = []
 
     def line(self, line: str) -> None:
@@ -126,29 +126,34 @@ class _Text:
         if line.strip() in ("DEAD", "INCOMPLETE"):
             self._dying = line.strip() == "DEAD"
         elif found := _PROCESS.match(line):
-            (self._given_up if self._dying else self._lost).append(Place(found[1], int(found[2])))
+            process = Place(found[1], int(found[2]))
+            self._processes[process] = self._dying or self._processes.get(process, False)
         elif found := _MISSING.match(line):
-            self._missing += [int(rank) for rank in re.findall(r"\d{1,6}", found[1])]
+            self._missing |= {int(rank) for rank in re.findall(r"\d{1,6}", found[1])}
 
     def evidence(self) -> JobEvidence:
-        """All of it; who is missing has a place where one rank and one process are missing."""
-        lost, given_up = frozenset(self._missing), frozenset(self._given_up)
-        processes = given_up | frozenset(self._lost)
-        if len(lost) == len(processes) == 1:
-            self._places[min(lost)] = next(iter(processes))
-        elif processes:
-            where = ", ".join(sorted(f"GPU {one.gpu} on {one.host}" for one in processes)[:8])
-            self._notes.append(f"NCCL RAS does not say which rank is which of these lost processes: {where}")
-        dead = lost if len(lost) == len(given_up) else frozenset()
+        """All of it; which process a missing rank is, is known where one rank and one process are missing."""
+        lost, dead = frozenset(self._missing), frozenset[int]()
+        if len(lost) == len(self._processes) == 1:
+            ((process, given_up),) = self._processes.items()
+            self._places[min(lost)] = process
+            dead = lost if given_up else dead
+            self._processes.clear()
         return JobEvidence(
             tuple(self._traces()),
             self._places,
             self._furthest,
-            dead=dead,
             lost=lost,
+            dead=dead,
             ranks=lost,
+            failures=tuple(self._lost_processes()),
             notes=tuple(self._notes),
         )
+
+    def _lost_processes(self) -> Iterator[HangSuspect]:
+        for process, given_up in self._processes.items():
+            kind, outcome = (HangKind.DEAD, Outcome.FAIL) if given_up else (HangKind.SILENT, Outcome.INCONCLUSIVE)
+            yield HangSuspect(kind, outcome, said=f"the process of GPU {process.gpu}", host=process.host)
 
     def _traces(self) -> Iterator[RankTrace]:
         for group, counts in self._counts.items():
