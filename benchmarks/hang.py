@@ -25,7 +25,7 @@ HEALTHY = "healthy"
 AFTER_S = 4.0
 """A rank writes its dump when it went no further for so long."""
 LONGEST_S = 120.0
-AT_ONCE = 3
+AT_ONCE = 4
 """Jobs that run at the same time: they mostly wait."""
 
 
@@ -72,7 +72,7 @@ def make(folder: Path, cases: int) -> None:
     """Run each job that has no dumps yet; every rank is a fork of this process, which has loaded torch once."""
     os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1")
     import torch
-    import torch.distributed
+    import torch._inductor  # which a dump loads: once, before ranks are forked
 
     torch.set_num_threads(1)
     todo = [(name, job) for name, job in planned(cases).items() if not (folder / name / "job.json").exists()]
