@@ -50,7 +50,7 @@ def _verdict(hang: Hang) -> str:
     if hang.suspects:
         return f"the job may wait for {some([_name(one) for one in hang.suspects], _LISTED)}"
     if hang.standstills:
-        return "all ranks called the same collective: no rank is named"
+        return "all ranks that are told of called the same collective: no rank is named"
     return "every collective that is told of is over on every rank" if hang.told else "nothing is told of any rank"
 
 
