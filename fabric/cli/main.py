@@ -39,6 +39,7 @@ GROUPS = {
         "verify": ("report", "Check a certificate: is it true, who signed it, which file was changed?"),
         "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
         "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
+        "hang": ("hang", "Name the rank that a hung training job waits for, and what to test now."),
         "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
     },
     "Repair": {
@@ -64,7 +65,7 @@ reserved by Arrow and never touched (measured)."""
 _FRUGAL = frozenset({"restore", "stop", "inventory"})
 """Commands that need no such library: what takes changes back is never refused."""
 
-_LIGHT = frozenset({"status", "gate", "watch", "report", "parse", "plan"})
+_LIGHT = frozenset({"status", "gate", "watch", "report", "parse", "plan", "hang"})
 """Commands that do with less (600 MB: measured), as long as OpenBLAS has one thread."""
 
 

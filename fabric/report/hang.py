@@ -1,0 +1,133 @@
+"""Who a hung job waits for, for people and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fabric.model.hang import Hang, HangKind, HangSuspect, Standstill
+from fabric.model.outcome import Outcome
+from fabric.model.text import fold
+from fabric.report.output import jsonable, some
+from fabric.report.verdict_json import EXIT_CODES
+
+HANG_FORMAT = 1
+_LISTED = 12
+
+
+def hang_document(hang: Hang, scenario: str | None = None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """All of it; *scenario* is the file that was written, *notes* what it leaves out."""
+    return {
+        "format": HANG_FORMAT,
+        "outcome": hang.outcome.value,
+        "exit_code": EXIT_CODES[hang.outcome],
+        "ranks": len(hang.ranks),
+        "told_nothing": sorted(hang.ranks - hang.told),
+        "standstills": jsonable(hang.standstills),
+        "suspects": [{**jsonable(one), "why": _why(one)} for one in hang.suspects],
+        "hosts_to_test": list(hang.hosts),
+        "next_tests": jsonable(hang.next_tests),
+        "scenario": scenario,
+        "notes": [*_reasons(hang), *hang.notes, *notes],
+    }
+
+
+def hang_text(hang: Hang, scenario: str | None = None, notes: Sequence[str] = ()) -> list[str]:
+    """The same, the verdict first."""
+    return [
+        f"{hang.outcome.value.upper()}: {_verdict(hang)}",
+        *(f"  {line}" for one in hang.standstills[:_LISTED] for line in _stands(one)),
+        *_suspects(hang.suspects),
+        *_next(hang, scenario),
+        *(f"note: {note}" for note in [*_reasons(hang), *hang.notes, *notes][:_LISTED]),
+    ]
+
+
+def _verdict(hang: Hang) -> str:
+    sure = [_name(one) for one in hang.suspects if one.outcome is Outcome.FAIL]
+    if sure:
+        return f"the job waits for {some(sure, _LISTED)}"
+    if hang.suspects:
+        return f"the job may wait for {some([_name(one) for one in hang.suspects], _LISTED)}"
+    if hang.standstills:
+        return "all ranks that are told of called the same collective: no rank is named"
+    return "every collective that is told of is over on every rank" if hang.told else "nothing is told of any rank"
+
+
+def _name(one: HangSuspect) -> str:
+    if one.rank is None:
+        return one.host or "a host"
+    return f"rank {one.rank} on {one.host}" if one.host is not None else f"rank {one.rank}"
+
+
+def _stands(one: Standstill) -> Iterator[str]:
+    what = f"collective #{one.number}{f' ({one.op})' if one.op else ''} of group {one.group}"
+    ways = (
+        ("not called by", one.absent),
+        ("called by", one.unfinished),
+        ("over on", one.finished),
+        ("nothing told by", one.silent),
+    )
+    yield f"{what}: {'; '.join(f'{said} {_ranks(ranks)}' for said, ranks in ways if ranks)}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """``ranks 0-6,8``."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {fold(str(rank) for rank in sorted(ranks)).strip('[]')}"
+
+
+def _suspects(suspects: Sequence[HangSuspect]) -> Iterator[str]:
+    for one in suspects[:_LISTED]:
+        where = f" ({', '.join(one.parts)})" if one.parts and one.parts != (one.host,) else ""
+        yield ""
+        yield f"  {_name(one)}{where}: {'certain' if one.outcome is Outcome.FAIL else 'may be'}"
+        yield f"      {_why(one)}"
+    if len(suspects) > _LISTED:
+        yield f"  ... and {len(suspects) - _LISTED} more"
+
+
+def _why(one: HangSuspect) -> str:
+    which = f"#{one.number} of group {one.group}"
+    if one.kind is HangKind.DEAD:
+        return f"NCCL RAS does not reach {one.said or 'its process'}, and considers it dead"
+    if one.kind is HangKind.ABSENT:
+        return f"it did not call {one.others or 'operation'} {which}, which others wait in; its last was {one.said}"
+    if one.kind is HangKind.DIFFERENT:
+        others = f"the others called {one.others}" if one.others else "nobody can tell which of them is right"
+        return f"it called {one.said} as {which}; {others}"
+    if one.kind is HangKind.UNFINISHED:
+        return f"in {which} it is only {one.said}, others are further; ranks of a job that works are apart, too"
+    if one.kind is HangKind.SILENT and one.said:
+        return f"NCCL RAS does not reach {one.said}"
+    if one.kind is HangKind.SILENT:
+        return f"no dump or log of it was given, and the others wait in {which}: dead, stopped, or only not collected"
+    return one.said
+
+
+def _next(hang: Hang, scenario: str | None) -> Iterator[str]:
+    if not hang.hosts:
+        return
+    yield ""
+    yield f"  test now: loopback on {some(hang.hosts, _LISTED)}"
+    yield from (f"      {test.a} with {test.b}  ({test.why})" for test in hang.next_tests[:_LISTED])
+    if scenario is not None:
+        yield f"  written to {scenario}: fabric run {scenario}"
+
+
+def _reasons(hang: Hang) -> Iterator[str]:
+    """What is not known, and what would tell."""
+    if any(not one.certain for one in hang.standstills):
+        yield "NCCL RAS answered once; ranks of a job that works are apart, too: ask twice, a minute apart (-f json)"
+    if hang.standstills and not hang.suspects:
+        yield "network, GPU, or a job that works: dump again after a minute; if the number is the same, test the hosts"
+    if hang.in_exchange:
+        yield f"a send or receive is not over on {_ranks(sorted(hang.in_exchange))}; these are not compared with others"
+    if hang.told and not hang.standstills and not hang.suspects and not hang.in_exchange:
+        yield "if the job hangs all the same, it hangs outside these collectives"
+    if not hang.all_known:
+        yield "how many ranks the job has is not known: some may be missing here (--ranks says all)"
+    if any(len(one.absent) > 1 for one in hang.standstills):
+        yield "several ranks are awaited: what they do meanwhile is not recorded, and one may hold up the others"
+    unplaced = [one.rank for one in hang.suspects if one.rank is not None and one.host is None]
+    if unplaced:
+        yield f"the host of {_ranks(unplaced)} is not known: --ranks FILE says where ranks run"

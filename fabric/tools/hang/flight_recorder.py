@@ -1,0 +1,123 @@
+"""
+Dumps of PyTorch's flight recorder (schema 2.x, pickle or JSON): what collectives a rank called, and how far they are.
+
+A dump does not say whose it is: its rank is the number at the end of the file's name (``nccl_trace_rank_3``). gloo says
+of no collective that it was completed, only that it is over (``retired``), be it by an error; and its ``pg_config`` is
+that of the last group alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from typing import Any
+
+import orjson
+
+from fabric.errors import UnreadableOutput
+from fabric.model.hang import Call, CallState, JobEvidence, RankTrace
+from fabric.tools.hang.pickles import plain_values
+
+MOST_RANKS = 1 << 17
+"""Of a job (a choice: the largest that are published have 100,000)."""
+
+_KEPT = 512
+"""Of each group the last so many finished collectives (a choice: how far ranks may be apart)."""
+
+_RANK = re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,8})?$")
+_DEFAULT = "default_pg"
+_STATES = {"started": CallState.STARTED, "completed": CallState.COMPLETED}
+_OWN_INPUT = ("scatter", "all_to_all", "alltoall")
+_OWN_OUTPUT = ("gather", "all_to_all", "alltoall")
+"""How a collective begins whose ranks may have other inputs, or outputs, than their neighbours."""
+
+
+def parse_pickle(data: bytes, file_name: str) -> JobEvidence:
+    """What one dump tells; UnreadableOutput for what is none."""
+    return parse_json(plain_values(data), file_name)
+
+
+def is_dump(document: Any) -> bool:
+    """Whether a JSON document is a dump."""
+    return isinstance(document, dict) and "entries" in document and "version" in document
+
+
+def parse_json(document: Any, file_name: str) -> JobEvidence:
+    """The same of a dump that was decoded."""
+    if not is_dump(document) or not str(document["version"]).startswith("2."):
+        raise UnreadableOutput("no dump of PyTorch's flight recorder, schema 2.x")
+    found = _RANK.search(file_name)
+    if found is None or int(found[1]) >= MOST_RANKS:
+        raise UnreadableOutput("expected a rank at the end of a dump's name, as in nccl_trace_rank_3")
+    try:
+        return _read(document, int(found[1]))
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as exc:
+        raise UnreadableOutput(f"a damaged dump of PyTorch's flight recorder: {type(exc).__name__}: {exc}") from None
+
+
+def _read(document: dict[str, Any], rank: int) -> JobEvidence:
+    calls: dict[str, dict[int, Call]] = defaultdict(dict)
+    names: dict[str, str] = {}  # of each group, by the number that this rank gave it
+    waiting = False
+    for entry in document["entries"]:
+        name, description = entry["process_group"]
+        if entry.get("is_p2p"):
+            waiting |= not entry["retired"]
+            continue
+        group = f"{name:.80} ({description:.80})"
+        names[str(entry["pg_id"])] = group
+        calls[group][int(entry["collective_seq_id"])] = _call(entry)
+    configured, listed = _members(document.get("pg_config") or {})
+    status = {names.get(str(key)): value for key, value in (document.get("pg_status") or {}).items()}
+    if "0" not in names and (told := (document.get("pg_status") or {}).get("0")):
+        status[_default(configured)] = told  # all that it called is over and gone from its buffer
+    traces = []
+    for group in {*calls, *(one for one in status if one)}:
+        told = status.get(group) or {}
+        own = calls.get(group, {})
+        called = max([*own, int(told.get("last_enqueued_collective", 0))])
+        open_ = min((number for number, call in own.items() if call.state.value < CallState.OVER.value), default=None)
+        members = configured.get(group, frozenset()) or (listed if group.endswith(f"({_DEFAULT})") else frozenset())
+        kept = {number: call for number, call in own.items() if number > min(called, open_ or called) - _KEPT}
+        traces.append(RankTrace(rank, group, called, open_ or called + 1, kept, members))
+    return JobEvidence(
+        tuple(traces), ranks=listed.union(range(rank + 1)), in_exchange=frozenset({rank} if waiting else ())
+    )
+
+
+def _call(entry: dict[str, Any]) -> Call:
+    op = str(entry["profiling_name"]).partition(":")[2][:80]
+    state = _STATES.get(entry["state"], CallState.CALLED)
+    if entry["retired"] and state is not CallState.COMPLETED:
+        state = CallState.OVER
+    inputs = () if op.lower().startswith(_OWN_INPUT) else _elements(entry["input_sizes"])
+    outputs = () if op.lower().startswith(_OWN_OUTPUT) else _elements(entry["output_sizes"])
+    dtypes = tuple(str(one)[:40] for one in entry["input_dtypes"][:8])
+    return Call(op, (*inputs, *outputs), dtypes, state, int(entry["time_created_ns"]))
+
+
+def _elements(sizes: list[list[int]]) -> tuple[int, ...]:
+    """How many elements each of its tensors has; of many all together."""
+    counts = [math.prod(size[:16]) for size in sizes[:4096]]
+    return tuple(counts) if len(counts) <= 8 else (sum(counts),)
+
+
+def _members(config: dict[str, Any]) -> tuple[dict[str, frozenset[int]], frozenset[int]]:
+    """The ranks of each group that is named, and all ranks that any names."""
+    named: dict[str, frozenset[int]] = {}
+    everyone: frozenset[int] = frozenset()
+    for one in config.values():
+        ranks = orjson.loads(one["ranks"]) if isinstance(one["ranks"], str) else one["ranks"]
+        members = frozenset(int(rank) for rank in ranks)
+        if len(members) > MOST_RANKS or not all(0 <= rank < MOST_RANKS for rank in members):
+            raise ValueError(f"more than {MOST_RANKS:,} ranks")
+        everyone |= members
+        if one["name"]:
+            named[f"{one['name']:.80} ({one['desc']:.80})"] = members
+    return named, everyone
+
+
+def _default(configured: dict[str, frozenset[int]]) -> str:
+    """What the group of all ranks is called."""
+    return next((group for group in configured if group.endswith(f"({_DEFAULT})")), f"0 ({_DEFAULT})")
