@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.changes.procedure import Ask
 from fabric.engine.optics_watch import OpticsAsk
-from fabric.model.command import MIB, Command, CommandResult
+from fabric.errors import ToolError
+from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.runs.links import End
@@ -30,18 +32,17 @@ class SeenLinks:
 
 class View(ABC):
     """
-    Who may ask, whose *turn* it is after how many *tries*, when, and which *nodes* were seen last.
+    Who may ask, whose *turn* it is, how many *looks* there were, and which *nodes* were seen last.
 
     *whole*: the next look is the first or the last. *seldom*: it looks as seldom as light is looked at.
     """
 
     seldom = False
 
-    def __init__(self, askers: Sequence[str], inventory: Inventory, due_s: float) -> None:
-        self.askers, self.inventory, self.due_s = askers, inventory, due_s
-        self.turn = self.tries = self.looks = 0
+    def __init__(self, askers: Sequence[str], inventory: Inventory) -> None:
+        self.askers, self.inventory = askers, inventory
+        self.turn = self.looks = 0
         self.whole = True
-        self.answers: dict[str, CommandResult] = {}
         self.nodes: tuple[str, ...] = ()
         self._before: list[tuple[str, str, int]] = []
 
@@ -51,15 +52,18 @@ class View(ABC):
         return self.askers[self.turn % len(self.askers)]
 
     @abstractmethod
-    def commands(self) -> dict[str, Command]:
+    def questions(self) -> dict[str, Ask]:
         """What is asked in one look."""
 
-    def seen(self) -> SeenLinks | None:
-        """What the answers say, None when it is the same as the last time. Raises ToolError where they are none."""
-        said = [(one.stdout, one.stderr, one.exit_status) for _, one in sorted(self.answers.items())]
+    def seen(self, answers: Mapping[str, CommandResult]) -> SeenLinks | None:
+        """What these say, None when it is the same as the last time. Raises ToolError where they are none."""
+        for one in answers.values():
+            if one.truncated:
+                raise ToolError(f"{one.command.argv[0]} printed more than can be kept")
+        said = [(one.stdout, one.stderr, one.exit_status) for one in answers.values()]
         if said == self._before:
             return None
-        found = self.read(self.answers)
+        found = self.read(answers)
         self._before = said
         return found
 
@@ -71,9 +75,9 @@ class View(ABC):
     def optics(self) -> Iterable[OpticsAsk]:
         """How the light of the ports that it has seen is asked for."""
 
-    def command(self, argv: tuple[str, ...]) -> Command:
-        """One that whose turn it is runs, as root."""
-        return Command(self.asker, self.as_root(argv), LOOK_S, output_cap_bytes=_CAP_BYTES)
+    def question(self, argv: tuple[str, ...]) -> Ask:
+        """What whose turn it is runs, as root."""
+        return Ask(self.asker, self.as_root(argv), LOOK_S, _CAP_BYTES)
 
     def as_root(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """With sudo where the inventory says so."""

@@ -9,11 +9,13 @@ counting meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 
+from fabric.changes.conductor import Conductor
+from fabric.changes.procedure import Procedure, pause
 from fabric.engine import optics_watch
 from fabric.engine.link_views import View
 from fabric.engine.optics_watch import OpticsWatch
@@ -21,11 +23,12 @@ from fabric.engine.roce_views import HostView, SwitchView, switches_of
 from fabric.engine.subnet_view import Subnet, askers_of
 from fabric.engine.watching import Beside, Watch
 from fabric.errors import ExecutorError, StoreError, ToolError
+from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
-from fabric.ports import Ended, Executor, Happening, Lost, Ticket
+from fabric.ports import Executor, Happening
 from fabric.runs.links import LinkLog
 
 TRIES = 3
@@ -60,117 +63,77 @@ class LinkWatch(Beside):
         super().__init__(executor)
         self._every_s = every_s
         self._log = LinkLog(folder, every_s)
-        now_s = self._again_s = executor.now()
         platforms = {name: inventory.topology.hosts[name].platform for name in hosts}
         on_infiniband = [name for name, one in platforms.items() if one.link_layer == "infiniband"]
         switches, self._mute = switches_of(inventory.topology, nodes)
         self._views: list[View] = [
-            *(Subnet(askers, inventory, nodes, now_s) for askers in askers_of(inventory, on_infiniband)),
-            *(SwitchView(name, inventory, nodes, now_s) for name in switches),
-            *(HostView(name, inventory, now_s) for name in hosts if name not in on_infiniband),
+            *(Subnet(askers, inventory, nodes) for askers in askers_of(inventory, on_infiniband)),
+            *(SwitchView(name, inventory, nodes) for name in switches),
+            *(HostView(name, inventory) for name in hosts if name not in on_infiniband),
         ]
-        self._open: dict[Ticket, tuple[View, str]] = {}
-        self._optics = OpticsWatch(executor, self._log)
+        self._looks, self._under_way, self._last = Conductor(executor), 0, False
+        self._optics, self._optics_s = OpticsWatch(self._log), -inf
         self._failed = ""
+        for view in self._views:
+            self._looks.begin(self._looking(view))
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """As the executor's; also returns, with nothing, when a look at the links ended."""
-        idle = self._idle()
-        for view in idle:
-            if self._inner.now() >= view.due_s:
-                self._look(view)
-        due_s = min((view.due_s for view in self._idle()), default=inf)
-        found = self._inner.wait(min(until_s, due_s))
-        return [one for one in found if not self._optics.took(one) and not self._is_ours(one)]
-
-    def _idle(self) -> list[View]:
-        busy = {id(view) for view, _ in self._open.values()}
-        return [view for view in self._views if id(view) not in busy]
+        self._looks.fire()
+        found = self._inner.wait(min(until_s, self._looks.next_s))
+        return [one for one in found if not self._looks.take(one)]
 
     def finish(self) -> None:
-        """Look once more, now: nothing else is under way."""
-        self._settle()
-        now_s = self._inner.now()
-        for view in self._views:
-            view.whole, view.due_s = True, now_s
-        if now_s - (self._optics.began_s or 0.0) < optics_watch.EVERY_S / 4:
-            self._again_s = inf
-        self._settle()
+        """Look once more, now, when what is under way has ended."""
+        self._last = True
+        self._looks.wake()
+        until_s = self._inner.now() + 2 * OPTICS_S
+        while self._looks.busy and self._inner.now() < until_s:
+            self.wait(until_s)
         if self._mute:
             why = f"nothing asks {fold(self._mute)}: add `address` and `management: nvue` under switches:"
             self._log.failed(f"{why}; {self._failed}" if self._failed else why)
 
-    def _settle(self) -> None:
-        """Wait for all looks that are due or under way."""
-        until_s = self._inner.now() + OPTICS_S
-        while self._inner.now() < until_s and (self._open or self._optics.busy or self._is_due()):
-            self.wait(until_s)
-
-    def _is_due(self) -> bool:
-        return any(self._inner.now() >= view.due_s for view in self._idle())
-
     def end(self) -> None:
         """Write down what was seen."""
-        for ticket in self._open:
-            self._inner.cancel(ticket)
-        self._open.clear()
-        self._optics.stop()
+        self._looks.drop()
         self._log.close()
         super().end()
 
-    def _look(self, view: View) -> None:
-        view.due_s = self._inner.now() + (optics_watch.EVERY_S if view.seldom else self._every_s)
-        view.answers.clear()
-        for name, command in view.commands().items():
-            self._open[self._inner.start(command)] = view, name
+    def _looking(self, view: View) -> Procedure[None]:
+        """Look at once, again and again, and once more at the end; between two looks the fabric is left alone."""
+        period_s = optics_watch.EVERY_S if view.seldom else self._every_s
+        last = False
+        while not last:
+            last, view.whole = self._last, self._last or not view.looks
+            self._under_way += 1
+            began_s = yield from self._look(view)
+            self._under_way -= 1
+            self._begin_optics()
+            if not self._last:
+                yield from pause(max(began_s + period_s, self._inner.now() + period_s / 4))
 
-    def _is_ours(self, happening: Happening) -> bool:
-        view, name = self._open.get(happening.ticket, (None, ""))
-        if view is None:
-            return False
-        if isinstance(happening, Ended):
-            del self._open[happening.ticket]
-            view.answers[name] = happening.result
-            if all(asked is not view for asked, _ in self._open.values()):
-                self._judge_look(view)
-        elif isinstance(happening, Lost):
-            del self._open[happening.ticket]
-            self._give_up(view, happening.error)
-        return True
+    def _look(self, view: View) -> Procedure[float]:
+        """Ask, and write down what was found; who cannot is followed by another, but not for ever. Returns when."""
+        began_s = self._inner.now()
+        for _ in range(min(TRIES, len(view.askers))):
+            began_s, answers = self._inner.now(), dict[str, CommandResult]()
+            try:
+                for name, question in view.questions().items():
+                    answers[name] = yield question
+                self._take(view, answers)
+            except (ExecutorError, ToolError) as exc:
+                self._failed = f"{view.asker}: {exc}"[:300]
+                self._log.failed(self._failed)
+                view.turn += 1
+            else:
+                break
+        return began_s
 
-    def _give_up(self, view: View, why: ExecutorError | ToolError) -> None:
-        """Ask another host at once, but not for ever."""
-        for ticket in [ticket for ticket, (asked, _) in self._open.items() if asked is view]:
-            self._inner.cancel(ticket)
-            del self._open[ticket]
-        self._failed = f"{view.asker}: {why}"[:300]
-        self._log.failed(self._failed)
-        view.turn, view.tries = view.turn + 1, view.tries + 1
-        if view.tries < min(TRIES, len(view.askers)):
-            view.due_s = self._inner.now()
-        else:
-            view.tries = 0
-
-    def _judge_look(self, view: View) -> None:
-        try:
-            self._take(view)
-        except ToolError as exc:
-            self._give_up(view, exc)
-        else:
-            view.tries, view.whole, view.looks = 0, False, view.looks + 1
-        if self._open or self._optics.busy or self._is_due() or self._inner.now() < self._again_s:
-            return
-        if asks := [ask for one in self._views for ask in one.optics()]:
-            self._again_s = self._inner.now() + optics_watch.EVERY_S
-            self._optics.begin(asks, through={one.asker for one in self._views})
-
-    def _take(self, view: View) -> None:
-        """Write down what a look found."""
-        for result in view.answers.values():
-            if result.truncated:
-                raise ToolError(f"{result.command.argv[0]} printed more than can be kept")
-        at_s = max(result.started_s for result in view.answers.values())
-        seen = view.seen()
+    def _take(self, view: View, answers: Mapping[str, CommandResult]) -> None:
+        """Write down what a look found; raises ToolError for answers that are none."""
+        at_s = max(result.started_s for result in answers.values())
+        seen = view.seen(answers)
         if seen is None:
             for node in view.nodes:
                 self._log.add(node, at_s, (), ())
@@ -182,8 +145,19 @@ class LinkWatch(Beside):
             for node, of_node in rows.items():
                 self._log.add(node, at_s, list(of_node), list(of_node.values()))
             view.nodes = tuple(rows)
-        looks = max(1 + one.looks if one is view else one.looks for one in self._views)
-        self._log.add("", at_s, [("", LOOKS)], [looks])
+        view.looks += 1
+        self._log.add("", at_s, [("", LOOKS)], [max(one.looks for one in self._views)])
+
+    def _begin_optics(self) -> None:
+        """Ask for all light, when no look is under way and it is time; at the end unless that was lately."""
+        every_s = optics_watch.EVERY_S / 4 if self._last else optics_watch.EVERY_S
+        now_s = self._inner.now()
+        if self._under_way or self._optics.busy or now_s - self._optics_s < every_s:
+            return
+        if asks := [ask for one in self._views for ask in one.optics()]:
+            self._optics_s = now_s
+            for procedure in self._optics.round(asks, through={one.asker for one in self._views}):
+                self._looks.begin(procedure)
 
 
 def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: Inventory) -> Executor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.errors import ToolError
-from fabric.model.command import MIB, Command, CommandResult
+from fabric.changes.procedure import Procedure, ask
+from fabric.errors import ExecutorError, ToolError
+from fabric.model.command import MIB, CommandResult
 from fabric.model.sampling import Value
-from fabric.ports import Ended, Executor, Happening, Lost, Ticket
 from fabric.runs.links import End, LinkLog, LinkModule
 from fabric.tools.mlxlink import Optics
 
@@ -41,68 +41,42 @@ class OpticsAsk:
 
 
 class OpticsWatch:
-    """Rounds of questions, a few at a time; what is answered goes into the log."""
+    """Rounds of questions, a few at a time, which a conductor carries out; what is answered goes into the log."""
 
-    def __init__(self, executor: Executor, log: LinkLog) -> None:
-        self._executor, self._log = executor, log
-        self._waiting: dict[str, deque[OpticsAsk]] = {}
-        self._open: dict[Ticket, OpticsAsk] = {}
-        self._failed: dict[str, int] = {}
+    def __init__(self, log: LinkLog) -> None:
+        self._log = log
         self._kept: dict[tuple[End, str], float] = {}
-        self.began_s: float | None = None
+        self.busy = 0
+        """So many are still to ask in this round."""
 
-    @property
-    def busy(self) -> bool:
-        """A round is under way."""
-        return bool(self._open)
+    def round(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> Iterator[Procedure[None]]:
+        """Who asks for all of these; hosts that ask *through* the fabric ask for several at once."""
+        waiting: dict[str, deque[OpticsAsk]] = {}
+        for one in asks:
+            waiting.setdefault(one.host, deque()).append(one)
+        for host, queue in waiting.items():
+            failures = [0]
+            for _ in range(min(len(queue), THROUGH_FABRIC if host in through else 1)):
+                self.busy += 1
+                yield self._asking(queue, failures)
 
-    def begin(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> None:
-        """Ask for all of these; hosts that ask *through* the fabric ask for several at once."""
-        self.began_s = self._executor.now()
-        self._failed.clear()
-        for ask in asks:
-            self._waiting.setdefault(ask.host, deque()).append(ask)
-        for host in tuple(self._waiting):
-            for _ in range(THROUGH_FABRIC if host in through else 1):
-                self._next(host)
-
-    def took(self, happening: Happening) -> bool:
-        """Whether it was one of ours."""
-        ask = self._open.get(happening.ticket)
-        if ask is None:
-            return False
-        if isinstance(happening, Ended | Lost):
-            del self._open[happening.ticket]
+    def _asking(self, queue: deque[OpticsAsk], failures: list[int]) -> Procedure[None]:
+        """One after the other; *failures* in a row are counted by all who ask on a host."""
+        while queue:
+            one = queue.popleft()
             try:
-                if isinstance(happening, Lost):
-                    raise ToolError(str(happening.error))
-                found = ask.read(happening.result)
-            except ToolError as exc:
-                self._in_vain(ask, exc)
-            else:
-                self._failed[ask.host] = 0
-                for end, optics in found.items():
-                    self._write(end, optics, happening.result.started_s)
-            self._next(ask.host)
-        return True
-
-    def stop(self) -> None:
-        """Ask no further."""
-        self._waiting.clear()
-        for ticket in self._open:
-            self._executor.cancel(ticket)
-        self._open.clear()
-
-    def _next(self, host: str) -> None:
-        if self._waiting.get(host):
-            ask = self._waiting[host].popleft()
-            self._open[self._executor.start(Command(ask.host, ask.argv, ASK_S, output_cap_bytes=_CAP_BYTES))] = ask
-
-    def _in_vain(self, ask: OpticsAsk, why: ToolError) -> None:
-        count = self._failed[ask.host] = self._failed.get(ask.host, 0) + 1
-        if count == IN_VAIN:
-            self._log.failed(f"{ask.host}: {why}"[:300])
-            self._waiting.pop(ask.host, None)
+                said = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
+                found = one.read(said)
+            except (ExecutorError, ToolError) as exc:
+                failures[0] += 1
+                if failures[0] == IN_VAIN:
+                    self._log.failed(f"{one.host}: {exc}"[:300])
+                    queue.clear()
+                continue
+            failures[0] = 0
+            for end, optics in found.items():
+                self._write(end, optics, said.started_s)
+        self.busy -= 1
 
     def _write(self, end: End, found: Optics, at_s: float) -> None:
         rx, tx = found.rx, found.tx

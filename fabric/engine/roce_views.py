@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 
+from fabric.changes.procedure import Ask
 from fabric.engine.link_views import SeenLinks, View
 from fabric.engine.optics_watch import OpticsAsk
 from fabric.errors import ToolError
-from fabric.model.command import Command, CommandResult
+from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Topology
@@ -27,14 +28,14 @@ _PORTS, _HEARD = "ports", "heard"
 class SwitchView(View):
     """One switch that its login reaches."""
 
-    def __init__(self, name: str, inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
-        super().__init__([name], inventory, due_s)
+    def __init__(self, name: str, inventory: Inventory, nodes: Collection[str]) -> None:
+        super().__init__([name], inventory)
         self._wanted = nodes
         self._known: set[str] = set()
 
-    def commands(self) -> dict[str, Command]:
+    def questions(self) -> dict[str, Ask]:
         """Both are read only."""
-        return {_PORTS: self.command(nvue.ports()), _HEARD: self.command(nvue.neighbours())}
+        return {_PORTS: self.question(nvue.ports()), _HEARD: self.question(nvue.neighbours())}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """A port in which a cable of the inventory was heard once is told from then on, up or down."""
@@ -72,15 +73,15 @@ class HostView(View):
 
     seldom = True
 
-    def __init__(self, name: str, inventory: Inventory, due_s: float) -> None:
-        super().__init__([name], inventory, due_s)
+    def __init__(self, name: str, inventory: Inventory) -> None:
+        super().__init__([name], inventory)
         self._platform = inventory.topology.hosts[name].platform
         self._up: list[str] = []
 
-    def commands(self) -> dict[str, Command]:
+    def questions(self) -> dict[str, Ask]:
         """The kernel's files of its ports, and lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
-        return {_PORTS: self.command(places), _HEARD: self.command(lldp.neighbours())}
+        return {_PORTS: self.question(places), _HEARD: self.question(lldp.neighbours())}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""

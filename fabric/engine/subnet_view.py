@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from fabric.changes.procedure import Ask
 from fabric.engine.link_views import SeenLinks, View
 from fabric.engine.optics_watch import OpticsAsk
-from fabric.model.command import Command, CommandResult
+from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
@@ -45,22 +46,22 @@ def askers_of(inventory: Inventory, hosts: Iterable[str]) -> list[list[Asker]]:
 class Subnet(View):
     """One subnet; adapters and switches of it are all asked by one host."""
 
-    def __init__(self, askers: Sequence[Asker], inventory: Inventory, nodes: Collection[str], due_s: float) -> None:
-        super().__init__([name for name, _ in askers], inventory, due_s)
+    def __init__(self, askers: Sequence[Asker], inventory: Inventory, nodes: Collection[str]) -> None:
+        super().__init__([name for name, _ in askers], inventory)
         self._rnics, self._wanted = dict(askers), nodes
         self._links = ""
         self._lines: tuple[PortLine, ...] = ()
         self._ends: Mapping[tuple[int, int], End] = {}
 
-    def commands(self) -> dict[str, Command]:
+    def questions(self) -> dict[str, Ask]:
         """What grows on a good fabric is asked only at both ends of the run."""
         rnic, changes = self._rnics[self.asker], self.inventory.changes
         program = self.inventory.topology.hosts[self.asker].platform.program
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)
         without = () if self.whole else infiniband.BUSY
         return {
-            _LINKS: self.command(infiniband.all_ports(through=through, tool=program("iblinkinfo"))),
-            _ERRORS: self.command(infiniband.errors(without=without, through=through, tool=program("ibqueryerrors"))),
+            _LINKS: self.question(infiniband.all_ports(through=through, tool=program("iblinkinfo"))),
+            _ERRORS: self.question(infiniband.errors(without=without, through=through, tool=program("ibqueryerrors"))),
         }
 
     def optics(self) -> Iterable[OpticsAsk]:
