@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log
+from math import inf, log
 
 from fabric.judge.ports.health import (
     ERRORS,
@@ -369,27 +369,25 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
         if looked.links.samples.courses and cable.asked:
             yield "up", Outcome.FAIL, f"no cable between {link.a} and {link.b} was seen up in all the run"
         return
-    at_s = {
-        end: looked.courses[end]["up"].at_s[-1]
-        for end in cable.ends
-        if end in looked.courses and "up" in looked.courses[end]
-    }
-    down = [end for end in at_s if looked.courses[end]["up"].values[-1] == 0 and not _ours(cable, looked, at_s[end])]
+    up = {end: course for end in cable.ends if (course := looked.courses.get(end, {}).get("up")) is not None}
+    down = [end for end, one in up.items() if one.values[-1] == 0 and not _ours(cable, looked, one.at_s[-1])]
     if down:
         where = " and ".join(label(end) for end in down)
-        yield "up", Outcome.FAIL, f"down since {duration_text(at_s[down[0]])} at {where}"
+        yield "up", Outcome.FAIL, f"down since {duration_text(up[down[0]].at_s[-1])} at {where}"
     for end in cable.ends:
-        own = looked.courses.get(end, {})
-        lanes, gbps = ([value for value in known_values(own.get(name)) if value] for name in ("width", "lane_gbps"))
-        if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
-            text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
-            yield "width", Outcome.FAIL, f"{label(end)}: {text}"
-            return
-        speeds = [value for value in known_values(own.get("speed_gbps")) if value]
-        if speeds and min(speeds) < _CODED * link.line_rate_gbps:
-            text = f"{min(speeds):g} Gb/s, the line has {link.line_rate_gbps:g}"
-            yield "speed", Outcome.FAIL, f"{label(end)}: {text}"
-            return
+        own, least_gbps = looked.courses.get(end, {}), _CODED * link.line_rate_gbps
+        lanes, lane_gbps, speed_gbps = (
+            min((value for value in known_values(own.get(name)) if value), default=inf)
+            for name in ("width", "lane_gbps", "speed_gbps")
+        )
+        if lanes * lane_gbps < least_gbps:
+            name, seen = "width", f"{lanes} lanes of {lane_gbps:g} Gb/s"
+        elif speed_gbps < least_gbps:
+            name, seen = "speed", f"{speed_gbps:g} Gb/s"
+        else:
+            continue
+        yield name, Outcome.FAIL, f"{label(end)}: {seen}, the line has {link.line_rate_gbps:g}"
+        return
 
 
 def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
