@@ -20,7 +20,7 @@ from statistics import median
 
 from fabric.judge.compare.changed import Both, Culprit, Group, Ways, culprits
 from fabric.judge.normal.interval import of_median, spread_of
-from fabric.judge.normal.keys import floor_of, parts_of, rnics_of
+from fabric.judge.normal.keys import floor_of, rnics_of, taking_part
 from fabric.judge.normal.samples import Sample, SampleKey, samples
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
@@ -196,7 +196,7 @@ def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[
     """One row a component."""
     through: defaultdict[str, list[Both]] = defaultdict(list)
     for one in seen:
-        for part in (WHOLE, *parts_of(one.probe)):
+        for part in (WHOLE, *taking_part(one.probe)):
             through[part].append(one)
     for part, mine in through.items():
         yield _row(part, group, mine, spread)
