@@ -99,9 +99,9 @@ def repaired(
     lines = [str(change) for change in found]
     lines += [f"{host}: not read: {text}" for host in hosts for text in after[host].unread]
     swapped = {f"{change.host}/{change.part}" for change in found if change.replaced}
-    known = [f"{host}/{one.part}" for host in hosts for one in (*before[host].parts, *after[host].parts)]
+    known = {f"{host}/{one.part}" for host in hosts for one in (*before[host].parts, *after[host].parts)}
     named = {
-        suspect.component: _any_gpu(parts_of(suspect, hosts), known)
+        suspect.component: _any_gpu(parts_of(suspect, hosts), known) & known
         for suspect in suspects
         if set(suspect.hosts) & set(hosts)
     }
@@ -148,8 +148,7 @@ def _judged(
     before: Mapping[str, HostIdentity],
     after: Mapping[str, HostIdentity],
 ) -> tuple[Repair, str]:
-    known = {f"{host}/{one.part}" for seen in (before, after) for host, found in seen.items() for one in found.parts}
-    with_serial = {name: parts & known for name, parts in named.items() if parts & known}
+    with_serial = {name: parts for name, parts in named.items() if parts}
     others = f"; replaced was {', '.join(sorted(swapped))}" if swapped else ""
     if not swapped:
         seen = [found[host] for found in (before, after) for host in before if host in found]

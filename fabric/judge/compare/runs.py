@@ -6,11 +6,8 @@ without a number, and counts for its components when most of their probes are li
 the changed probes have in common (``changed.py``).
 
 The number of a component is the median of the ratios of all probes through it, each paired with itself in the other
-run, so that link classes and partners cancel out, and a few probes that are slow for their partner's sake do not count.
-
-From twelve ratios on its interval lies between two of them. Of fewer that would be the least and the most, or none at
-all: there the spread of all ratios of that kind and size is taken for theirs, which needs eight of them, or their own
-where that is more. Intervals are 99 %: a rack has hundreds of rows, and 95 % would be wrong for every twentieth.
+run, so that link classes and partners cancel out, and a few probes that are slow for their partner's sake do not count
+(``interval.of_median``). Where ratios are few, the spread of all of that kind and size is taken for theirs.
 """
 
 from __future__ import annotations
@@ -18,15 +15,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log, sqrt
+from math import exp, log
 from statistics import median
 
 from fabric.judge.compare.changed import Both, Culprit, Group, Ways, culprits
-from fabric.judge.normal.interval import of_median
-from fabric.judge.normal.keys import floor_of, parts_of, rnics_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
+from fabric.judge.normal.interval import of_median, spread_of
+from fabric.judge.normal.keys import floor_of, rnics_of, taking_part
 from fabric.judge.normal.samples import Sample, SampleKey, samples
-from fabric.judge.normal.series import DIP_SIGMAS, MEDIAN_EFFICIENCY
+from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -135,11 +131,6 @@ def _in_words(names: Sequence[_Name]) -> Iterator[str]:
         yield f"{len(keys)} {kind} of {phase} on {fold(dict.fromkeys(host for key in keys for host in key.hosts))}"
 
 
-CONFIDENCE = 0.99
-LEAST_BETWEEN = 12
-"""From here on one ratio at either end is outside the interval, so that no single one decides."""
-
-_NORMAL_99 = 2.5758  # quantile of the normal distribution for a two-sided 99 % interval
 _NAMED_MOST = 4
 _CHANGED = (Difference.WORSE, Difference.BETTER)
 _AGAIN = "seen once: measure it again"
@@ -175,26 +166,6 @@ def rows_of(seen: Sequence[Both], ways: Ways) -> list[Compared]:
     return found
 
 
-def interval(logs: Sequence[float], spread: float | None) -> tuple[float, float] | None:
-    """
-    The interval of exp(median of *logs*); None where they are too few to have one.
-
-    *spread* is that of a single logarithm (``spread_of``), None when it is not known.
-    """
-    found = of_median(logs, CONFIDENCE) if len(logs) >= LEAST_BETWEEN else None
-    if found is None:
-        if spread is None:
-            return None
-        half = _NORMAL_99 * MEDIAN_EFFICIENCY * max(spread, robust(logs)[1]) / sqrt(len(logs))
-        found = median(logs) - half, median(logs) + half
-    return exp(found[0]), exp(found[1])
-
-
-def spread_of(logs: Sequence[float]) -> float | None:
-    """The robust standard deviation of all logarithms of a kind and size; None when they are fewer than eight."""
-    return max(robust(logs)[1], LEAST_SPREAD) if len(logs) >= LEAST_PEERS else None
-
-
 def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
     """Single probes that changed as far as a dip is deep, where no part explains it; of 300,000 healthy ones none."""
     for one in left if spread is not None else ():
@@ -225,7 +196,7 @@ def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[
     """One row a component."""
     through: defaultdict[str, list[Both]] = defaultdict(list)
     for one in seen:
-        for part in (WHOLE, *parts_of(one.probe)):
+        for part in (WHOLE, *taking_part(one.probe)):
             through[part].append(one)
     for part, mine in through.items():
         yield _row(part, group, mine, spread)
@@ -240,7 +211,7 @@ def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) ->
         return Compared(part, *group, Difference.BETTER, n, note=f"{regained} probes carry bytes again")
     if not n:
         return Compared(part, *group, Difference.INCONCLUSIVE, 0, note="lost some probes, regained as many")
-    ratio, bounds = exp(median(logs)), interval(logs, spread)
+    ratio, bounds = exp(median(logs)), of_median(logs, spread)
     if bounds is None:
         return Compared(part, *group, Difference.INCONCLUSIVE, n, ratio, note="too few to know the spread")
     return Compared(part, *group, _change_of(bounds, floor_of(group[0])), n, ratio, *bounds, note)

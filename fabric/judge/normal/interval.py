@@ -19,6 +19,7 @@ from math import exp, fsum, hypot, log, sqrt
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
+from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
 from fabric.model.scenario import LEAST_ROUNDS
 
 if TYPE_CHECKING:
@@ -136,13 +137,39 @@ def over(of: Interval, reference: Interval) -> Interval:
     return Interval(exp(ratio), exp(ratio - down), exp(ratio + up), min(of.rounds, reference.rounds))
 
 
-def of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Between two of the sorted values: right for any distribution (signs are binomial); None for too few values."""
-    rank = _rank(len(values), confidence)
-    if rank < 0:
+OF_PARTS = 0.99
+"""Confidence in the ratio of a part: a rack has hundreds of them, and 95 % would be wrong for every twentieth."""
+
+LEAST_BETWEEN = 12
+"""From so many ratios on one at either end is outside the interval, so that no single one decides."""
+
+MEDIAN_EFFICIENCY = 1.2533
+"""Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
+
+_NORMAL_99 = 2.5758  # quantile of the normal distribution for a two-sided 99 % interval
+
+
+def of_median(logs: Sequence[float], spread: float | None) -> tuple[float, float] | None:
+    """
+    Of exp(median of *logs*), the ratios of a part; None where they are too few to have one.
+
+    From twelve on it lies between two of them: right for any distribution (signs are binomial). Of fewer that would be
+    the least and the most, or none at all: there *spread* (of a single logarithm, None when it is not known) is taken
+    for theirs, or their own where that is more.
+    """
+    if len(logs) >= LEAST_BETWEEN:
+        rank, ordered = _rank(len(logs)), sorted(logs)
+        return exp(ordered[rank]), exp(ordered[-1 - rank])
+    if spread is None:
         return None
-    ordered = sorted(values)
-    return ordered[rank], ordered[-1 - rank]
+    middle, sigma = robust(logs)
+    half = _NORMAL_99 * MEDIAN_EFFICIENCY * max(spread, sigma) / sqrt(len(logs))
+    return exp(middle - half), exp(middle + half)
+
+
+def spread_of(logs: Sequence[float]) -> float | None:
+    """The robust standard deviation of all logarithms of a kind and size; None when they are fewer than eight."""
+    return max(robust(logs)[1], LEAST_SPREAD) if len(logs) >= LEAST_PEERS else None
 
 
 def half_width(variances: Sequence[float], counts: Sequence[int], *, known: float = 0.0) -> float:
@@ -172,13 +199,13 @@ def _seen_between(*sides: Rounds) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _rank(count: int, confidence: float) -> int:
-    """How many values may be left out at either end; -1: not even all are enough."""
+def _rank(count: int) -> int:
+    """How many of twelve values or more may be left out at either end."""
     import numpy as np
     from scipy.special import bdtr
 
     below = bdtr(np.arange(count // 2), count, 0.5)
-    return int(np.searchsorted(below, (1 - confidence) / 2, side="right")) - 1
+    return int(np.searchsorted(below, (1 - OF_PARTS) / 2, side="right")) - 1
 
 
 @lru_cache(maxsize=4096)

@@ -84,7 +84,7 @@ def rnics_of(probe: Probe) -> tuple[str, ...]:
     return tuple(dict.fromkeys((f"{probe.hosts[0]}/{own}", other)))
 
 
-def parts_of(probe: Probe) -> tuple[str, ...]:
+def taking_part(probe: Probe) -> tuple[str, ...]:
     """The hosts, RNICs, and the GPU or memory node that a probe names."""
     ends = (f"{probe.hosts[0]}/{probe.params['endpoint']}",) if "endpoint" in probe.params else ()
     return (*probe.hosts, *rnics_of(probe), *ends)

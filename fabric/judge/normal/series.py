@@ -100,9 +100,6 @@ DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""
 
-MEDIAN_EFFICIENCY = 1.2533
-"""Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
-
 
 class ProbeSeries:
     """

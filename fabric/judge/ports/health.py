@@ -28,6 +28,7 @@ from fabric.model.sampling import (
     CRITERIA,
     HOT_C,
     JUDGED,
+    LINK_DOWNED,
     PFC,
     PFC_COUNTERS,
     PFC_TIMES,
@@ -224,12 +225,14 @@ def port_health(
     ports: int = 1,
     also: Collection[str] = (),
     shared: Windows = (),
+    with_host_s: Collection[float] = (),
 ) -> PortHealth | None:
     """
     A port by the courses of its counters (by name); None when none of them could be read and none had to be.
 
     So many *ports* are judged in this run: one of many counts more than the others by chance alone. Changes of ours on
-    the port, its host or what is *also* named explain what it counted meanwhile.
+    the port, its host or what is *also* named explain what it counted meanwhile. *with_host_s*: when it went down
+    because its host did.
     """
     read = {name: courses[name] for name in JUDGED if name in courses and known_values(courses[name])}
     if not read and zero_growth is None:
@@ -237,7 +240,8 @@ def port_health(
     own = windows_of(result for result in changes if result.change.component in (f"{host}/{device}", host, *also))
     port = _Port(courses, every_s, ethernet, zero_growth or ZeroGrowth(), (*windows_of(changes), *shared))
     grown = {name: steps_of(name, course, own, every_s) for name, course in read.items()}
-    steps = tuple(step for of_one, _ in grown.values() for step in of_one)
+    every = (step for of_one, _ in grown.values() for step in of_one)
+    steps = tuple(step for step in every if step.name != LINK_DOWNED or step.at_s not in with_host_s)
     found = [*port.too_many(steps, read), *port.too_hot(), *port.congested()]
     ber = None
     for name in [name for name in ERRORS if name in read][:1]:

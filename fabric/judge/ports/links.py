@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log
+from math import inf, log
 
 from fabric.judge.ports.health import (
     ERRORS,
@@ -28,7 +28,7 @@ from fabric.judge.ports.health import (
 from fabric.judge.ports.optics import Found, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, Value, ZeroGrowth
+from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
@@ -213,9 +213,9 @@ NOBODY: End = ("", "")
 def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortHealth]:
     """Every cable as one port of which both ends are seen, in the order of the inventory."""
     dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
-    _forget_hosts_going_down(cables, looked.courses)
+    gone = _hosts_going_down(cables, looked.courses)
     counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
-    told = [(one, _ends(one, looked, ends=2 * len(cables))) for one in counted]
+    told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     ends = [(one.name, end, health) for one, found in told for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
@@ -248,41 +248,33 @@ def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Mappi
     return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a and one.link.b in told} - lit
 
 
-def _forget_hosts_going_down(cables: Iterable[SeenCable], courses: dict[End, dict[str, CounterCourse]]) -> None:
+def _hosts_going_down(
+    cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]
+) -> dict[End, set[float]]:
     """
-    What all leaf ports of a host counted between the same two looks is the host going down (a boot), not its cables.
+    When each leaf port of a host went down together with all others of it, between the same two looks.
 
-    A host with one cable cannot be told from it.
+    That is the host going down (a boot), not its cables. A host with one cable cannot be told from it.
     """
     far: dict[str, list[End]] = {}
     for cable in cables:
         host, _, device = cable.link.a.partition("/")
         if device:
             far.setdefault(host, []).extend(end for end in cable.ends if end[0] != host)
+    found: dict[End, set[float]] = {}
     for ends in far.values():
-        own = [courses.get(end, {}).get(_DOWNED) for end in ends]
-        grown = [set() if one is None else {step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in own]
-        at_once = set.intersection(*grown) if len(grown) > 1 else set()
-        for end, course in zip(ends, own, strict=True):
-            if at_once and course is not None:
-                courses[end] = courses[end] | {_DOWNED: _without(course, at_once)}
-
-
-def _without(course: CounterCourse, at_once: Collection[float]) -> CounterCourse:
-    """The course as if it had not grown at these times."""
-    by = {step.at_s: step.by for step in steps_of(_DOWNED, course, (), 0.0)[0] if step.at_s in at_once}
-    lower, values = 0, list[Value]()
-    for at_s, value in zip(course.at_s, course.values, strict=True):
-        lower += by.get(at_s, 0)
-        values.append(None if value is None else max(0, value - lower))
-    return CounterCourse(list(course.at_s), values, course.until_s)
+        own = [courses.get(end, {}).get(_DOWNED, CounterCourse()) for end in ends]
+        grown = [{step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in own]
+        if len(grown) > 1:
+            found.update(dict.fromkeys(ends, set.intersection(*grown)))
+    return found
 
 
 _Told = list[tuple[End, PortHealth]]
 """The ends of a cable, each with what its counters say."""
 
 
-def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
+def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[float]], *, ends: int) -> _Told:
     told: _Told = []
     for end in cable.ends:
         if end in looked.read:
@@ -297,6 +289,7 @@ def _ends(cable: SeenCable, looked: LinkEvidence, *, ends: int) -> _Told:
             zero_growth=looked.wanted(ethernet=cable.ethernet),
             ports=ends,
             also=cable.names,
+            with_host_s=gone.get(end, ()),
         )
         if health is not None:
             told.append((end, health))
@@ -369,27 +362,25 @@ def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
         if looked.links.samples.courses and cable.asked:
             yield "up", Outcome.FAIL, f"no cable between {link.a} and {link.b} was seen up in all the run"
         return
-    at_s = {
-        end: looked.courses[end]["up"].at_s[-1]
-        for end in cable.ends
-        if end in looked.courses and "up" in looked.courses[end]
-    }
-    down = [end for end in at_s if looked.courses[end]["up"].values[-1] == 0 and not _ours(cable, looked, at_s[end])]
+    up = {end: course for end in cable.ends if (course := looked.courses.get(end, {}).get("up")) is not None}
+    down = [end for end, one in up.items() if one.values[-1] == 0 and not _ours(cable, looked, one.at_s[-1])]
     if down:
         where = " and ".join(label(end) for end in down)
-        yield "up", Outcome.FAIL, f"down since {duration_text(at_s[down[0]])} at {where}"
+        yield "up", Outcome.FAIL, f"down since {duration_text(up[down[0]].at_s[-1])} at {where}"
     for end in cable.ends:
-        own = looked.courses.get(end, {})
-        lanes, gbps = ([value for value in known_values(own.get(name)) if value] for name in ("width", "lane_gbps"))
-        if lanes and gbps and min(lanes) * min(gbps) < _CODED * link.line_rate_gbps:
-            text = f"{min(lanes)} lanes of {min(gbps):g} Gb/s, the line has {link.line_rate_gbps:g}"
-            yield "width", Outcome.FAIL, f"{label(end)}: {text}"
-            return
-        speeds = [value for value in known_values(own.get("speed_gbps")) if value]
-        if speeds and min(speeds) < _CODED * link.line_rate_gbps:
-            text = f"{min(speeds):g} Gb/s, the line has {link.line_rate_gbps:g}"
-            yield "speed", Outcome.FAIL, f"{label(end)}: {text}"
-            return
+        own, least_gbps = looked.courses.get(end, {}), _CODED * link.line_rate_gbps
+        lanes, lane_gbps, speed_gbps = (
+            min((value for value in known_values(own.get(name)) if value), default=inf)
+            for name in ("width", "lane_gbps", "speed_gbps")
+        )
+        if lanes * lane_gbps < least_gbps:
+            name, seen = "width", f"{lanes} lanes of {lane_gbps:g} Gb/s"
+        elif speed_gbps < least_gbps:
+            name, seen = "speed", f"{speed_gbps:g} Gb/s"
+        else:
+            continue
+        yield name, Outcome.FAIL, f"{label(end)}: {seen}, the line has {link.line_rate_gbps:g}"
+        return
 
 
 def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:

@@ -19,7 +19,7 @@ from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.keys import parts_of
+from fabric.judge.normal.keys import taking_part
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -262,7 +262,7 @@ def _components(
     tally: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
-        for part in parts_of(probe):
+        for part in taking_part(probe):
             tally[part][probe.phase].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
     return found + [_component(part, by_phase, blamed) for part, by_phase in tally.items() if part not in blamed]

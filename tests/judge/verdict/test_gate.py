@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import permutations
 
+import pytest
+
 from benchmarks.measured_rack import one_number
 from fabric.judge.verdict.gate import failed_hosts, out_after
 from fabric.judge.verdict.probes import Judge
@@ -50,24 +52,20 @@ def ring(*values: float | str) -> dict[tuple[str, ...], float | str]:
     return {(HOSTS[i], HOSTS[(i + 1) % 4]): value for i, value in enumerate(values)}
 
 
-def test_neighbours_of_a_bad_host_are_cleared_by_their_other_partners(rack: Topology) -> None:
-    assert gate(rack, ring(50.0, 50.0, 400.0, 400.0)) == {"gpu002"}
-
-
-def test_whoever_nobody_clears_stays_out(rack: Topology) -> None:
-    assert gate(rack, {("gpu001", "gpu002"): 50.0, ("gpu003", "gpu004"): 400.0}) == {"gpu001", "gpu002"}
-
-
-def test_a_pair_is_not_cleared_by_its_own_repetition_or_by_measurements_of_one_host(rack: Topology) -> None:
-    assert gate(rack, {("gpu001", "gpu002"): 50.0, ("gpu001",): 390.0, ("gpu002",): 390.0}) == {"gpu001", "gpu002"}
-
-
-def test_the_host_that_an_error_belongs_to_is_out_whoever_clears_it(rack: Topology) -> None:
-    assert gate(rack, ring("gpu002", 400.0, 400.0, 400.0)) == {"gpu002"}
-
-
-def test_what_a_host_shows_alone_is_cleared_by_no_pair(rack: Topology) -> None:
-    assert gate(rack, {**ring(400.0, 400.0, 400.0, 400.0), ("gpu003",): 50.0}) == {"gpu003"}
+@pytest.mark.parametrize(
+    ("measured", "out"),
+    [
+        (ring(50.0, 50.0, 400.0, 400.0), {"gpu002"}),  # its neighbours are cleared by their other partners
+        ({("gpu001", "gpu002"): 50.0, ("gpu003", "gpu004"): 400.0}, {"gpu001", "gpu002"}),  # nobody clears them
+        ({("gpu001", "gpu002"): 50.0, ("gpu001",): 390.0, ("gpu002",): 390.0}, {"gpu001", "gpu002"}),  # nor they alone
+        (ring("gpu002", 400.0, 400.0, 400.0), {"gpu002"}),  # the error is its own, whoever clears it
+        ({**ring(400.0, 400.0, 400.0, 400.0), ("gpu003",): 50.0}, {"gpu003"}),  # what it shows alone no pair clears
+    ],
+)
+def test_a_host_is_out_unless_another_partner_clears_it(
+    rack: Topology, measured: dict[tuple[str, ...], float | str], out: set[str]
+) -> None:
+    assert gate(rack, measured) == out
 
 
 def again(because: Because | None) -> Phase:

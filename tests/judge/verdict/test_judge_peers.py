@@ -29,6 +29,11 @@ def outcomes(topology: Topology, pairs: list[tuple[Probe, ProbeResult]], **how: 
     return {verdict.outcome for verdict in judged(pairs, topology, **how).values()}  # type: ignore[arg-type]
 
 
+def one_path(probe: Probe) -> float:
+    """A single path that nothing else shares is slow."""
+    return 0.9 if probe.params["series"] == "mlx5_3.gpu1" and probe.hosts == ("gpu002",) else 1.0
+
+
 def test_a_mildly_slow_rnic_is_named_though_every_limit_is_met(rack: Topology) -> None:
     """-8 % on one RNIC, far above the limits: FAIL, and it is that RNIC."""
     pairs = measured(probes_of(rack), cv=0.005, seed=1, factor=slow_rnic("gpu002/mlx5_3", 0.92))
@@ -47,10 +52,6 @@ def test_a_loss_of_four_percent_is_told_from_its_healthy_neighbours(rack: Topolo
 
 def test_one_slow_number_is_marginal_and_asks_for_a_retest(rack: Topology) -> None:
     """A single path that nothing else shares: seen once, nobody is blamed."""
-
-    def one_path(probe: Probe) -> float:
-        return 0.9 if probe.probe_id == "intra-host/gpu002/loopback.mlx5_3.gpu1" else 1.0
-
     pairs = measured(probes_of(rack), cv=0.005, seed=2, factor=one_path)
     verdicts = judged(pairs, rack)
     worst = [verdict for verdict in verdicts.values() if verdict.outcome is not Outcome.PASS]
@@ -63,10 +64,6 @@ def test_one_slow_number_is_marginal_and_asks_for_a_retest(rack: Topology) -> No
 
 def test_a_repetition_confirms(rack: Topology) -> None:
     """The same single path, slow each time it was measured, is FAIL."""
-
-    def one_path(probe: Probe) -> float:
-        return 0.9 if probe.params["series"] == "mlx5_3.gpu1" and probe.hosts == ("gpu002",) else 1.0
-
     pairs = measured(probes_of(rack, repeat=3), cv=0.005, seed=3, factor=one_path)
     assert named(rack, pairs) == ["gpu002/mlx5_3->gpu1"]
 
@@ -97,10 +94,6 @@ def test_without_limit_and_record_peers_accuse_and_never_acquit(rack: Topology) 
 
 def test_a_slow_number_without_a_limit_is_not_better_for_being_slow(rack: Topology) -> None:
     """Seen once and nothing to judge by: INCONCLUSIVE as before, and not the milder MARGINAL."""
-
-    def one_path(probe: Probe) -> float:
-        return 0.9 if probe.probe_id == "intra-host/gpu002/loopback.mlx5_3.gpu1" else 1.0
-
     pairs = measured(probes_of(rack), cv=0.005, seed=2, factor=one_path)
     assert outcomes(rack, pairs, limits=(Limit("all_to_all", 1.0, "another kind"),)) == {Outcome.INCONCLUSIVE}
 
@@ -143,11 +136,19 @@ def test_two_line_rates_in_one_run_are_two_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "repeat", "outcome"),
-    [(1.0, 3, Outcome.PASS), (1.0, 1, Outcome.INCONCLUSIVE), (0.9, 3, Outcome.FAIL), (0.97, 3, Outcome.INCONCLUSIVE)],
+    ("factor", "repeat", "outcome", "beside_a_limit"),
+    [
+        (1.0, 3, Outcome.PASS, Outcome.PASS),
+        (1.0, 1, Outcome.INCONCLUSIVE, Outcome.PASS),  # one sample cannot be compared, so the limit's word stands
+        (0.9, 3, Outcome.FAIL, Outcome.FAIL),
+        (0.97, 3, Outcome.INCONCLUSIVE, Outcome.MARGINAL),  # at the margin nobody knows
+        (0.97, 1, Outcome.INCONCLUSIVE, Outcome.PASS),
+    ],
 )
-def test_where_only_a_record_is_it_decides(rack: Topology, factor: float, repeat: int, outcome: Outcome) -> None:
-    """On a single host, with no peers: three samples pass, one does not, slow ones fail, at the margin nobody knows."""
+def test_what_a_record_says_alone_and_beside_a_limit_that_is_met(
+    rack: Topology, factor: float, repeat: int, outcome: Outcome, beside_a_limit: Outcome
+) -> None:
+    """On a single host, with no peers."""
     probes = [
         p for p in probes_of(rack, repeat=repeat) if p.params["series"] == "mlx5_0.mlx5_1" and p.hosts[0] == "gpu001"
     ]
@@ -156,21 +157,8 @@ def test_where_only_a_record_is_it_decides(rack: Topology, factor: float, repeat
     assert recorded.key == Key(
         "rnic_to_rnic", "perftest", "cross_leaf", 64 << 10, direction="one_way", line_rate_gbps=400.0
     )
-    found = outcomes(rack, pairs, limits=(Limit("all_to_all", 1.0, "another kind"),), recorded=(recorded,))
-    assert found == {outcome}
-
-
-def test_a_record_takes_no_pass_from_a_limit_with_one_sample_and_does_with_three(rack: Topology) -> None:
-    """One sample cannot be compared, so the limit's word stands; three at the margin make it MARGINAL."""
-    for repeat, outcome in ((1, Outcome.PASS), (3, Outcome.MARGINAL)):
-        probes = [
-            probe
-            for probe in probes_of(rack, repeat=repeat)
-            if probe.params["series"] == "mlx5_0.mlx5_1" and probe.hosts[0] == "gpu001"
-        ]
-        pairs = measured(probes, cv=0.002, seed=7, factor=lambda probe: 0.97, host_spread=0.0)
-        recorded = Recorded(key_of(probes[0], 64 << 10, rack), 397.0, 1.0, 500, 0.004, ("self-check/1",))
-        assert outcomes(rack, pairs, limits=LOW_LIMITS, recorded=(recorded,)) == {outcome}
+    for limits, expected in (((Limit("all_to_all", 1.0, "another"),), outcome), (LOW_LIMITS, beside_a_limit)):
+        assert outcomes(rack, pairs, limits=limits, recorded=(recorded,)) == {expected}
 
 
 def test_counters_that_grew_take_the_clean_pass_away(rack: Topology) -> None:
