@@ -142,7 +142,7 @@ RNIC_PART_NUMBER = "MCX75310AAS-NEAT"
 
 def is_replaced(site: Site, part: str) -> bool:
     """Whether a part is another one than the host was delivered with; a module is ``mlx5_0:leaf``."""
-    return site.faults is not None and part in site.faults.felt["replaced"]
+    return site.feels("replaced", part)
 
 
 def serial_of_rnic(site: Site, device: str) -> str:
@@ -158,7 +158,7 @@ def serial_of_gpu(site: Site, gpu: str) -> str:
 
 def firmware_of(site: Site, device: str) -> str:
     """What an RNIC runs."""
-    return OLDER_FIRMWARE if site.faults is not None and device in site.faults.felt["outdated"] else FIRMWARE
+    return OLDER_FIRMWARE if site.feels("outdated", device) else FIRMWARE
 
 
 def _bits(site: Site, part: str) -> int:

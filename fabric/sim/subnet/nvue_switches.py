@@ -57,7 +57,10 @@ class NvueSwitches:
         self._switches: dict[str, NvueSwitch] = {}
         for name, login in topology.logins.items():
             if login.management == "nvue":
-                self._switches[name] = _new(name, _trunks(topology, name), adaptive=adaptive)
+                uplinks = _trunks(topology, name)  # they may route adaptively; whether the switch does is one line
+                applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
+                applied |= {f"{AR} enable": "on"} if adaptive else {}
+                self._switches[name] = NvueSwitch(name, uplinks, applied)
         self._adaptive = self._all()
 
     def __bool__(self) -> bool:
@@ -115,11 +118,3 @@ def _trunks(topology: Topology, name: str) -> int:
         found += uplinks.count * len(uplinks.upper) * uplinks.lower.count(name)
         found += uplinks.count * len(uplinks.lower) * uplinks.upper.count(name)
     return max(1, found)
-
-
-def _new(name: str, uplinks: int, *, adaptive: bool) -> NvueSwitch:
-    """Its uplinks are allowed to route adaptively; whether the switch does is one line."""
-    applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
-    if adaptive:
-        applied[f"{AR} enable"] = "on"
-    return NvueSwitch(name, uplinks, applied)

@@ -207,6 +207,7 @@ _PORT_INFO = (
     "LinkWidthEnabled=1X or 4X or 2X; LinkWidthActive=4X; LinkSpeedSupported={base}; LinkSpeedEnabled={base}; "
     "LinkSpeedActive={speed}; LinkSpeedExtSupported={lanes}; LinkSpeedExtEnabled={lanes}; LinkSpeedExtActive={lane}"
 )
+_EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
 _OF_ADAPTER = "; Mkey=<not displayed>; MkeyLeasePeriod=0; ProtectBits=0"
 
 
@@ -232,7 +233,8 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> Said | str:
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
     what = "Switch" if node.host is None else "CA/RT"
-    said = f"{what} PortInfo:\n" + _info(asked, port) + _extra(port)
+    extended = _dotted(dict.fromkeys(_EXTENDED.split(), "0x00"))
+    said = f"{what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
     if operation == "query":
         if node.host is None and port.logical == ACTIVE and "silent_peers" in asked.rack.site:
             lost = no_answer(asked, 65535)  # the peer is asked, too (ibportstate.c:685)
@@ -271,11 +273,6 @@ def _info(asked: ToolCall, port: Port) -> str:
     words |= {"speed": "10.0 Gbps" if up else "2.5 Gbps", "lane": port.line.lane if up else "No Extended Speed"}
     found = filled(_PORT_INFO + (_OF_ADAPTER if adapter else ""), words)
     return f"# Port info: {_place(port)}\n{_dotted(found)}"
-
-
-def _extra(port: Port) -> str:
-    names = ("StateChangeEnable", "LinkSpeedSupported", "LinkSpeedEnabled", "LinkSpeedActive")
-    return f"# MLNX ext Port info: {_place(port)}\n{_dotted(dict.fromkeys(names, '0x00'))}"
 
 
 @tool("ibroute", "bare -n --no_dests")
@@ -327,7 +324,9 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
             said.append(f'Errors for 0x{node.guid:x} "{node.description}"\n')
             total = {name: sum(found.get(name, 0) for _, found in rows) for name in (*_ERRORS.split(), *_LAST)}
             numbered = [("ALL", total), *rows] if node.host is None else rows
-            said += [f"   GUID 0x{node.guid:x} port {number}: {_bracketed(found)}\n" for number, found in numbered]
+            for number, found in numbered:
+                counted = " ".join(f"[{name} == {value}]" for name, value in found.items() if value)
+                said.append(f"   GUID 0x{node.guid:x} port {number}: {counted}\n")
     said.append(f"\n## Summary: {len(reached)} nodes checked, {bad} bad nodes found\n")
     said.append(f"##          {ports} ports checked, {bad_ports} ports have errors beyond threshold\n")
     said.append(f"## Thresholds: \n## Suppressed: {' '.join(left_out)}\n")
@@ -344,10 +343,6 @@ def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, in
     if "PortXmitWait" not in left_out:
         found["PortXmitWait"] = int(asked.ports.counts(port, asked.at_s).wait_ticks)
     return {name: value for name, value in found.items() if value and name not in left_out}
-
-
-def _bracketed(counters: Mapping[str, int]) -> str:
-    return " ".join(f"[{name} == {value}]" for name, value in counters.items() if value)
 
 
 @tool("perfquery", "extended -x --extended", smp=False)

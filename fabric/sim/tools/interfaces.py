@@ -149,7 +149,7 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
 
 def _port(asked: ToolCall, device: str, name: str) -> str:
     lossless = asked.rack.lossless_class
-    misset = asked.site.faults is not None and device in asked.site.faults.felt["misset"]
+    misset = asked.site.feels("misset", device)
     on = set[int]() if misset or lossless is None else {lossless >> 5}
     net, types = f"/sys/class/net/{name}", f"/sys/class/infiniband/{device}/ports/1/gid_attrs/types"
     ecn = "".join(f"{net}/ecn/roce_{side}/enable/{at}:{int(at in on)}\n" for side in ("np", "rp") for at in range(8))

@@ -118,13 +118,9 @@ def pkill(asked: ToolCall) -> Said:
         return Said(stderr="pkill: no matching criteria specified\n", status=2)
     if names[-1:] != ["opensm"] or not managers.runs_on(host):
         return Said(status=1)
-    (managers.hang_up if _hangs_up(asked.words) else managers.stop)(host, asked.at_s)
+    hangs_up = any(text in " ".join(asked.words) for text in _HANG_UP)
+    (managers.hang_up if hangs_up else managers.stop)(host, asked.at_s)
     return Said()
-
-
-def _hangs_up(words: tuple[str, ...]) -> bool:
-    said = " ".join(words)
-    return any(text in said for text in _HANG_UP)
 
 
 _CURL = options("""
