@@ -142,9 +142,7 @@ class Ports:
     def enable(self, port: Port, at_s: float) -> None:
         """Let a closed port look for its partner again; one that is open stays as it is."""
         if not port.admin_up:
-            port.admin_up = True
-            self._drop(port, at_s)
-            self._train(port, at_s)
+            self.bounce(port, at_s)
 
     def bounce(self, port: Port, at_s: float) -> None:
         """Take a link down and let it come up again at once; opens a closed port."""
@@ -168,11 +166,8 @@ class Ports:
         if self.watch is not None:
             self.watch(port, at_s)
         if injection is not None and injection.until_s < inf:
-            self._timeline.at(injection.until_s, lambda now_s: self._expire(port, injection, now_s))
-
-    def _expire(self, port: Port, injection: Injection, at_s: float) -> None:
-        if port.injection is injection:
-            self.inject(port, None, at_s)
+            over = partial(self.inject, port, None)
+            self._timeline.at(injection.until_s, lambda now_s: over(now_s) if port.injection is injection else None)
 
     def counts(self, port: Port, at_s: float) -> Counts:
         """Its counters."""

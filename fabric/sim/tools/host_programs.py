@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from fabric.sim.hashing import mix64, text_hash, uuid_text, word
 from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
-from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.nvidia_smi import GPUS, JOBS, pre_flight
 from fabric.sim.tools.sysfs import ROOT, contents
@@ -199,7 +198,9 @@ def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Pro
     if name == "uname":
         if list(words) == ["-n"]:
             return Say(setting, stdout=lambda site: f"{site.host.name}\n")
-        return Say(setting, stdout=_uname if {"-a", "--all"} & set(words) else "Linux\n")
+        everything = "Linux {} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
+        text = everything if {"-a", "--all"} & set(words) else "Linux\n"
+        return Say(setting, stdout=lambda site: text.format(site.host.name))
     if name == "sleep":
         seconds = seconds_of(words[0]) if len(words) == 1 else None
         if seconds is None:
@@ -207,10 +208,6 @@ def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Pro
             return Say(setting, stderr=said, status=1)
         return Say(setting, after_s=SAY_S + seconds)
     return None
-
-
-def _uname(site: Site) -> str:
-    return f"Linux {site.host.name} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
 
 
 def seconds_of(text: str) -> float | None:

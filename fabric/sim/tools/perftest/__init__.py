@@ -199,30 +199,26 @@ class Transfer(Flow):
             return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
-        queue_pairs = client.options.queue_pairs
-        at_client = _addresses(client, queue_pairs)
-        at_server = _addresses(server, queue_pairs)
+        at_client, at_server = (
+            text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=client.options.queue_pairs)
+            for end in (client, server)
+        )
         # The server first: once the client's answer is there, all that the pair needed has ended.
         timeline.exit(server.process, at_s, status=0, stdout=_page(server, at_server, at_client, row))
         timeline.exit(client.process, at_s, status=0, stdout=_page(client, at_client, at_server, row))
-
-
-def _addresses(end: PairEnd, queue_pairs: int) -> list[str]:
-    return text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=queue_pairs)
 
 
 def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     """All that one side prints when it went well."""
     side, options = end.side, end.options
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
-    if options.cuda is None:
-        return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    opened = closed = ""
     if options.use_rocm is not None:
         opened = text.rocm_lines(end.process.site, options, end.bits)
-        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
-    opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
-    made, freed = text.cuda_buffer(options, end.bits)
-    return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
+    elif options.use_cuda is not None:
+        made, closed = text.cuda_buffer(options, end.bits)
+        opened = side.listing + text.cuda_picked(end.process.site, options, end.bits) + made
+    return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}{closed}"
 
 
 def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
@@ -315,7 +311,9 @@ class WriteBw:
             return
         site = process.site
         side = self.side(site)
-        refusal = side.refusal or text.port_refusal(site, side.device, self.options)
+        refusal = side.refusal
+        if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
+            refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
         if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
             refusal = text.NO_MR
         if refusal:
