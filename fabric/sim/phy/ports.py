@@ -22,7 +22,6 @@ from fabric.sim.phy.port import (
     POLLING,
     RECOVERY,
     Counts,
-    ErrorRates,
     Port,
     Traffic,
     traffic_of,
@@ -93,7 +92,7 @@ class Ports:
             if end in self._marks:
                 port.mark = self._marks[end]
                 port.wear = port.mark.wear
-            port.tally.rates = self._rates(port)
+            port.tally.rates, port.tally.loss = self._rates(port)
         return port
 
     @cached_property
@@ -133,6 +132,11 @@ class Ports:
         """The port at the other end of the cable; None where the topology names none."""
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
+
+    def _both(self, port: Port) -> tuple[Port, ...]:
+        """It and its partner, where it has one."""
+        peer = self.peer(port)
+        return (port,) if peer is None else (port, peer)
 
     def disable(self, port: Port, at_s: float) -> None:
         """Close a port; the other end loses its partner and looks for a new one."""
@@ -188,8 +192,7 @@ class Ports:
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
         port = self.at(end)
-        peer = self.peer(port)
-        ends = (port,) if peer is None else (port, peer)
+        ends = self._both(port)
         for one in ends:
             one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
@@ -212,7 +215,7 @@ class Ports:
         failed = reason == ERRORS and port.logical != DOWN
         if failed:
             port.tally.counts.downed += 1
-            for one in (port,) if peer is None else (port, peer):
+            for one in self._both(port):
                 one.tally.counts.recovered += 1
         self._drop(port, at_s)
         if failed and peer is not None:
@@ -227,8 +230,7 @@ class Ports:
 
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
-        peer = self.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self._both(port):
             if one is not port and one.logical != DOWN:
                 one.tally.counts.downed += 1
             one.turn += 1
@@ -238,8 +240,7 @@ class Ports:
 
     def _train(self, port: Port, at_s: float) -> None:
         """In a while both ends are up, unless one is closed, broken or changed before."""
-        peer = self.peer(port)
-        ends = (port,) if peer is None else (port, peer)
+        ends = self._both(port)
         turns = [one.turn for one in ends]
         # Without a subnet manager's visit an InfiniBand port is only Initializing.
         steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
@@ -253,10 +254,10 @@ class Ports:
         for after_s, logical in steps:
             self._timeline.at(at_s + after_s, partial(advance, logical=logical))
 
-    def _rates(self, port: Port) -> ErrorRates:
-        """What a port receives a second: its partner's errors, while the link is up."""
+    def _rates(self, port: Port) -> tuple[Counts, float]:
+        """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
         if port.physical != LINK_UP:
-            return ErrorRates()
+            return Counts(), 0.0
         end = self.cabling.peers.get(port.end)
         if end is not None and end in self._marks:
             self.at(end)  # what it sends wrong is received
@@ -266,16 +267,16 @@ class Ports:
         else:
             quality = sender.quality()
         bits = port.rate_gbps * 1e9
-        errors = (bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
+        raw, effective, symbol = (bits * ber for ber in (quality.raw_ber, quality.effective_ber, quality.symbol_ber))
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
-        return ErrorRates(bits, *errors, loss=quality.loss, recovered=recoveries)
+        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries), quality.loss
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
         self.turns += 1
         peer = self.peer(port)
         for one in (port,) if peer is None else (port, peer):
-            one.tally.turn(self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)
         if port.site is None and peer is not None and peer.site is None and self.uplinks is not None:
