@@ -282,10 +282,12 @@ class Passing:
         places = {name, *host.leaves}
         here = [one for one in self._now.values() if one.component.partition("/")[0] in places]
         given = [one for one in self._given if one.component.partition("/")[0] in places]
-        before, kind_before = hosts.faults_of(name), hosts.kind(name)
-        sick_before = self._sick(name, before)
+        kind_before, sick_before = hosts.kind(name), self._sick(name, hosts.faults.get(name))
         after = faults_by_host(self.topology, [*given, *(one for one in here if not _bends(one))]).get(name)
-        hosts.now_has(name, after)
+        if after is None:
+            hosts.faults.pop(name, None)
+        else:
+            hosts.faults[name] = after
         bent = [*(one for one in here if _bends(one)), *_throttled(name, after)]
         site = hosts.site(name)
         site.turn(after, faults_by_host(self.topology, bent).get(name))
@@ -356,7 +358,7 @@ class ComingFaults:
         if comes:
             here.append(one)
             if one.duration_s < inf:
-                self._push(at_s + one.duration_s, one, comes=False)
+                self._add([one], ended_s=at_s + one.duration_s)
         else:
             here.remove(one)
         self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
@@ -370,10 +372,9 @@ class ComingFaults:
         per_hour = self._mock.lemon_per_hour
         self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
 
-    def _add(self, found: Iterable[TimedFault]) -> None:
+    def _add(self, found: Iterable[TimedFault], *, ended_s: float | None = None) -> None:
+        """They come at their times; or, with *ended_s*, they end then."""
         for one in found:
-            self._push(one.at_s, one, comes=True)
-
-    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
-        self._made += 1
-        heappush(self._heap, (at_s, self._made, one, comes))
+            self._made += 1
+            at_s = one.at_s if ended_s is None else ended_s
+            heappush(self._heap, (at_s, self._made, one, ended_s is None))

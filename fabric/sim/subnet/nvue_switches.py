@@ -61,7 +61,7 @@ class NvueSwitches:
                 applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
                 applied |= {f"{AR} enable": "on"} if adaptive else {}
                 self._switches[name] = NvueSwitch(name, uplinks, applied)
-        self._adaptive = self._all()
+        self._adaptive = adaptive
 
     def __bool__(self) -> bool:
         return bool(self._switches)
@@ -101,14 +101,11 @@ class NvueSwitches:
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
         switch.commits.append(message)
-        adaptive = self._all()
+        adaptive = all(one.adaptive for one in self._switches.values())
         if adaptive != self._adaptive:
             self._adaptive = adaptive
             self._told(adaptive, at_s)
         return len(switch.commits)
-
-    def _all(self) -> bool:
-        return all(switch.adaptive for switch in self._switches.values())
 
 
 def _trunks(topology: Topology, name: str) -> int:
