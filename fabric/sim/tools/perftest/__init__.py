@@ -298,28 +298,23 @@ class WriteBw:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
-        options, amd = self.options, process.site.layout.platform.amd
-        if options.cuda is not None and (
-            "no_cuda" in rack.site or (options.use_rocm is not None) != amd
-        ):  # options are read one by one
-            stderr = text.REFUSED % f"unrecognized option '--use_{'cuda' if options.use_rocm is None else 'rocm'}'"
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+        options, site, rocm = self.options, process.site, self.options.use_rocm is not None
+        fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
+        if options.cuda is not None and ("no_cuda" in rack.site or rocm != site.layout.platform.amd):
+            fails(stderr=text.REFUSED % f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'")
+            return  # options are read one by one
+        if options.version:
+            fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
             return
-        if self.options.version:
-            # It ends with 1 all the same (recorded of 6.06, and of 6.29).
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
-            return
-        site = process.site
         side = self.side(site)
         refusal = side.refusal
         if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
             refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
-        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+        if not refusal and options.cuda is not None and "dmabuf" in rack.site and not options.dmabuf:
             refusal = text.NO_MR
         if refusal:
-            stdout = text.lead(self.options)
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)
-        elif self.options.peer is None:
+            fails(stdout=text.lead(options), stderr=refusal)
+        elif options.peer is None:
             self._serve(rack, process, side, at_s)
         else:
             self._connect(rack, process, side, at_s)
