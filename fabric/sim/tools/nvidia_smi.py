@@ -99,10 +99,7 @@ _CLOCKS_MHZ = {
 _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 
-_HEADERS = {
-    "clocks.sm": "clocks.current.sm [MHz]",
-    "clocks.current.sm": "clocks.current.sm [MHz]",
-}
+_HEADERS = {"clocks.sm": "clocks.current.sm [MHz]", "clocks.current.sm": "clocks.current.sm [MHz]"}
 """Of the fields that have another header than their name; the unit of the value stands in brackets."""
 
 
