@@ -6,7 +6,7 @@ A fault is commands in the namespaces of nodes, and those that take them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ConfigError
@@ -39,7 +39,6 @@ class Act:
 class BoxFault:
     """*stopped*: the host whose processes are stopped, which is no command."""
 
-    text: str
     apply: tuple[Act, ...]
     undo: tuple[Act, ...]
     stopped: str | None = None
@@ -55,20 +54,21 @@ def fault(box: Box, text: str, number: int) -> BoxFault:
         raise _wrong(text, f"{kind} {'needs =SHARE, such as =0.3' if kind in _VALUED else 'takes no value'}")
     share = _share(text, share_text) if equals else 0.0
     if kind == "slow":
-        return _slow(box, text, _ends(box, text, component), share)
+        return _slow(box, _ends(box, text, component), share)
     if kind == "loss":
-        return _filtered(text, _ends(box, text, component), share, number)
+        return _lossy(_ends(box, text, component), f"numgen random mod 1000 < {round(1000 * share)} ", number)
     if kind == "down":
         return _down(text, _cables(box, text, component))
+    what = {"hung": "host", "one_path": "leaf"}.get(kind, "switch")
+    if component not in {"host": [*box.leaf_of], "leaf": box.leaf_names, "switch": box.switches}[what]:
+        raise _wrong(text, f"no {what} {component!r}")
     if kind == "hung":
-        if component not in box.leaf_of:
-            raise _wrong(text, f"no host {component!r}")
-        return BoxFault(text, (), (), stopped=component)
-    if component not in (box.leaf_names if kind == "one_path" else box.switches):
-        raise _wrong(text, f"no {'leaf' if kind == 'one_path' else 'switch'} {component!r}")
+        return BoxFault((), (), stopped=component)
     if kind == "dead":
-        return _filtered(text, box.ports(component), 1.0, number)
-    return _grey(text, component, number) if kind == "grey" else _one_path(box, text, component)
+        return _lossy(box.ports(component), "", number)
+    if kind == "one_path":
+        return _one_path(box, component)
+    return _dropped("inet", {component: "chain transit { type filter hook forward priority 0; drop\n}\n"}, number)
 
 
 def _wrong(text: str, why: str) -> ConfigError:
@@ -111,34 +111,30 @@ def _ends(box: Box, text: str, component: str) -> list[BoxPort]:
     return [end for cable in _cables(box, text, component) for end in (cable.low, cable.high)]
 
 
-def _slow(box: Box, text: str, ports: list[BoxPort], share: float) -> BoxFault:
+def _slow(box: Box, ports: list[BoxPort], share: float) -> BoxFault:
     def acts(rate_mbit: float) -> tuple[Act, ...]:
         return tuple(Act(port.node, ("tc", "-batch", "-"), shaped(port, rate_mbit) + "\n") for port in ports)
 
-    return BoxFault(text, acts(share * box.rate_mbit), acts(box.rate_mbit))
+    return BoxFault(acts(share * box.rate_mbit), acts(box.rate_mbit))
 
 
-def _filtered(text: str, ports: list[BoxPort], share: float, number: int) -> BoxFault:
+def _lossy(ports: list[BoxPort], chance: str, number: int) -> BoxFault:
     """What leaves by some ports is dropped, all of it or by chance."""
-    by_node: dict[str, list[str]] = {}
+    chains: dict[str, str] = {}
     for port in ports:
-        by_node.setdefault(port.node, []).append(port.name)
-    chance = "" if share >= 1 else f"numgen random mod 1000 < {round(1000 * share)} "
-    chain = "chain {0} {{ type filter hook egress device {0} priority 0; {1}drop\n}}\n"
-    tables = {node: "".join(chain.format(name, chance) for name in names) for node, names in by_node.items()}
+        chain = f"chain {port.name} {{ type filter hook egress device {port.name} priority 0; {chance}drop\n}}\n"
+        chains[port.node] = chains.get(port.node, "") + chain
+    return _dropped("netdev", chains, number)
+
+
+def _dropped(family: str, chains: Mapping[str, str], number: int) -> BoxFault:
+    """What these chains of a node's own table drop."""
+    table = f"table {family} fabric_fault_{number}"
+    nft = ("nft", "-f", "-")
     return BoxFault(
-        text,
-        tuple(_nft(node, f"table netdev {_table(number)} {{ {chains} }}\n") for node, chains in tables.items()),
-        tuple(_nft(node, f"delete table netdev {_table(number)}\n") for node in tables),
+        tuple(Act(node, nft, f"{table} {{ {text} }}\n") for node, text in chains.items()),
+        tuple(Act(node, nft, f"delete {table}\n") for node in chains),
     )
-
-
-def _nft(node: str, text: str) -> Act:
-    return Act(node, ("nft", "-f", "-"), text)
-
-
-def _table(number: int) -> str:
-    return f"fabric_fault_{number}"
 
 
 def _down(text: str, cables: list[BoxCable]) -> BoxFault:
@@ -147,19 +143,10 @@ def _down(text: str, cables: list[BoxCable]) -> BoxFault:
         raise _wrong(text, "only a cable can be down: h5/mlx5_0 or l1--s1")
     high = cables[0].high
     acts = {state: Act(high.node, ("ip", "link", "set", high.name, state)) for state in ("down", "up")}
-    return BoxFault(text, (acts["down"],), (acts["up"],))
+    return BoxFault((acts["down"],), (acts["up"],))
 
 
-def _grey(text: str, switch: str, number: int) -> BoxFault:
-    chain = "chain transit { type filter hook forward priority 0; drop\n}\n"
-    return BoxFault(
-        text,
-        (_nft(switch, f"table inet {_table(number)} {{ {chain} }}\n"),),
-        (_nft(switch, f"delete table inet {_table(number)}\n"),),
-    )
-
-
-def _one_path(box: Box, text: str, leaf: str) -> BoxFault:
+def _one_path(box: Box, leaf: str) -> BoxFault:
     def acts(paths: int) -> Iterator[Act]:
         ways = [(f"up{spine[1:]}", box.uplink_addresses(leaf, spine)[1]) for spine in box.spine_names[:paths]]
         hops = [word for port, address in ways for word in ("nexthop", "via", address, "dev", port)]
@@ -167,4 +154,4 @@ def _one_path(box: Box, text: str, leaf: str) -> BoxFault:
             if other != leaf:
                 yield Act(leaf, ("ip", "route", "replace", box.subnet(other), "proto", "bgp", "metric", "20", *hops))
 
-    return BoxFault(text, tuple(acts(1)), tuple(acts(box.spines)))
+    return BoxFault(tuple(acts(1)), tuple(acts(box.spines)))

@@ -247,15 +247,10 @@ def _keys(box: Box) -> None:
 def _network(box: Box) -> None:
     """Namespaces, cables, addresses, queues."""
     with ThreadPoolExecutor(8) as pool:
-        _each(pool, box.nodes, lambda node: _run(("ip", "netns", "add", box.namespace(node))))
+        list(pool.map(lambda node: _run(("ip", "netns", "add", box.namespace(node))), box.nodes))
         cables = configs.cable_lines(box)
-        _each(pool, cables, lambda node: _batch(box, node, "ip", cables[node]))
-        _each(pool, box.nodes, lambda node: _dress(box, node))
-
-
-def _each(pool: ThreadPoolExecutor, nodes: Iterable[str], work: Callable[[str], object]) -> None:
-    for done in [pool.submit(work, node) for node in nodes]:
-        done.result()
+        list(pool.map(lambda node: _batch(box, node, "ip", cables[node]), cables))
+        list(pool.map(lambda node: _dress(box, node), box.nodes))
 
 
 def _dress(box: Box, node: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import exp, floor, inf, log, pi, sin
@@ -221,7 +221,7 @@ HOT_RAW_BER = 1.4e-3
 THROTTLED = 0.8
 """Of its bandwidth, and of its clock, a GPU keeps when it runs hot; choice."""
 
-_SICK = ("broken", "absent")
+_SICK = frozenset({"broken", "absent"})
 
 
 class Passing:
@@ -282,10 +282,12 @@ class Passing:
         places = {name, *host.leaves}
         here = [one for one in self._now.values() if one.component.partition("/")[0] in places]
         given = [one for one in self._given if one.component.partition("/")[0] in places]
-        before, kind_before = hosts.faults_of(name), hosts.kind(name)
-        sick_before = self._sick(name, before)
+        kind_before, sick_before = hosts.kind(name), self._sick(name, hosts.faults.get(name))
         after = faults_by_host(self.topology, [*given, *(one for one in here if not _bends(one))]).get(name)
-        hosts.now_has(name, after)
+        if after is None:
+            hosts.faults.pop(name, None)
+        else:
+            hosts.faults[name] = after
         bent = [*(one for one in here if _bends(one)), *_throttled(name, after)]
         site = hosts.site(name)
         site.turn(after, faults_by_host(self.topology, bent).get(name))
@@ -293,32 +295,26 @@ class Passing:
         for device, state in self._sick(name, after).items():
             if state != sick_before[device]:
                 self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
-        gpus = {gpu.name for gpu in host.platform.gpus}
-        lost = {part for part in gpus if site.trouble_of(part) in _SICK or site.trouble_of(f"{part}:nvlink") in _SICK}
-        if lost:
-            _lose_gpus(site, lost, at_s)
+        parts = (part for gpu in host.platform.gpus for part in (gpu.name, f"{gpu.name}:nvlink"))
+        lost = {part.partition(":")[0] for part in parts if site.trouble_of(part) in _SICK}
+        gone = {place for part, place in site.layout.index.items() if part.partition(":")[0] in lost}
+        for flow in site.running if lost else ():  # programs that use one of these GPUs end as their tool ends then
+            if flow.live and any(where is site and gone.intersection(has) for where, has, _ in flow.shares):
+                flow.lost_gpu(site, at_s)
         if hosts.kind(name) not in (kind_before, None):
             self._timeline.silence(site, at_s)
         self._timeline.sharing.dirty[site] = None
 
     def _sick(self, name: str, faults: HostFaults | None) -> dict[str, tuple[bool, Wear]]:
         """For every RNIC whether its port is dead, and how worn its cable is."""
-        rnics = self.topology.hosts[name].platform.rnics
-        if faults is None:
-            return {rnic.device: (False, UNWORN) for rnic in rnics}
-        dead = faults.host_kind in _SICK
-        return {
-            rnic.device: (dead or faults.troubles.get(rnic.device) in _SICK, _wear(faults, rnic.device))
-            for rnic in rnics
-        }
-
-
-def _lose_gpus(site: Site, gpus: Collection[str], at_s: float) -> None:
-    """Programs that use one of these GPUs end as their tool ends then."""
-    gone = {place for name, place in site.layout.index.items() if name.partition(":")[0] in gpus}
-    for flow in site.running:
-        if flow.live and any(where is site and gone.intersection(has) for where, has, _ in flow.shares):
-            flow.lost_gpu(site, at_s)
+        found = {rnic.device: (False, UNWORN) for rnic in self.topology.hosts[name].platform.rnics}
+        faults = faults or HostFaults()
+        for device in found:
+            raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
+            effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
+            wear = Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
+            found[device] = (faults.host_kind in _SICK or faults.troubles.get(device) in _SICK, wear)
+        return found
 
 
 def _bends(fault: Fault) -> bool:
@@ -329,12 +325,6 @@ def _bends(fault: Fault) -> bool:
 def _throttled(host: str, faults: HostFaults | None) -> list[Fault]:
     hot = () if faults is None else sorted(part for part in faults.felt["hot"] if part.startswith("gpu"))
     return [Fault(f"{host}/{part}{way}", "slow", THROTTLED) for part in hot for way in ("", ":nvlink")]
-
-
-def _wear(faults: HostFaults, device: str) -> Wear:
-    raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
-    effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
-    return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN
 
 
 class ComingFaults:
@@ -368,7 +358,7 @@ class ComingFaults:
         if comes:
             here.append(one)
             if one.duration_s < inf:
-                self._push(at_s + one.duration_s, one, comes=False)
+                self._add([one], ended_s=at_s + one.duration_s)
         else:
             here.remove(one)
         self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
@@ -382,10 +372,9 @@ class ComingFaults:
         per_hour = self._mock.lemon_per_hour
         self._add(episodes(self._passing.topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
 
-    def _add(self, found: Iterable[TimedFault]) -> None:
+    def _add(self, found: Iterable[TimedFault], *, ended_s: float | None = None) -> None:
+        """They come at their times; or, with *ended_s*, they end then."""
         for one in found:
-            self._push(one.at_s, one, comes=True)
-
-    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
-        self._made += 1
-        heappush(self._heap, (at_s, self._made, one, comes))
+            self._made += 1
+            at_s = one.at_s if ended_s is None else ended_s
+            heappush(self._heap, (at_s, self._made, one, ended_s is None))

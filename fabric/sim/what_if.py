@@ -73,7 +73,8 @@ def _flows(pattern: str, net: NamedClos, hosts: Ints, order: str, seed: int) -> 
             return _drawn_permutation(net, hosts, seed)
         hosts = np.random.default_rng(seed).permutation(hosts)
     if pattern == "permutation":
-        return _shifted(net, hosts)
+        src, dst, _ = _every_rail(net.clos, hosts, np.roll(hosts, -(len(hosts) // 2)), hosts)
+        return src, dst, np.arange(len(src), dtype=np.int64)
     if pattern == "ring":
         return ring(net.clos, hosts)
     if pattern == "all_to_all":
@@ -86,11 +87,6 @@ def _pairs(net: NamedClos, hosts: Ints) -> Traffic:
     one, other = hosts[:half], hosts[half : 2 * half]
     src, dst = np.concatenate([one, other]), np.concatenate([other, one])
     return _every_rail(net.clos, src, dst, np.tile(np.arange(half, dtype=np.int64), 2))
-
-
-def _shifted(net: NamedClos, hosts: Ints) -> Traffic:
-    src, dst, _ = _every_rail(net.clos, hosts, np.roll(hosts, -(len(hosts) // 2)), hosts)
-    return src, dst, np.arange(len(src), dtype=np.int64)
 
 
 def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:

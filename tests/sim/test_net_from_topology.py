@@ -154,4 +154,4 @@ def test_hosts_under_a_leaf_may_differ() -> None:
     clos = net.clos
     assert clos.nic(3, np.arange(3)).tolist() == [9, 10, -1]
     assert clos.capacity_gbps[[8, 9]].tolist() == [400.0, 200.0]
-    assert net.nic_name(10) == "h3/mlx5_1"
+    assert net.ends[10] == ("h3", "mlx5_1")

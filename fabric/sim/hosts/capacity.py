@@ -7,6 +7,7 @@ Every number has its source beside it; "choice" means that nothing was published
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from fabric.model.topology import Endpoint, Gpu, Platform, Rnic
 
@@ -76,7 +77,7 @@ class Layout:
         self.generation = generation(platform)
         self.index: dict[str, int] = {}
         self.capacities: list[float] = []
-        self._paths: dict[tuple[str, ...], Path] = {}
+        self.inside, self._half, self._copied = cache(self._inside), cache(self._found), cache(self._with_copy)
         top_gbps = max((rnic.line_rate_gbps for rnic in platform.rnics), default=400.0)
         self.top_rnic_gbps = top_gbps * RNIC_EFFICIENCY
         for rnic in platform.rnics:
@@ -97,19 +98,16 @@ class Layout:
             self.index[f"{component}:{way}"] = len(self.capacities)
             self.capacities.append(capacity_gbps)
 
-    def inside(self, sender: str, source: Endpoint, receiver: str, sink: Endpoint) -> Path:
+    def _inside(self, sender: str, source: Endpoint, receiver: str, sink: Endpoint) -> Path:
         """The path from an endpoint through one RNIC to another (or the same) RNIC and into an endpoint."""
-        key, leaving = (sender, source, receiver, sink), sender != receiver
-        if key not in self._paths:
-            first = self.sending(sender, source, leaving=leaving)
-            second = self.receiving(receiver, sink, leaving=leaving)
-            self._paths[key] = Path(
-                first.resources + second.resources,
-                min(first.ceiling_gbps, second.ceiling_gbps),
-                min(first.rnic_gbps, second.rnic_gbps),
-                tuple(dict.fromkeys(first.parts + second.parts)),
-            )
-        return self._paths[key]
+        first = self.sending(sender, source, leaving=sender != receiver)
+        second = self.receiving(receiver, sink, leaving=sender != receiver)
+        return Path(
+            first.resources + second.resources,
+            min(first.ceiling_gbps, second.ceiling_gbps),
+            min(first.rnic_gbps, second.rnic_gbps),
+            tuple(dict.fromkeys(first.parts + second.parts)),
+        )
 
     def for_collective(self, device: str, gpu: Gpu) -> tuple[Path, Path]:
         """
@@ -125,17 +123,13 @@ class Layout:
         out, back = self.sending(device, end, leaving=True), self.receiving(device, end, leaving=True)
         return (out, back) if straight else (self._copied(out, gpu, "rd", "up"), self._copied(back, gpu, "wr", "down"))
 
-    def _copied(self, half: Path, gpu: Gpu, at_gpu: str, at_switch: str) -> Path:
+    def _with_copy(self, half: Path, gpu: Gpu, at_gpu: str, at_switch: str) -> Path:
         """The half of a path that ends in memory, and the GPU's copy between that memory and its own."""
-        key = (gpu.name, at_gpu, *half.parts)
-        if key not in self._paths:
-            names = [f"{gpu.name}:{at_gpu}"]
-            names += [] if gpu.pcie_switch is None else [f"{gpu.pcie_switch}:{at_switch}"]
-            added = tuple(self.index[name] for name in names)
-            ceiling_gbps = min(half.ceiling_gbps, *(self.capacities[index] for index in added))
-            parts = (*half.parts, gpu.name, *([] if gpu.pcie_switch is None else [gpu.pcie_switch]))
-            self._paths[key] = Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(dict.fromkeys(parts)))
-        return self._paths[key]
+        switch = [] if gpu.pcie_switch is None else [gpu.pcie_switch]
+        added = tuple(self.index[name] for name in (f"{gpu.name}:{at_gpu}", *(f"{one}:{at_switch}" for one in switch)))
+        ceiling_gbps = min(half.ceiling_gbps, *(self.capacities[index] for index in added))
+        parts = dict.fromkeys((*half.parts, gpu.name, *switch))
+        return Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(parts))
 
     def sending(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
         """From an endpoint into an RNIC, and with *leaving* out to its leaf."""
@@ -147,14 +141,8 @@ class Layout:
         ways = ("wr", "down", "up", "rx", "in") if leaving else ("wr", "down", "up", "rx")
         return self._half(device, endpoint, ways)
 
-    def _half(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
-        """*ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC; the way back mirrors it."""
-        key = (device, endpoint, *ways)
-        if key not in self._paths:
-            self._paths[key] = self._found(device, endpoint, ways)
-        return self._paths[key]
-
     def _found(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
+        """*ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC; the way back mirrors it."""
         platform = self.platform
         rnic = platform.rnic_by_device[device]
         gpu = platform.gpu_by_name.get(endpoint)

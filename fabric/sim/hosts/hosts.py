@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import HostFaults, faults_by_host
+from fabric.sim.faults import faults_by_host
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.capacity import Layout
 from fabric.sim.hosts.site import Site
@@ -15,11 +15,15 @@ _SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")  # a machine o
 
 
 class Hosts:
-    """Every host, and every switch that has an address; *faults* are those from the beginning."""
+    """
+    Every host, and every switch that has an address; *faults* are those from the beginning.
+
+    What is wrong with a host now is in the table of that name; who alters it tells those who run there (life.py).
+    """
 
     def __init__(self, topology: Topology, faults: tuple[Fault, ...], *, seed: int) -> None:
         self.topology = topology
-        self._faults = faults_by_host(topology, faults)
+        self.faults = faults_by_host(topology, faults)
         self._dead_switches = {fault.component for fault in faults if fault.kind == "broken"} & topology.logins.keys()
         self._seed_hash = mix64(seed)
         self._sites: dict[str, Site] = {}
@@ -39,19 +43,8 @@ class Hosts:
 
     def kind(self, host: str) -> str | None:
         """``hanging``, ``garbage`` and so on when the host itself is at fault."""
-        faults = self._faults.get(host)
+        faults = self.faults.get(host)
         return None if faults is None else faults.host_kind
-
-    def faults_of(self, host: str) -> HostFaults | None:
-        """What is wrong with a host now, None when nothing is."""
-        return self._faults.get(host)
-
-    def now_has(self, host: str, faults: HostFaults | None) -> None:
-        """Note what is wrong with a host from now on; who runs there must be told (``life.passing`` does both)."""
-        if faults is None:
-            self._faults.pop(host, None)
-        else:
-            self._faults[host] = faults
 
     @property
     def seen(self) -> tuple[Site, ...]:
@@ -64,7 +57,7 @@ class Hosts:
         if site is None:
             login = self.topology.logins.get(name)
             host = self.topology.hosts[name] if login is None else Host(name, _SWITCH, login.address, None, ())
-            site = self._sites[name] = Site(host, self._layout(host.platform), self._faults.get(name))
+            site = self._sites[name] = Site(host, self._layout(host.platform), self.faults.get(name))
         return site
 
     def _layout(self, platform: Platform) -> Layout:
@@ -142,7 +135,7 @@ RNIC_PART_NUMBER = "MCX75310AAS-NEAT"
 
 def is_replaced(site: Site, part: str) -> bool:
     """Whether a part is another one than the host was delivered with; a module is ``mlx5_0:leaf``."""
-    return site.faults is not None and part in site.faults.felt["replaced"]
+    return site.feels("replaced", part)
 
 
 def serial_of_rnic(site: Site, device: str) -> str:
@@ -158,7 +151,7 @@ def serial_of_gpu(site: Site, gpu: str) -> str:
 
 def firmware_of(site: Site, device: str) -> str:
     """What an RNIC runs."""
-    return OLDER_FIRMWARE if site.faults is not None and device in site.faults.felt["outdated"] else FIRMWARE
+    return OLDER_FIRMWARE if site.feels("outdated", device) else FIRMWARE
 
 
 def _bits(site: Site, part: str) -> int:

@@ -418,6 +418,10 @@ class Site:
         trouble = None if self.faults is None else self.faults.troubles.get(component)
         return "broken" if trouble is None and component in self.down else trouble
 
+    def feels(self, kind: str, component: str) -> bool:
+        """Whether a component has a fault of a kind that blocks nothing."""
+        return self.faults is not None and component in self.faults.felt[kind]
+
     def present_gpus(self) -> tuple[Gpu, ...]:
         """Its GPUs by the number that the driver and CUDA give them: those that are there, without a gap."""
         gpus = self.layout.platform.gpus

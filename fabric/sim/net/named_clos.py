@@ -105,7 +105,7 @@ class NamedClos:
     def _link_names(self) -> dict[int, str]:
         names = {}
         for nic, leaf in enumerate(self.clos.leaf_at.tolist()):
-            name = self.nic_name(nic)
+            name = "/".join(self.ends[nic])
             names[nic], names[nic + self.clos.nics] = f"{name}->{self.leaves[leaf]}", f"{self.leaves[leaf]}->{name}"
         for (lower, upper), cables in self._cables.items():
             for number, (up, down) in enumerate(cables):
@@ -122,10 +122,6 @@ class NamedClos:
         pods = range(len(self.spines))
         names += [f"pod {pod}->cores" for pod in pods] + [f"cores->pod {pod}" for pod in pods]
         return names[resource - access]
-
-    def nic_name(self, nic: int) -> str:
-        """``gpu003/mlx5_2``."""
-        return "/".join(self.ends[nic])
 
     @cached_property
     def ends(self) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,12 +56,6 @@ class Trips:
     dst_leaf: Ints
     src_pod: Ints
     dst_pod: Ints
-
-
-def trips(clos: Clos, src: Ints, dst: Ints, *, pair: Ints) -> Trips:
-    """The leaves and pods that go with RNICs."""
-    src_leaf, dst_leaf = clos.leaf_of(src), clos.leaf_of(dst)
-    return Trips(src, dst, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
 
 
 def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
@@ -154,11 +149,6 @@ def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
     return reached
 
 
-def live_cores(trip: Trips, cables: Alive, rows: Ints, spine: Ints) -> Bools:
-    """[row, core]: the cores of a spine that both pods still reach."""
-    return cables.core[trip.src_pod[rows], spine] & cables.core[trip.dst_pod[rows], spine]
-
-
 def picked(keys: Words, live: Bools, *, healing: str) -> Ints:
     """The live choice for each key; the healthy choice where nothing is live.
 
@@ -192,7 +182,7 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
     well a switch knows the far side: 1 is the best split there is, 0 sprays blindly, so that the slowest link of the
     way down sets the pace of all.
     """
-    trunk, access = trunk_of(clos), 2 * clos.nics
+    trunk, access = trunk_of(clos)[:-1], 2 * clos.nics
     total = np.bincount(trunk, capacity_gbps, minlength=resources(clos)).astype(np.float64, copy=False)
     total[access:] *= eta
     if alpha < 1:
@@ -208,35 +198,19 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
     return total
 
 
+@lru_cache(maxsize=8)
 def trunk_of(clos: Clos) -> Ints:
-    """The trunk that each link is part of; an RNIC's link is one by itself."""
+    """The trunk that each link is part of, an RNIC's link is one by itself; last that of the link that pads."""
     access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
     leaf = access + np.repeat(np.arange(leaves), clos.spec.up)
     pod = access + 2 * leaves + np.repeat(np.arange(pods), clos.spec.up * clos.cores_up)
-    return np.concatenate([np.arange(access), leaf, leaf + leaves, pod, pod + pods])
+    return np.concatenate([np.arange(access), leaf, leaf + leaves, pod, pod + pods, [resources(clos)]])
 
 
 def resources(clos: Clos) -> int:
     """How many there are; also the id of the dummy that pads a short path."""
     pods = clos.pods if clos.cores_up else 0
     return 2 * (clos.nics + clos.leaves + pods)
-
-
-def trunk_links(clos: Clos, trip: Trips) -> Links:
-    """The resources each sub-flow uses, padded."""
-    dummy = resources(clos)
-    leaf, pod = 2 * clos.nics, 2 * (clos.nics + clos.leaves)
-    links = np.full((len(trip.src), 6), dummy, dtype=np.int32)
-    links[:, 0] = trip.src
-    links[:, 5] = clos.nics + trip.dst
-    away = trip.src_leaf != trip.dst_leaf
-    links[:, 1] = np.where(away, leaf + trip.src_leaf, dummy)
-    links[:, 4] = np.where(away, leaf + clos.leaves + trip.dst_leaf, dummy)
-    if clos.cores_up:
-        across = trip.src_pod != trip.dst_pod
-        links[:, 2] = np.where(across, pod + trip.src_pod, dummy)
-        links[:, 3] = np.where(across, pod + clos.pods + trip.dst_pod, dummy)
-    return links
 
 
 ENGINES = (*DEALT, "lft_random", DRAWN, "ar")
@@ -270,11 +244,13 @@ def routes(
     """
     parts = qps if engine == DRAWN else 1
     flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
-    flow_src, flow_dst = np.asarray(src, dtype=np.int64)[flow], np.asarray(dst, dtype=np.int64)[flow]
-    trip = trips(clos, flow_src, flow_dst, pair=pair)
+    start, end = (np.asarray(nics, dtype=np.int64)[flow] for nics in (src, dst))
+    src_leaf, dst_leaf = clos.leaf_of(start), clos.leaf_of(end)
+    trip = Trips(start, end, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
     weight = np.full(len(flow), 1.0 / parts)
     if engine == "ar":
-        return Paths(trunk_links(clos, trip), weight, flow)
+        anywhere = np.zeros_like(flow)  # all links of a trunk are alike
+        return Paths(trunk_of(clos)[_links(clos, trip, anywhere, anywhere)].astype(np.int32), weight, flow)
     spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing)
     return Paths(_links(clos, trip, spine, core), weight, flow)
 
@@ -293,7 +269,8 @@ def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | Non
     keys = core_keys(clos, trip, spine, engine=engine, salt=salt)
     core = choice(keys, clos.cores_up)
     if cables is not None and len(rows):
-        core[rows] = picked(keys[rows], live_cores(trip, cables, rows, spine[rows]), healing=healing)
+        live = cables.core[trip.src_pod[rows], spine[rows]] & cables.core[trip.dst_pod[rows], spine[rows]]
+        core[rows] = picked(keys[rows], live, healing=healing)
     return spine, core
 
 

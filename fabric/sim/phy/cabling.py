@@ -111,6 +111,10 @@ class Cabling:
             self.port_counts[name] += 1
         return (name, self.port_counts[name])
 
+    def both(self, end: End) -> tuple[End, End]:
+        """The two ends of a cable."""
+        return end, self.peers[end]
+
     def adapter_end(self, host: str, device: str) -> End:
         """The port of an RNIC."""
         name = f"{host}/{device}"

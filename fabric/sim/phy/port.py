@@ -23,22 +23,10 @@ TICK_S = 6.4e-9
 """The tick of PortXmitWait: one cycle at 156.25 MHz; the specification leaves it to the device, so a choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRates:
-    """What a receiver counts a second; *loss* is the share of the packets on their way to it that never arrive."""
-
-    bits: float = 0.0
-    raw: float = 0.0
-    effective: float = 0.0
-    symbol: float = 0.0
-    loss: float = 0.0
-    recovered: float = 0.0
-
-
 @dataclass(slots=True)
 class Counts:
     """
-    Totals since the world began.
+    Totals since the world began, or of errors what comes a second.
 
     *lost_gb* is what was lost on its way here, *waited_s* how long data for the port waited because something further
     on held it up.
@@ -98,42 +86,40 @@ class Counts:
 
 
 class PortTally:
-    """A port's counters; *rates* hold from *since_s* on."""
+    """A port's counters; *rates*, and the *loss* of packets on their way to it, hold from *since_s* on."""
 
-    __slots__ = ("counts", "rates", "received_gb", "since_s")
+    __slots__ = ("counts", "loss", "rates", "received_gb", "since_s")
 
-    def __init__(self, rates: ErrorRates) -> None:
-        self.counts = Counts()
-        self.rates = rates
-        self.since_s = 0.0
+    def __init__(self) -> None:
+        self.counts, self.rates = Counts(), Counts()
+        self.loss = self.since_s = 0.0
         self.received_gb = 0.0  # when it last turned
 
-    def turn(self, rates: ErrorRates, at_s: float, *, received_gb: float) -> None:
+    def turn(self, rates: Counts, loss: float, at_s: float, *, received_gb: float) -> None:
         """From now on count at other rates; *received_gb* is all that was received until now."""
-        counts, old, lasted_s = self.counts, self.rates, at_s - self.since_s
-        counts.age_s += lasted_s
-        counts.bits += old.bits * lasted_s
-        counts.raw += old.raw * lasted_s
-        counts.effective += old.effective * lasted_s
-        counts.symbol += old.symbol * lasted_s
-        counts.recovered += old.recovered * lasted_s
+        self.counts = self.errors(at_s)
         # What was received is what came through: loss / (1 - loss) of that did not.
-        counts.lost_gb += max(0.0, received_gb - self.received_gb) * old.loss / max(1.0 - old.loss, 1e-3)
-        self.rates, self.since_s, self.received_gb = rates, at_s, received_gb
+        lost_gb = max(0.0, received_gb - self.received_gb) * self.loss / max(1.0 - self.loss, 1e-3)
+        self.counts.lost_gb += lost_gb
+        self.rates, self.loss, self.since_s, self.received_gb = rates, loss, at_s, received_gb
 
     def errors(self, at_s: float) -> Counts:
         """The totals of errors now; traffic is not looked at, which is dear."""
         counts, rates, lasted_s = self.counts, self.rates, at_s - self.since_s
         return Counts(
+            age_s=counts.age_s + lasted_s,
+            bits=counts.bits + rates.bits * lasted_s,
+            raw=counts.raw + rates.raw * lasted_s,
             effective=counts.effective + rates.effective * lasted_s,
             symbol=counts.symbol + rates.symbol * lasted_s,
-            recovered=counts.recovered + rates.recovered * lasted_s,
             downed=counts.downed,
+            recovered=counts.recovered + rates.recovered * lasted_s,
+            lost_gb=counts.lost_gb,
         )
 
     def read(self, at_s: float, traffic: Traffic) -> Counts:
         """The totals now."""
-        self.turn(self.rates, at_s, received_gb=traffic.received_gb)
+        self.turn(self.rates, self.loss, at_s, received_gb=traffic.received_gb)
         waited_s = min(self.counts.age_s, traffic.waited_s)
         return replace(self.counts, sent_gb=traffic.sent_gb, received_gb=traffic.received_gb, waited_s=waited_s)
 
@@ -232,7 +218,7 @@ class Port:
         self.mark = UNMARKED
         self.turn = 0
         self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
-        self.tally = PortTally(ErrorRates())
+        self.tally = PortTally()
 
     @property
     def can_train(self) -> bool:
@@ -266,7 +252,7 @@ class Port:
     @property
     def loses(self) -> bool:
         """Whether packets on their way to it are lost, or ever were."""
-        return self.tally.rates.loss > 0.0 or self.tally.counts.lost_gb > 0.0
+        return self.tally.loss > 0.0 or self.tally.counts.lost_gb > 0.0
 
     @property
     def errs(self) -> bool:

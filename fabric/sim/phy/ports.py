@@ -22,7 +22,6 @@ from fabric.sim.phy.port import (
     POLLING,
     RECOVERY,
     Counts,
-    ErrorRates,
     Port,
     Traffic,
     traffic_of,
@@ -93,7 +92,7 @@ class Ports:
             if end in self._marks:
                 port.mark = self._marks[end]
                 port.wear = port.mark.wear
-            port.tally.rates = self._rates(port)
+            port.tally.rates, port.tally.loss = self._rates(port)
         return port
 
     @cached_property
@@ -134,6 +133,11 @@ class Ports:
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
 
+    def _both(self, port: Port) -> tuple[Port, ...]:
+        """It and its partner, where it has one."""
+        peer = self.peer(port)
+        return (port,) if peer is None else (port, peer)
+
     def disable(self, port: Port, at_s: float) -> None:
         """Close a port; the other end loses its partner and looks for a new one."""
         port.admin_up = False
@@ -142,9 +146,7 @@ class Ports:
     def enable(self, port: Port, at_s: float) -> None:
         """Let a closed port look for its partner again; one that is open stays as it is."""
         if not port.admin_up:
-            port.admin_up = True
-            self._drop(port, at_s)
-            self._train(port, at_s)
+            self.bounce(port, at_s)
 
     def bounce(self, port: Port, at_s: float) -> None:
         """Take a link down and let it come up again at once; opens a closed port."""
@@ -168,11 +170,8 @@ class Ports:
         if self.watch is not None:
             self.watch(port, at_s)
         if injection is not None and injection.until_s < inf:
-            self._timeline.at(injection.until_s, lambda now_s: self._expire(port, injection, now_s))
-
-    def _expire(self, port: Port, injection: Injection, at_s: float) -> None:
-        if port.injection is injection:
-            self.inject(port, None, at_s)
+            over = partial(self.inject, port, None)
+            self._timeline.at(injection.until_s, lambda now_s: over(now_s) if port.injection is injection else None)
 
     def counts(self, port: Port, at_s: float) -> Counts:
         """Its counters."""
@@ -193,8 +192,7 @@ class Ports:
     def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
         """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
         port = self.at(end)
-        peer = self.peer(port)
-        ends = (port,) if peer is None else (port, peer)
+        ends = self._both(port)
         for one in ends:
             one.wear = one.mark.wear if wear is UNWORN else wear
         if broken == port.broken:
@@ -217,7 +215,7 @@ class Ports:
         failed = reason == ERRORS and port.logical != DOWN
         if failed:
             port.tally.counts.downed += 1
-            for one in (port,) if peer is None else (port, peer):
+            for one in self._both(port):
                 one.tally.counts.recovered += 1
         self._drop(port, at_s)
         if failed and peer is not None:
@@ -232,8 +230,7 @@ class Ports:
 
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
-        peer = self.peer(port)
-        for one in (port,) if peer is None else (port, peer):
+        for one in self._both(port):
             if one is not port and one.logical != DOWN:
                 one.tally.counts.downed += 1
             one.turn += 1
@@ -243,8 +240,7 @@ class Ports:
 
     def _train(self, port: Port, at_s: float) -> None:
         """In a while both ends are up, unless one is closed, broken or changed before."""
-        peer = self.peer(port)
-        ends = (port,) if peer is None else (port, peer)
+        ends = self._both(port)
         turns = [one.turn for one in ends]
         # Without a subnet manager's visit an InfiniBand port is only Initializing.
         steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
@@ -258,10 +254,10 @@ class Ports:
         for after_s, logical in steps:
             self._timeline.at(at_s + after_s, partial(advance, logical=logical))
 
-    def _rates(self, port: Port) -> ErrorRates:
-        """What a port receives a second: its partner's errors, while the link is up."""
+    def _rates(self, port: Port) -> tuple[Counts, float]:
+        """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
         if port.physical != LINK_UP:
-            return ErrorRates()
+            return Counts(), 0.0
         end = self.cabling.peers.get(port.end)
         if end is not None and end in self._marks:
             self.at(end)  # what it sends wrong is received
@@ -271,16 +267,16 @@ class Ports:
         else:
             quality = sender.quality()
         bits = port.rate_gbps * 1e9
-        errors = (bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
+        raw, effective, symbol = (bits * ber for ber in (quality.raw_ber, quality.effective_ber, quality.symbol_ber))
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
-        return ErrorRates(bits, *errors, loss=quality.loss, recovered=recoveries)
+        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries), quality.loss
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
         self.turns += 1
         peer = self.peer(port)
         for one in (port,) if peer is None else (port, peer):
-            one.tally.turn(self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)
         if port.site is None and peer is not None and peer.site is None and self.uplinks is not None:

@@ -114,7 +114,7 @@ class LinkTraffic:
         """What trunks carried since this was last done was on their links by capacity: call before that changes."""
         if not self._trunks.any():
             return
-        trunk = trunk_of(self._clos)
+        trunk = trunk_of(self._clos)[:-1]
         total = np.bincount(trunk, capacity_gbps)[trunk]
         part = np.divide(capacity_gbps, total, out=np.zeros_like(total), where=total > 0)
         self._links[:-1] += self._trunks[trunk] * part

@@ -107,16 +107,14 @@ def settings_of(text: str) -> dict[str, str]:
     return found
 
 
-def with_settings(text: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """The file with these keys set: their lines changed, missing ones added at the end."""
+def with_settings(text: str, words: Iterable[str]) -> str:
+    """The file with these keys (``key=value``) set: their lines changed, missing ones added at the end."""
     lines = text.splitlines()
-    for key, value in pairs:
-        wanted = f"{key} {value}"
-        places = [number for number, line in enumerate(lines) if line.split(None, 1)[:1] == [key]]
+    for key, _, value in (word.partition("=") for word in words):
+        places = [number for number, line in enumerate(lines) if _key(line) == key]
         for number in places:
-            lines[number] = wanted
-        if not places:
-            lines.append(wanted)
+            lines[number] = f"{key} {value}"
+        lines += [] if places else [f"{key} {value}"]
     return _joined(lines, text)
 
 
@@ -128,13 +126,10 @@ def with_lines_of(text: str, kept: str | None, words: Iterable[str]) -> str:
     """
     before = {word.partition("=")[0]: word.partition("=")[2] if "=" in word else None for word in words}
     was = {key: [line for line in (kept or "").splitlines() if _key(line) == key] for key in before}
-    if kept is None:
-        same = {
-            line for line in text.splitlines() if settings_of(f"{line}\n").get(_key(line)) == before.get(_key(line))
-        }
-        for key, value in before.items():
-            found = [line for line in text.splitlines() if _key(line) == key][:1]
-            was[key] = [] if value is None else [one if one in same else f"{key} {value}" for one in found or [""]]
+    for key, value in before.items() if kept is None else ():
+        line = next((line for line in text.splitlines() if _key(line) == key), "")
+        same = settings_of(line).get(key) == value
+        was[key] = [] if value is None else [line if same else f"{key} {value}"]
     lines = []
     for line in text.splitlines():
         if _key(line) not in before:

@@ -129,15 +129,15 @@ class Network:
         self._count(at_s)
         self.forwarding = forwarding
         shielded = self._health.down - routed if forwarding.shield else frozenset()
-        self._known = Known(forwarding.engine, routed, shielded)
+        self.known = Known(forwarding.engine, routed, shielded)
         self._paths.clear()
 
     def shield(self, gone: frozenset[int], at_s: float) -> None:
         """Switches move what uses the links of *gone* that are still down, if they do such things."""
-        moved = gone & self._health.down - self._known.routed
-        if self.forwarding.shield and moved - self._known.shielded:
+        moved = gone & self._health.down - self.known.routed
+        if self.forwarding.shield and moved - self.known.shielded:
             self._count(at_s)
-            self._known = Known(self._known.engine, self._known.routed, self._known.shielded | moved)
+            self.known = Known(self.known.engine, self.known.routed, self.known.shielded | moved)
             self._paths.clear()
 
     @property
@@ -145,18 +145,13 @@ class Network:
         """The directed links that are down now."""
         return self._health.down
 
-    @property
-    def known(self) -> Known:
-        """What the static routes know."""
-        return self._known
-
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
         if self._apart(ring) is not None:
             return True
         if self._is_adaptive(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
-        best = Known(self._known.engine, self._health.down)
+        best = Known(self.known.engine, self._health.down)
         found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
@@ -188,7 +183,7 @@ class Network:
         found = self._running.pop(flow, None)
         if found is not None:
             self._add(found, carried_gb)
-            if found.ring.one_way or self._known.engine == DRAWN:
+            if found.ring.one_way or self.known.engine == DRAWN:
                 self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
 
     def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0) -> Paths:
@@ -284,7 +279,7 @@ class Network:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
     def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
-        draw = ring.draw if self._known.engine == DRAWN else 0
+        draw = ring.draw if self.known.engine == DRAWN else 0
         return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
@@ -295,7 +290,7 @@ class Network:
             if adaptive:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
-                found = self.static_paths(src, dst, self._known, draw=ring.draw)
+                found = self.static_paths(src, dst, self.known, draw=ring.draw)
             if ring.every:
                 found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found

@@ -57,8 +57,11 @@ class NvueSwitches:
         self._switches: dict[str, NvueSwitch] = {}
         for name, login in topology.logins.items():
             if login.management == "nvue":
-                self._switches[name] = _new(name, _trunks(topology, name), adaptive=adaptive)
-        self._adaptive = self._all()
+                uplinks = _trunks(topology, name)  # they may route adaptively; whether the switch does is one line
+                applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
+                applied |= {f"{AR} enable": "on"} if adaptive else {}
+                self._switches[name] = NvueSwitch(name, uplinks, applied)
+        self._adaptive = adaptive
 
     def __bool__(self) -> bool:
         return bool(self._switches)
@@ -98,14 +101,11 @@ class NvueSwitches:
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
         switch.commits.append(message)
-        adaptive = self._all()
+        adaptive = all(one.adaptive for one in self._switches.values())
         if adaptive != self._adaptive:
             self._adaptive = adaptive
             self._told(adaptive, at_s)
         return len(switch.commits)
-
-    def _all(self) -> bool:
-        return all(switch.adaptive for switch in self._switches.values())
 
 
 def _trunks(topology: Topology, name: str) -> int:
@@ -115,11 +115,3 @@ def _trunks(topology: Topology, name: str) -> int:
         found += uplinks.count * len(uplinks.upper) * uplinks.lower.count(name)
         found += uplinks.count * len(uplinks.lower) * uplinks.upper.count(name)
     return max(1, found)
-
-
-def _new(name: str, uplinks: int, *, adaptive: bool) -> NvueSwitch:
-    """Its uplinks are allowed to route adaptively; whether the switch does is one line."""
-    applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
-    if adaptive:
-        applied[f"{AR} enable"] = "on"
-    return NvueSwitch(name, uplinks, applied)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import CableEnds, cable_ends
 from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.cabling import Cabling, End, ends_named
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.ports import Ports
 from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
@@ -89,12 +88,9 @@ class Rerouting:
 
     def broken_ends(self, cabling: Cabling) -> frozenset[End]:
         """Both ends of every cable between switches that the inventory says is broken, in both directions."""
-        found: set[End] = set()
-        for fault in self._faults:
-            if fault.kind == "broken":
-                ends = cable_ends(fault.component, cabling.nodes)
-                found.update(end for end in cabling.peers if _names(cabling, fault.component, ends, end))
-        return frozenset(found)
+        named = (one.component for one in self._faults if one.kind == "broken" and "->" not in one.component)
+        found = {end for component in named for near in ends_named(cabling, component) for end in cabling.both(near)}
+        return frozenset(end for end in found if all(cabling.nodes[one[0]].host is None for one in cabling.both(end)))
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
@@ -161,12 +157,3 @@ class Rerouting:
             self._timeline.sharing.network_changed()
 
         self._timeline.at(at_s + after_s, acted)
-
-
-def _names(cabling: Cabling, component: str, ends: CableEnds | None, end: End) -> bool:
-    one, other = end[0], cabling.peers[end][0]
-    if cabling.nodes[one].host is not None or cabling.nodes[other].host is not None:
-        return False
-    if ends is None:
-        return component in (one, other)
-    return ends.both and {ends.one, ends.other} == {one, other}

@@ -118,10 +118,11 @@ class GuardProcess:
             self.watch((held.lease_s or 0.0) + LOOK_S)
             return
         locked = held.locked(now_s, self._rack.timeline.alive)
-        if locked and now_s < (since_s := now_s if self._waits_from_s is None else self._waits_from_s) + WAIT_S:
-            self._waits_from_s = since_s
-            self.watch(now_s + LOOK_S)
-            return
+        if locked:
+            self._waits_from_s = now_s if self._waits_from_s is None else self._waits_from_s
+            if now_s < self._waits_from_s + WAIT_S:
+                self.watch(now_s + LOOK_S)
+                return
         self._waits_from_s = None
         wrong = self._undone(now_s)
         if not wrong and not locked and not held.applying(now_s):

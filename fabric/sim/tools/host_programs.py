@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, gpu_model, gpu_pci_address, pci_address, serial_of_rnic
-from fabric.sim.hosts.site import Site
+from fabric.sim.hashing import mix64, text_hash, uuid_text, word
+from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
-from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
+from fabric.sim.tools.nvidia_smi import GPUS, JOBS, pre_flight
 from fabric.sim.tools.sysfs import ROOT, contents
 
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
 
-_GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
-_JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
 _BUILD = "BUILD VERSION: 44.0\n"
 _SAYS: Mapping[tuple[str, ...], str] = {
     ("mpirun", "--version"): "mpirun (Open MPI) 4.1.7\n\nReport bugs to http://www.open-mpi.org/community/help/\n",
@@ -66,30 +62,6 @@ def date(asked: ToolCall) -> Said:
         return Said(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
     whole, part = divmod(round((EPOCH_S + asked.at_s) * 1e6), 10**6)
     return Said(f"{whole}.{part:06d}000\n")
-
-
-def _queried(asked: ToolCall) -> Said | None:
-    """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
-    gpus = asked.site.layout.platform.gpus
-    if asked.site.layout.platform.amd:
-        return Said(stderr="bash: line 1: nvidia-smi: command not found\n", status=127)
-    troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in gpus}
-    if "hanging" in troubles.values():
-        return None
-    broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
-    if broken is not None:
-        lost = "GPU is lost.  Reboot the system to recover this GPU"
-        return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
-    there = sum(trouble != "absent" for trouble in troubles.values())
-    if not there:
-        return Said("No devices were found\n", status=6)
-    if asked.words[0] == _JOBS:
-        busy = compute_apps(replace(asked, words=tuple(WORDS)))
-        pids = busy.stdout.split() if busy else []
-        return Said("".join(f"GPU-00000000-0000-0000-0000-000000000000, {pid}, all_reduce_perf\n" for pid in pids))
-    model = gpu_model(asked.site.layout.generation)
-    kept = "Disabled" if "no_persistence" in asked.rack.site else "Enabled"
-    return Said("".join(f"{number}, {model}, Disabled, {kept}\n" for number in range(there)))
 
 
 def ssh(asked: ToolCall) -> Said | None:
@@ -142,8 +114,8 @@ def _ids(asked: ToolCall) -> dict[str, str]:
     host = asked.site.host
     meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
     name = host.name if meant is None else meant.host.name
-    boot = f"{mix64(text_hash(f'boot {name}')):016x}" * 2
-    return {"/proc/sys/kernel/random/boot_id": "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:]))}
+    bits = mix64(text_hash(f"boot {name}"))
+    return {"/proc/sys/kernel/random/boot_id": uuid_text(bits, bits)}
 
 
 def network(asked: ToolCall) -> Said:
@@ -202,8 +174,8 @@ def lspci(asked: ToolCall) -> Said:
 
 _CALLED: Mapping[tuple[str, ...], Tool] = {
     ("numactl", "--hardware"): _hardware,
-    ("nvidia-smi", _GPUS): _queried,
-    ("nvidia-smi", _JOBS): _queried,
+    ("nvidia-smi", GPUS): pre_flight,
+    ("nvidia-smi", JOBS): pre_flight,
     ("sudo", "-n", "-l"): _sudo_list,
 }
 """By name and first words: what other programs of these names do is elsewhere."""
@@ -226,7 +198,9 @@ def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Pro
     if name == "uname":
         if list(words) == ["-n"]:
             return Say(setting, stdout=lambda site: f"{site.host.name}\n")
-        return Say(setting, stdout=_uname if {"-a", "--all"} & set(words) else "Linux\n")
+        everything = "Linux {} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
+        text = everything if {"-a", "--all"} & set(words) else "Linux\n"
+        return Say(setting, stdout=lambda site: text.format(site.host.name))
     if name == "sleep":
         seconds = seconds_of(words[0]) if len(words) == 1 else None
         if seconds is None:
@@ -234,10 +208,6 @@ def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Pro
             return Say(setting, stderr=said, status=1)
         return Say(setting, after_s=SAY_S + seconds)
     return None
-
-
-def _uname(site: Site) -> str:
-    return f"Linux {site.host.name} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
 
 
 def seconds_of(text: str) -> float | None:

@@ -46,11 +46,11 @@ STORAGE = (
 
 
 class IbError(Exception):
-    """A tool ends with ``iberror: failed`` and this; *warned* was printed before."""
+    """A tool ends with ``iberror: failed`` and this; *warned* was printed before. *opening*: its own port."""
 
-    def __init__(self, reason: str, warned: str = "") -> None:
+    def __init__(self, reason: str, warned: str = "", *, opening: bool = False) -> None:
         super().__init__(reason)
-        self.warned = warned
+        self.warned, self.opening = warned, opening
 
 
 Fields = dict[str, str]
@@ -58,11 +58,12 @@ Run = Callable[[ToolCall, Fields, list[str]], Said | str]
 """What a tool does with its options and its other words."""
 
 
-def tool(name: str, text: str = "", *, bad_status: int = 255, smp: bool = True) -> Callable[[Run], Tool]:
+def tool(name: str, text: str = "", *, walks: int | None = None, smp: bool = True) -> Callable[[Run], Tool]:
     """
     Make a tool of what it does: it reads the options that all have and those of *text*, and fails as they do.
 
-    *smp*: it sends subnet management packets, which an M_Key guards; counters are no secret.
+    *smp*: it sends subnet management packets, which an M_Key guards; counters are no secret. *walks*: over the whole
+    fabric, and this is its status where it cannot open its port.
     """
     table: Table = {**_COMMON, **options(text)}
 
@@ -74,10 +75,11 @@ def tool(name: str, text: str = "", *, bad_status: int = 255, smp: bool = True) 
                     raise IbError("smp query nodeinfo failed", no_answer(asked, 0))
                 said = run(asked, fields, rest)
             except BadOption as bad:
-                return Said(stderr=f"{name}: {bad}\n", status=bad_status)
+                return Said(stderr=f"{name}: {bad}\n", status=255 if walks is None else 1)
             except IbError as error:
-                if bad_status == 1:
-                    return Said(stderr=f"{error.warned}discover failed\n", status=1)
+                if walks is not None:
+                    reason = str(error).replace("'", "") if error.opening else "discover failed"
+                    return Said(stderr=f"{error.warned}{reason}\n", status=walks if error.opening else 1)
                 return Said(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
             return Said(said) if isinstance(said, str) else said
 
@@ -109,7 +111,7 @@ def own_port(asked: ToolCall, fields: Fields) -> Port:
             return port
     name, number = wanted or "(null)", fields.get("port", "0")
     warned = f"ibwarn: [{asked.pid + 20000}] mad_rpc_open_port: can't open UMAD port (({name}):{number})\n"
-    raise IbError(f"Failed to open '{name}' port '{number}'", warned)
+    raise IbError(f"Failed to open '{name}' port '{number}'", warned, opening=True)
 
 
 def found_by_lid(asked: ToolCall, fields: Fields, text: str, what: str) -> Node:
@@ -151,16 +153,13 @@ def _dotted(rows: Mapping[str, object]) -> str:
     return "".join(f"{name + ':':.<33}{value}\n" for name, value in rows.items())
 
 
-@tool("iblinkinfo", "line -l --line", bad_status=1)
+@tool("iblinkinfo", "line -l --line", walks=1)
 def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """``iblinkinfo -l``: one line for each port of every node that is found."""
     del rest
     if "line" not in fields:
         return Said(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
-    try:
-        own = own_port(asked, fields)
-    except IbError as error:
-        return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=1)
+    own = own_port(asked, fields)
     if elsewhere(asked, fields):
         return Said(STORAGE)
     ports = asked.ports
@@ -207,6 +206,7 @@ _PORT_INFO = (
     "LinkWidthEnabled=1X or 4X or 2X; LinkWidthActive=4X; LinkSpeedSupported={base}; LinkSpeedEnabled={base}; "
     "LinkSpeedActive={speed}; LinkSpeedExtSupported={lanes}; LinkSpeedExtEnabled={lanes}; LinkSpeedExtActive={lane}"
 )
+_EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
 _OF_ADAPTER = "; Mkey=<not displayed>; MkeyLeasePeriod=0; ProtectBits=0"
 
 
@@ -232,7 +232,8 @@ def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> Said | str:
     node = found_by_lid(asked, fields, rest[0], "smp query nodeinfo failed")
     port = _port_of(asked, node, rest[1], "smp query portinfo failed")
     what = "Switch" if node.host is None else "CA/RT"
-    said = f"{what} PortInfo:\n" + _info(asked, port) + _extra(port)
+    extended = _dotted(dict.fromkeys(_EXTENDED.split(), "0x00"))
+    said = f"{what} PortInfo:\n{_info(asked, port)}# MLNX ext Port info: {_place(port)}\n{extended}"
     if operation == "query":
         if node.host is None and port.logical == ACTIVE and "silent_peers" in asked.rack.site:
             lost = no_answer(asked, 65535)  # the peer is asked, too (ibportstate.c:685)
@@ -273,11 +274,6 @@ def _info(asked: ToolCall, port: Port) -> str:
     return f"# Port info: {_place(port)}\n{_dotted(found)}"
 
 
-def _extra(port: Port) -> str:
-    names = ("StateChangeEnable", "LinkSpeedSupported", "LinkSpeedEnabled", "LinkSpeedActive")
-    return f"# MLNX ext Port info: {_place(port)}\n{_dotted(dict.fromkeys(names, '0x00'))}"
-
-
 @tool("ibroute", "bare -n --no_dests")
 def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """``ibroute -n LID``: the unicast forwarding table of a switch: where its packets go now."""
@@ -307,15 +303,12 @@ _NO_ERRORS = dict.fromkeys(_ERRORS.split(), 0)
 _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
-@tool("ibqueryerrors", "suppress= -s --suppress", bad_status=1)
+@tool("ibqueryerrors", "suppress= -s --suppress", walks=255)
 def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any."""
     del rest
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
-    try:
-        own = own_port(asked, fields)
-    except IbError as error:
-        return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=255)
+    own = own_port(asked, fields)
     said, ports, bad_ports, bad = [], 0, 0, 0
     reached = asked.reached(own)
     for node in reversed(reached):
@@ -327,7 +320,9 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
             said.append(f'Errors for 0x{node.guid:x} "{node.description}"\n')
             total = {name: sum(found.get(name, 0) for _, found in rows) for name in (*_ERRORS.split(), *_LAST)}
             numbered = [("ALL", total), *rows] if node.host is None else rows
-            said += [f"   GUID 0x{node.guid:x} port {number}: {_bracketed(found)}\n" for number, found in numbered]
+            for number, found in numbered:
+                counted = " ".join(f"[{name} == {value}]" for name, value in found.items() if value)
+                said.append(f"   GUID 0x{node.guid:x} port {number}: {counted}\n")
     said.append(f"\n## Summary: {len(reached)} nodes checked, {bad} bad nodes found\n")
     said.append(f"##          {ports} ports checked, {bad_ports} ports have errors beyond threshold\n")
     said.append(f"## Thresholds: \n## Suppressed: {' '.join(left_out)}\n")
@@ -344,10 +339,6 @@ def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, in
     if "PortXmitWait" not in left_out:
         found["PortXmitWait"] = int(asked.ports.counts(port, asked.at_s).wait_ticks)
     return {name: value for name, value in found.items() if value and name not in left_out}
-
-
-def _bracketed(counters: Mapping[str, int]) -> str:
-    return " ".join(f"[{name} == {value}]" for name, value in counters.items() if value)
 
 
 @tool("perfquery", "extended -x --extended", smp=False)

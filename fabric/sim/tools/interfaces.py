@@ -21,6 +21,11 @@ def interfaces(asked: ToolCall) -> dict[str, Port]:
     return found
 
 
+def mac(port: Port) -> str:
+    """What a port sends by, in hexadecimal bytes."""
+    return ":".join(f"{port.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
+
+
 def lldpctl(asked: ToolCall) -> Said:
     """``lldpctl -f json``: which port of which switch each RoCE interface that is up hears."""
     if asked.words != ("-f", "json"):
@@ -29,13 +34,9 @@ def lldpctl(asked: ToolCall) -> Said:
     for name, port in interfaces(asked).items():
         peer = asked.ports.peer(port) if port.node.ethernet and port.physical == LINK_UP else None
         if peer is not None:
-            mac = ":".join(f"{peer.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
-            chassis = {peer.node.name: {"id": {"type": "mac", "value": mac}, "descr": "Cumulus Linux"}}
-            number = {
-                "id": {"type": "ifname", "value": f"swp{peer.end[1]}"},
-                "descr": f"swp{peer.end[1]}",
-                "ttl": "120",
-            }
+            chassis = {peer.node.name: {"id": {"type": "mac", "value": mac(peer)}, "descr": "Cumulus Linux"}}
+            swp = f"swp{peer.end[1]}"
+            number = {"id": {"type": "ifname", "value": swp}, "descr": swp, "ttl": "120"}
             heard.append({name: {"via": "LLDP", "rid": "1", "chassis": chassis, "port": number}})
     # One neighbour is told as a dictionary, several as a list of such, none not at all.
     told = {"interface": heard[0] if len(heard) == 1 else heard} if heard else {}
@@ -149,7 +150,7 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
 
 def _port(asked: ToolCall, device: str, name: str) -> str:
     lossless = asked.rack.lossless_class
-    misset = asked.site.faults is not None and device in asked.site.faults.felt["misset"]
+    misset = asked.site.feels("misset", device)
     on = set[int]() if misset or lossless is None else {lossless >> 5}
     net, types = f"/sys/class/net/{name}", f"/sys/class/infiniband/{device}/ports/1/gid_attrs/types"
     ecn = "".join(f"{net}/ecn/roce_{side}/enable/{at}:{int(at in on)}\n" for side in ("np", "rp") for at in range(8))

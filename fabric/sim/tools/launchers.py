@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fabric.model.text import unfold
 from fabric.sim.hashing import text_hash
@@ -105,8 +105,8 @@ def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
         hosts.append((name, int(slots) if slots.isdigit() else 1))
     merged = {**env, **exported}
     allowed = "as_root" in fields or {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} <= env.keys()
-    launch = Launch("mpirun", tuple(hosts), _count(fields, "ranks"), merged, "tag" in fields, tuple(rest))
-    return replace(launch, as_root=allowed)
+    ranks, tag = _count(fields, "ranks"), "tag" in fields
+    return Launch("mpirun", tuple(hosts), ranks, merged, tag, tuple(rest), as_root=allowed)
 
 
 def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -144,8 +144,8 @@ def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
         ranks = max(1, len(names)) * (per_host or 1)
     slots = per_host or -(-ranks // max(1, len(names)))
     hosts = tuple((name, slots) for name in names)
-    launch = Launch("srun", hosts, ranks, {**env, **exported}, "tag" in fields, tuple(rest))
-    return replace(launch, shows_gpus="gpus" in fields)
+    shows, tag = "gpus" in fields, "tag" in fields
+    return Launch("srun", hosts, ranks, {**env, **exported}, tag, tuple(rest), shows_gpus=shows)
 
 
 def _count(fields: Mapping[str, str], field: str) -> int | None:

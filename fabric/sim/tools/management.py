@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fabric.sim.subnet.managers import LOG, SubnetManagers, settings_of, with_lines_of, with_settings
+from fabric.sim.subnet.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
@@ -62,20 +62,12 @@ def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
         was = with_lines_of(text, kept, words[3:])
         files.write(host, config, was)
         return Said(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
-    return _set(files, host, (config, backup), (text, kept), words[3:])
-
-
-def _set(
-    files: SubnetManagers, host: str, paths: tuple[str, str], texts: tuple[str, str | None], told: tuple[str, ...]
-) -> Said:
-    wrong = next((one for one in told if "=" not in one or one.startswith("=")), None)
+    wrong = next((one for one in words[3:] if "=" not in one or one.startswith("=")), None)
     if wrong is not None:
         return _refused(f"expected key=value, got {wrong}")
-    (config, backup), (text, kept) = paths, texts
     if kept is None:
         files.write(host, backup, text)
-    pairs = [(key, value) for key, _, value in (one.partition("=") for one in told)]
-    files.write(host, config, with_settings(text, pairs))
+    files.write(host, config, with_settings(text, words[3:]))
     return Said(f"set {config}\n")
 
 
@@ -118,13 +110,9 @@ def pkill(asked: ToolCall) -> Said:
         return Said(stderr="pkill: no matching criteria specified\n", status=2)
     if names[-1:] != ["opensm"] or not managers.runs_on(host):
         return Said(status=1)
-    (managers.hang_up if _hangs_up(asked.words) else managers.stop)(host, asked.at_s)
+    hangs_up = any(text in " ".join(asked.words) for text in _HANG_UP)
+    (managers.hang_up if hangs_up else managers.stop)(host, asked.at_s)
     return Said()
-
-
-def _hangs_up(words: tuple[str, ...]) -> bool:
-    said = " ".join(words)
-    return any(text in said for text in _HANG_UP)
 
 
 _CURL = options("""

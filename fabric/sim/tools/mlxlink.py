@@ -193,7 +193,8 @@ _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; c
 
 def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict[str, str]:
     """Row name to value. Light arrives only while the other end sends."""
-    bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
+    replaced = port.site is not None and port.site.feels("replaced", f"{port.node.device}:leaf")
+    bits = mix64(text_hash(f"module {port.end}{' as replaced' if replaced else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
     mark, days = port.mark, at_s / 86400.0
     worn = port.wear is not UNWORN and port.wear is not mark.wear
@@ -222,12 +223,6 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
 
 def _each_lane(value: str) -> str:
     return ",".join([value] * 4)
-
-
-def _replaced(port: Port) -> bool:
-    """Whether somebody put another module into an RNIC."""
-    faults = None if port.site is None else port.site.faults
-    return faults is not None and f"{port.node.device}:leaf" in faults.felt["replaced"]
 
 
 def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:

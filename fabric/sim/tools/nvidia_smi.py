@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from fabric.model.topology import Gpu
-from fabric.sim.hashing import mix64, word
+from fabric.sim.hashing import mix64, uuid_text, word
 from fabric.sim.hosts.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
@@ -25,6 +25,22 @@ def nvidia_smi(asked: ToolCall) -> Said:
     if asked.words == ("topo", "-m"):
         return Said(_matrix(asked, gpus))
     return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
+
+
+GPUS = "--query-gpu=index,name,mig.mode.current,persistence_mode"
+JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
+
+
+def pre_flight(asked: ToolCall) -> Said | None:
+    """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
+    troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in asked.site.layout.platform.gpus}
+    if "hanging" in troubles.values() and not asked.site.layout.platform.amd:
+        return None
+    broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
+    if broken is not None and not asked.site.layout.platform.amd:
+        lost = "GPU is lost.  Reboot the system to recover this GPU"
+        return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
+    return nvidia_smi(asked)
 
 
 def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
@@ -71,8 +87,7 @@ def rocm_smi(asked: ToolCall) -> Said:
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
     bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
-    text = f"{word(bits, 0):016x}{word(bits, 1):016x}"
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return f"GPU-{uuid_text(word(bits, 0), word(bits, 1))}"
 
 
 _CLOCKS_MHZ = {
@@ -84,10 +99,7 @@ _CLOCKS_MHZ = {
 _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
 
 
-_HEADERS = {
-    "clocks.sm": "clocks.current.sm [MHz]",
-    "clocks.current.sm": "clocks.current.sm [MHz]",
-}
+_HEADERS = {"clocks.sm": "clocks.current.sm [MHz]", "clocks.current.sm": "clocks.current.sm [MHz]"}
 """Of the fields that have another header than their name; the unit of the value stands in brackets."""
 
 
@@ -113,11 +125,14 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
         "vbios_version": lambda: VBIOS,
         "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
         "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
+        "mig.mode.current": lambda: "Disabled",
+        "persistence_mode": lambda: "Disabled" if "no_persistence" in asked.rack.site else "Enabled",
         "clocks.sm": megahertz,
         "clocks.current.sm": megahertz,
     }
 
 
+_NO_UUID = "GPU-00000000-0000-0000-0000-000000000000"
 _FORMATS = ("csv", "noheader", "nounits")
 
 
@@ -150,14 +165,16 @@ def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
     return Said("".join(f"{row}\n" for row in rows))
 
 
+_APPS = "--query-compute-apps="
 FORMAT = "--format=csv,noheader"
-WORDS, NAMES = (frozenset({f"--query-compute-apps={what}", FORMAT}) for what in ("pid", "pid,process_name"))
 
 
 def compute_apps(asked: ToolCall) -> Said | None:
-    """One pid a line, and its program's path, of every collective that runs here; None when something else is asked."""
-    if frozenset(asked.words) not in (WORDS, NAMES):
+    """A line for every collective that runs here; None when something else is asked."""
+    named = next((word.removeprefix(_APPS) for word in asked.words if word.startswith(_APPS)), "")
+    row = {"pid": "{0}", "pid,process_name": "{0}, {1}", "gpu_uuid,pid,process_name": "{2}, {0}, {1}"}.get(named)
+    if row is None or frozenset(asked.words) != {f"{_APPS}{named}", FORMAT}:
         return None
     busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, RunningCollective)}
-    named = frozenset(asked.words) == NAMES
-    return Said("".join(f"{pid}{f', /usr/bin/{busy[pid]}_perf' if named else ''}\n" for pid in sorted(busy)))
+    rows = (row.format(pid, f"/usr/bin/{busy[pid]}_perf", _NO_UUID) for pid in sorted(busy))
+    return Said("".join(f"{text}\n" for text in rows))

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from fabric.sim.phy.port import LINK_UP, Port
 from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
 from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.interfaces import mac
 from fabric.sim.tools.mlxlink import DARK, module_rows
 
 SHELL_NAME = "fabric-nvue"
@@ -57,18 +58,11 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     """How a port stands; bytes and packets are left out, which are dear to know."""
     counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
     downs = int(counts.downed)
-    transitions = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
+    stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
+    stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
-    if up:
-        link["speed"] = f"{port.rate_gbps * port.mark.width / 4:g}G"
-    link["stats"] = {
-        **transitions,
-        "in-drops": 0,
-        "in-errors": counts.effective_errors,
-        "out-drops": 0,
-        "out-errors": 0,
-    }
-    return {"link": link, "type": "swp"}
+    link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}
+    return {"link": {**link, "stats": stats}, "type": "swp"}
 
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
@@ -76,9 +70,9 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
     peer = asked.ports.peer(port) if port.physical == LINK_UP else None
     if peer is None:
         return {}
-    mac = ":".join(f"{peer.node.guid >> 8 * at & 0xFF:02x}" for at in range(5, -1, -1))
-    name, number = (peer.node.name, f"swp{peer.end[1]}") if peer.node.host is None else (peer.node.host, mac)
-    told = {"chassis": {"chassis-id": mac, "system-name": name}, "port": {"name": number}}
+    at_switch = (peer.node.name, f"swp{peer.end[1]}")
+    name, number = at_switch if peer.node.host is None else (peer.node.host, mac(peer))
+    told = {"chassis": {"chassis-id": mac(peer), "system-name": name}, "port": {"name": number}}
     return {"lldp": {"neighbor": {name: told}}}
 
 

@@ -252,7 +252,7 @@ class Readings:
         ]
         row: list[Value] = []
         for name, number, read in self._found:
-            adapter = adapters[number]
+            adapter = adapters[number] if read is not None else None
             value = _of_kernel(asked, name) if read is None else None if adapter is None else read(adapter)
             row.append(value if isinstance(value, int) else _number(value))
         return row

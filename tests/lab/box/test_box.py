@@ -73,7 +73,6 @@ def test_the_bad_part_is_the_first_suspect(box: Box, name: str, tmp_path: Path) 
     assert row.passed is (name == "none"), row
 
 
-@pytest.mark.xfail(strict=False, reason="a pair's way is drawn anew each time, which the locator does not know")
 def test_a_grey_spine_is_not_mistaken_for_a_host(box: Box, tmp_path: Path) -> None:
     """Some pairs across the leaves are bad and others are not: something above the leaves, and nobody below."""
     row = said_of("spine grey", box, tmp_path)

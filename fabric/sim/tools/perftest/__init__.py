@@ -199,30 +199,26 @@ class Transfer(Flow):
             return
         hosts = [end.process.site.host.name for end in (client, server)]
         row = self.row(self.rack.noise.factor(client.bits, 0, hosts))
-        queue_pairs = client.options.queue_pairs
-        at_client = _addresses(client, queue_pairs)
-        at_server = _addresses(server, queue_pairs)
+        at_client, at_server = (
+            text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=client.options.queue_pairs)
+            for end in (client, server)
+        )
         # The server first: once the client's answer is there, all that the pair needed has ended.
         timeline.exit(server.process, at_s, status=0, stdout=_page(server, at_server, at_client, row))
         timeline.exit(client.process, at_s, status=0, stdout=_page(client, at_client, at_server, row))
-
-
-def _addresses(end: PairEnd, queue_pairs: int) -> list[str]:
-    return text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=queue_pairs)
 
 
 def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     """All that one side prints when it went well."""
     side, options = end.side, end.options
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
-    if options.cuda is None:
-        return f"{side.lead}{side.before}{known}{side.after}{row}{text.RULE}"
+    opened = closed = ""
     if options.use_rocm is not None:
         opened = text.rocm_lines(end.process.site, options, end.bits)
-        return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}"
-    opened = side.listing + text.cuda_picked(end.process.site, options, end.bits)
-    made, freed = text.cuda_buffer(options, end.bits)
-    return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
+    elif options.use_cuda is not None:
+        made, closed = text.cuda_buffer(options, end.bits)
+        opened = side.listing + text.cuda_picked(end.process.site, options, end.bits) + made
+    return f"{side.lead}{opened}{side.before}{known}{side.after}{row}{text.RULE}{closed}"
 
 
 def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
@@ -302,26 +298,23 @@ class WriteBw:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
-        options, amd = self.options, process.site.layout.platform.amd
-        if options.cuda is not None and (
-            "no_cuda" in rack.site or (options.use_rocm is not None) != amd
-        ):  # options are read one by one
-            stderr = text.REFUSED % f"unrecognized option '--use_{'cuda' if options.use_rocm is None else 'rocm'}'"
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stderr=stderr)
+        options, site, rocm = self.options, process.site, self.options.use_rocm is not None
+        fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
+        if options.cuda is not None and ("no_cuda" in rack.site or rocm != site.layout.platform.amd):
+            fails(stderr=text.REFUSED % f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'")
+            return  # options are read one by one
+        if options.version:
+            fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)
             return
-        if self.options.version:
-            # It ends with 1 all the same (recorded of 6.06, and of 6.29).
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.29\n")
-            return
-        site = process.site
         side = self.side(site)
-        refusal = side.refusal or text.port_refusal(site, side.device, self.options)
-        if not refusal and self.options.cuda is not None and "dmabuf" in rack.site and not self.options.dmabuf:
+        refusal = side.refusal
+        if not refusal and (trouble := site.trouble_of(side.device)) in ("absent", "broken"):
+            refusal = text.NO_DEVICE % side.device if trouble == "absent" else text.PORT_DOWN % options.ib_port
+        if not refusal and options.cuda is not None and "dmabuf" in rack.site and not options.dmabuf:
             refusal = text.NO_MR
         if refusal:
-            stdout = text.lead(self.options)
-            rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)
-        elif self.options.peer is None:
+            fails(stdout=text.lead(options), stderr=refusal)
+        elif options.peer is None:
             self._serve(rack, process, side, at_s)
         else:
             self._connect(rack, process, side, at_s)

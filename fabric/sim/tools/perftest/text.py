@@ -110,14 +110,6 @@ def lead(options: WriteBwOptions) -> str:
     return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
 
 
-def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
-    """The complaint about an RNIC that is not there or whose port is down; "" when all is well."""
-    trouble = site.trouble_of(device)
-    if trouble == "absent":
-        return NO_DEVICE % device
-    return PORT_DOWN % options.ib_port if trouble == "broken" else ""
-
-
 def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
     """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""
@@ -144,20 +136,14 @@ def address_end(site: Site, device: str) -> tuple[str, str]:
     return lid, gid
 
 
-def address(site: Site, device: str, bits: int) -> str:
-    """One queue pair's address, without the word before it; the same *bits* give the same address."""
-    lid, gid = address_end(site, device)
-    return (
-        f" address: LID {lid} QPN 0x{bits & 0x3FFF:04x} PSN 0x{bits >> 14 & 0xFFFFFF:06x}"
-        f" RKey 0x{bits >> 38 & 0x1FFFFF:06x} VAddr 0x{0x7F0000000000 + (bits >> 36 << 12):016x}\n{gid}"
-    )
-
-
 def addresses(site: Site, device: str, bits: int, *, queue_pairs: int) -> list[str]:
-    """The addresses of all queue pairs of one side."""
-    if queue_pairs == 1:
-        return [address(site, device, bits)]
-    return [address(site, device, word(bits, number)) for number in range(queue_pairs)]
+    """The addresses of all queue pairs of one side, without the word before each; the same *bits* give the same."""
+    lid, gid = address_end(site, device)
+    return [
+        f" address: LID {lid} QPN 0x{one & 0x3FFF:04x} PSN 0x{one >> 14 & 0xFFFFFF:06x}"
+        f" RKey 0x{one >> 38 & 0x1FFFFF:06x} VAddr 0x{0x7F0000000000 + (one >> 36 << 12):016x}\n{gid}"
+        for one in ([bits] if queue_pairs == 1 else [word(bits, number) for number in range(queue_pairs)])
+    ]
 
 
 def row(options: WriteBwOptions, gbps: float) -> str:
