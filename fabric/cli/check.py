@@ -69,12 +69,12 @@ def schema() -> int:
 def show(file: Path, *, as_json: bool) -> int:
     """Check FILE and the baselines that it names, and say what it describes and what does not fit."""
     from fabric.config import baseline_notes, load_baselines, load_inventory
-    from fabric.report.inventory import inventory_document, inventory_lines
+    from fabric.report.inventory import inventory_document, inventory_text
 
     inventory = load_inventory(file)
     baselines = load_baselines({host.platform.baseline for host in inventory.topology.hosts.values()}, file)
     notes = baseline_notes(None, inventory, baselines)
-    document, lines = inventory_document(inventory, notes=notes), inventory_lines(inventory, notes=notes)
+    document, lines = inventory_document(inventory, notes=notes), [inventory_text(inventory, notes=notes)]
     return answer(document, lines, as_json=as_json)
 
 

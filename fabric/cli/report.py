@@ -140,7 +140,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     from fabric.app.analyze import reopened
     from fabric.app.repair import decided
     from fabric.app.report import keep_decision
-    from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
+    from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_text
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
@@ -150,7 +150,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
     else:
-        say("\n".join([*acceptance_lines(found, judged.verdict.suspects), "", *look_lines(judged.path)]))
+        say(acceptance_text(found, judged.verdict.suspects, path=judged.path))
     return code
 
 
@@ -246,14 +246,14 @@ def history_command(component: str | None, results: Path, days: int | None, *, a
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
 
     from fabric.app.history import history
-    from fabric.report.history import SIGNALS, lines
+    from fabric.report.history import SIGNALS, history_text
 
     found = history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told
     document = asdict(found) if as_json else {}
     for row, one in zip(document.get("signals", ()), found.signals, strict=False):
         row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
-    return answer({"format": 1, **document}, lines(found), as_json=as_json, code=code)
+    return answer({"format": 1, **document}, [history_text(found)], as_json=as_json, code=code)
 
 
 @click.command("compare")
@@ -269,10 +269,10 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
     Exit 0 the same or better, 1 worse, 3 it cannot be told.
     """
     from fabric.app.compare import compare
-    from fabric.report.compare import EXIT_CODES, compare_document, compare_lines
+    from fabric.report.compare import EXIT_CODES, compare_document, compare_text
 
     found = compare(run_path(first), run_path(second))
     told = (found.first, found.second, found.comparison, found.notes)
     return answer(
-        compare_document(*told), compare_lines(*told), as_json=as_json, code=EXIT_CODES[found.comparison.change]
+        compare_document(*told), [compare_text(*told)], as_json=as_json, code=EXIT_CODES[found.comparison.change]
     )

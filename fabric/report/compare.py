@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.part import Part
 from fabric.model.text import size_text
+from fabric.report import templates
 from fabric.report.output import columns, counted, jsonable
 
 LEAST_FOLDED = 3
@@ -17,8 +18,6 @@ LEAST_FOLDED = 3
 
 MOST_PARTS = 4
 """More parts of one host that changed alike are the host (a choice)."""
-
-_Key = tuple[str, Difference]
 
 
 def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
@@ -29,14 +28,15 @@ def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
     each part (``gpu003/mlx5_2``) with three or more. The line has the numbers of the worst, which comes first, and says
     how many there are. SAME is never folded, nor is a row of several hosts (a path, an uplink).
     """
-    members: dict[_Key, list[Compared]] = {}
+    parts: dict[tuple[str, Difference], set[str]] = {}
     for row in rows:
         if _foldable(row):
-            members.setdefault((_host(row), row.change), []).append(row)
-    whole = {key for key, alike in members.items() if _as_a_whole(alike)}
-    lines: dict[_Key, list[Compared]] = {}
+            parts.setdefault((_host(row), row.change), set()).add(row.component)
+    lines: dict[tuple[str, Difference], list[Compared]] = {}
     for row in rows:
-        lines.setdefault(_key(row, whole), []).append(row)
+        names = parts.get((_host(row), row.change), set()) if _foldable(row) else set()
+        as_a_whole = _host(row) in names or len(names) > MOST_PARTS
+        lines.setdefault((_host(row) if as_a_whole else row.component, row.change), []).append(row)
     found: list[Compared] = []
     for (name, _), alike in lines.items():
         found += [_line(name, alike)] if len(alike) >= LEAST_FOLDED and _foldable(alike[0]) else alike
@@ -47,23 +47,10 @@ def _host(row: Compared) -> str:
     return Part.of(row.component).host
 
 
-def _as_a_whole(alike: Sequence[Compared]) -> bool:
-    names = {row.component for row in alike}
-    return _host(alike[0]) in names or len(names) > MOST_PARTS
-
-
-def _key(row: Compared, whole: AbstractSet[_Key]) -> _Key:
-    """What a row's line is of; SAME and rows of several hosts are together with their like and stay as they are."""
-    host = (_host(row), row.change)
-    return host if _foldable(row) and host in whole else (row.component, row.change)
-
-
 def _foldable(row: Compared) -> bool:
     """Of one host or a part of one; everything, paths and switches have rows of their own."""
-    host = Part.of(row.component).host
-    return (
-        row.change is not Difference.SAME and row.component != WHOLE and "+" not in row.component and "--" not in host
-    )
+    whole = row.component == WHOLE or "+" in row.component or "--" in _host(row)
+    return row.change is not Difference.SAME and not whole
 
 
 def _line(name: str, alike: Sequence[Compared]) -> Compared:
@@ -89,35 +76,29 @@ _MEANING = {
     Difference.INCONCLUSIVE: "not enough was measured to tell",
 }
 
+_SHOWN = (Difference.WORSE, Difference.INCONCLUSIVE, Difference.BETTER)
+_NOTHING_COMMON = "nothing in common: no probe was measured in both runs"
 _MOST_ROWS = 20
 
 
-def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> list[str]:
+def compare_text(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> str:
     """The answer first, then what changed, the worst first, then what could not be compared."""
-    change = comparison.change
-    meaning = _MEANING[change] if comparison.common else "nothing in common: no probe was measured in both runs"
-    lines = [f"{change.name}  {meaning}"]
-    tally = ", ".join(
-        f"{number} {kind.value}"
-        for kind in Difference
-        if (number := sum(row.change is kind for row in comparison.rows))
+    kinds = Counter(row.change for row in comparison.rows)
+    rows = folded(comparison.rows)
+    of_kind = [(kind, [_cells(row) for row in rows if row.change is kind]) for kind in _SHOWN]
+    return templates.text(
+        "compare.txt.j2",
+        it=comparison,
+        meaning=_MEANING[comparison.change] if comparison.common else _NOTHING_COMMON,
+        both=_in_both(comparison),
+        tally=", ".join(f"{kinds[kind]} {kind.value}" for kind in Difference if kinds[kind]) or "none",
+        changed=[
+            (kind.value, columns(cells[:_MOST_ROWS]), len(cells) - _MOST_ROWS) for kind, cells in of_kind if cells
+        ],
+        first=first,
+        second=second,
+        notes=notes,
     )
-    lines.append(f"      {_in_both(comparison)}; components by kind and size: {tally or 'none'}")
-    lines_of = folded(comparison.rows)
-    for kind in (Difference.WORSE, Difference.INCONCLUSIVE, Difference.BETTER):
-        rows = [row for row in lines_of if row.change is kind]
-        if rows:
-            lines += ["", f"{kind.value.capitalize()} (second over first, 99 % interval)"]
-            lines += [f"  {line}" for line in columns(_cells(row) for row in rows[:_MOST_ROWS])]
-        if len(rows) > _MOST_ROWS:
-            lines.append(f"  and {len(rows) - _MOST_ROWS} more: see --json")
-    if comparison.unmeasured:
-        many = counted(comparison.unmeasured, "probe")
-        lines += ["", f"{many} of the first run could not be measured in the second: they are named below"]
-    lines += _only("first", comparison.only_first) + _only("second", comparison.only_second)
-    if notes:
-        lines += ["", *(f"Note    {note}" for note in notes)]
-    return [*lines, "", f"First   {first}", f"Second  {second}"]
 
 
 def _in_both(comparison: Comparison) -> str:
@@ -149,7 +130,3 @@ def _cells(row: Compared) -> tuple[str, ...]:
     ratio = f"{row.ratio:.3f}" if row.ratio is not None else "-"
     interval = f"{row.low:.3f} to {row.high:.3f}" if row.low is not None and row.high is not None else ""
     return row.component, f"{row.kind} {size}".strip(), ratio, interval, f"n={row.n}", row.note
-
-
-def _only(which: str, texts: Sequence[str]) -> list[str]:
-    return ["", f"Only in the {which} run", *(f"  {text}" for text in texts)] if texts else []

@@ -11,10 +11,11 @@ import orjson
 
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
 from fabric.model.scenario import Scenario
-from fabric.model.text import duration_text, fold
+from fabric.model.text import fold
 from fabric.model.verdict import Suspect
 from fabric.probes.again import AgainSpec
-from fabric.report.output import columns, jsonable, visible
+from fabric.report import templates
+from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
 from fabric.runs.plain_file import MIB, read_plain
@@ -34,28 +35,20 @@ def acceptance_document(found: Acceptance) -> dict[str, Any]:
     return {"format": FORMAT, **jsonable(found), "exit_code": EXIT_CODES[found.decision]}
 
 
-def acceptance_lines(found: Acceptance, suspects: Sequence[Suspect] = ()) -> list[str]:
+def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path: str = "") -> str:
     """
     The page: the decision for each host or link first, then why, what to do next about *suspects* that are still bad,
-    what was replaced, the evidence before and now, what else to know.
+    what was replaced, the evidence before and now, what else to know, where the run is (*path*).
     """
-    quick = " (quick: bit errors not covered)" if found.quick else ""
-    lines = [f"{text}{quick}" for text in _decided((one.decision.value, one.name) for one in found.each)] + [""]
-    lines += [f"  {text}" for text in found.reasons]
-    if found.decision is not Decision.ACCEPT:
-        own = [one for one in suspects if not set(found.hosts).isdisjoint(one.hosts) and one.next_step]
-        lines += [f"  next: {one.component}: {one.next_step}" for one in own[:_MOST_NEXT]]
-    lines += ["", f"Against {found.because}, Gb/s:"]
-    lines += [f"  {text}" for text in _table(found.weighed)]
-    if found.parts:
-        lines += ["", "Parts:"] + [f"  {text}" for text in found.parts]
-    watched = "were not watched for bit errors"
-    if found.watched_s is not None:
-        watched = f"were watched for bit errors for {duration_text(found.watched_s)}"
-    lines += ["", f"Ports {watched}."]
-    if found.notes:
-        lines += ["", "Also:"] + [f"  {text}" for text in found.notes]
-    return [visible(line) for line in lines]
+    own = [one for one in suspects if not set(found.hosts).isdisjoint(one.hosts) and one.next_step]
+    return templates.text(
+        "acceptance.txt.j2",
+        it=found,
+        path=path,
+        decided=_decided((one.decision.value, one.name) for one in found.each),
+        suspects=own[:_MOST_NEXT] if found.decision is not Decision.ACCEPT else [],
+        table=_table(found.weighed),
+    )
 
 
 def _decided(each: Iterable[tuple[str, str]]) -> list[str]:
@@ -64,11 +57,6 @@ def _decided(each: Iterable[tuple[str, str]]) -> list[str]:
     for decision, name in each:
         names.setdefault(decision, []).append(name)
     return [f"{decision} {fold(alike)}" for decision, alike in names.items()]
-
-
-def look_lines(path: str) -> list[str]:
-    """Where the run is, and how it is seen."""
-    return [f"Run     {visible(path)}", f"Look    fabric report {visible(path)} --open"]
 
 
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TypeVar
 
-from fabric.report.decision import decision_of
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.runs.manifest import TICKETS, tickets_of
@@ -15,39 +15,16 @@ from fabric.runs.plain_file import make_folder, writing
 _T = TypeVar("_T")
 
 
-def html(run: ShownRun) -> str:
-    """report.html; the libraries it takes are imported when it is made."""
-    from fabric.report.page import page
-
-    return page(run, decision_of(run))
-
-
-def junit(run: ShownRun) -> str:
-    """junit.xml."""
-    from fabric.report.junit import junit_xml
-
-    return junit_xml(run)
-
-
-def metrics(run: ShownRun) -> str:
-    """metrics.prom."""
-    from fabric.report.exports import metrics_text
-
-    return metrics_text(run)
-
-
-def summary(run: ShownRun) -> str:
-    """summary.md."""
-    from fabric.report.markdown import summary as text
-
-    return text(run)
+def _maker(where: str) -> Callable[[ShownRun], str]:
+    """A function of this room by its name; the libraries that its module takes are imported when it is called."""
+    return lambda run: resolve_name(f"fabric.report.{where}")(run)
 
 
 MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
-    "report.html": html,
-    "junit.xml": junit,
-    "metrics.prom": metrics,
-    "summary.md": summary,
+    "report.html": _maker("page:page"),
+    "junit.xml": _maker("junit:junit_xml"),
+    "metrics.prom": _maker("exports:metrics_text"),
+    "summary.md": _maker("markdown:summary"),
 }
 """File name and what makes it, from the run alone."""
 

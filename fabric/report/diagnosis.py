@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
-from fabric.model.text import fold
-from fabric.model.verdict import Suspect
-from fabric.report.output import jsonable, visible
+from fabric.model.diagnosis import Diagnosis, PairMatrix
+from fabric.report import templates
+from fabric.report.output import jsonable
 from fabric.report.shown_verdict import shown_suspect
 from fabric.report.verdict_json import EXIT_CODES
 
@@ -19,83 +18,25 @@ _LEAST_DRAWN = 3
 
 def diagnosis_text(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> str:
     """All of it; text from files is made harmless."""
-    lines = [
-        f"{diagnosis.outcome.value.upper()}: {len(diagnosis.hosts)} hosts, {diagnosis.samples:,} results",
-        *_limited(list(diagnosis.reasons), "  "),
-        *_suspects(diagnosis.suspects),
-        *_classes(diagnosis.classes),
-        *_matrices(diagnosis.matrices),
-        *_next(diagnosis.next_tests),
-        *(f"note: {note}" for note in _limited([*notes, *diagnosis.notes], "")),
-    ]
-    return "\n".join(visible(line) for line in lines) + "\n"
+    suspects = [shown_suspect(one) for one in diagnosis.suspects]
+    return templates.text(
+        "diagnosis.txt.j2",
+        it=diagnosis,
+        notes=[*notes, *diagnosis.notes],
+        suspects=suspects,
+        width=min(max((len(one.component) for one in diagnosis.suspects[:_LISTED]), default=0), 40),
+        matrices=[(one, list(_matrix(one))) for one in diagnosis.matrices if len(one.hosts) >= _LEAST_DRAWN],
+        most=_LISTED,
+    )
 
 
-def _limited(lines: list[str], indent: str) -> list[str]:
-    more = [f"{indent}... and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    return [f"{indent}{line}" for line in lines[:_LISTED]] + more
-
-
-def _suspects(suspects: Sequence[Suspect]) -> Iterator[str]:
-    if not suspects:
-        return
-    yield ""
-    width = min(max(len(suspect.component) for suspect in suspects[:_LISTED]), 40)
-    yield f"  {'suspect':<{width}}  kind     confidence"
-    for suspect in suspects[:_LISTED]:
-        name = f"{suspect.component:<{width}}"
-        yield f"  {name}  {suspect.kind:<7}  {suspect.confidence:.2f}  {suspect.outcome.value}"
-        if suspect.ambiguous_with:
-            yield f"      cannot be told apart from {', '.join(suspect.ambiguous_with)}"
-        yield from (f"      {text}" for text in shown_suspect(suspect).evidence)
-        yield f"      next: {suspect.next_step}"
-    if len(suspects) > _LISTED:
-        yield f"  ... and {len(suspects) - _LISTED} more: {fold(sorted({s.component for s in suspects[_LISTED:]}))}"
-
-
-def _classes(classes: Sequence[LinkClass]) -> Iterator[str]:
-    yield ""
-    yield "  what good pairs reach        Gb/s   noise  results"
-    for found in classes[:_LISTED]:
-        name = ", ".join(part for part in (found.name, found.test, found.rail or "") if part)
-        yield f"  {name:<26}  {found.gbps:>6,.1f}  {found.noise:>5.1%}  {found.samples:>7,}"
-        if found.groups and found.name.startswith("within"):
-            yield f"      groups by their results: {'; '.join(fold(group) for group in found.groups[:_LISTED])}"
-    if len(classes) > _LISTED:
-        yield f"  ... and {len(classes) - _LISTED} more"
-
-
-def _matrices(matrices: Sequence[PairMatrix]) -> Iterator[str]:
-    for matrix in matrices:
-        if len(matrix.hosts) < _LEAST_DRAWN:
-            continue
-        said = ", ".join(part for part in (matrix.test, matrix.rail or "") if part)
-        way = "row sends, column receives: a slow row is a sender, a column a receiver, a cell a path"
-        yield ""
-        yield f"  percent of what good pairs reach{f' ({said})' if said else ''}"
-        yield f"  {way}" if matrix.directed else "  a slow row is a host, a cell is a path"
-        width = max(map(len, matrix.hosts))
-        for host, row in zip(matrix.hosts, matrix.ratios, strict=True):
-            yield f"  {host:<{width}} {''.join(_cell(ratio, matrix.least) for ratio in row)}"
-        yield f"  {'-':<{width}} is {matrix.least:.0%} or more; . was not measured"
-
-
-def _cell(ratio: float | None, least: float) -> str:
-    if ratio is None:
-        return "   ."
-    return "   -" if ratio >= least else f"{100 * ratio:>4.0f}"
-
-
-def _next(tests: Sequence[PairTest]) -> Iterator[str]:
-    if not tests:
-        return
-    yield ""
-    yield "  test next (each host once)"
-    for test in tests[:_LISTED]:
-        via = f" over {test.via}" if test.via else ""
-        yield f"    {test.a} with {test.b}{via}: {test.why}"
-    if len(tests) > _LISTED:
-        yield f"    ... and {len(tests) - _LISTED} more (--json lists them)"
+def _matrix(matrix: PairMatrix) -> Iterator[str]:
+    """A line a host: per cent of what good pairs reach, ``-`` for what is good, ``.`` for what was not measured."""
+    width = max(map(len, matrix.hosts))
+    for host, row in zip(matrix.hosts, matrix.ratios, strict=True):
+        cells = ["." if one is None else "-" if one >= matrix.least else f"{100 * one:.0f}" for one in row]
+        yield f"{host:<{width}} {''.join(f'{cell:>4}' for cell in cells)}"
+    yield f"{'-':<{width}} is {matrix.least:.0%} or more; . was not measured"
 
 
 DIAGNOSIS_FORMAT = 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.model.part import Part
-from fabric.report.output import columns, counted, some
+from fabric.report import templates
+from fabric.report.output import columns, some
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
 """
@@ -92,65 +93,31 @@ def spark(shares: Sequence[float | None]) -> str:
     return "".join("·" if s is None else _BARS[min(max(int((s - 0.5) * 2 * 8), 0), 7)] for s in shares)
 
 
-def lines(found: PartHistory) -> Iterator[str]:
+def history_text(found: PartHistory) -> str:
     """For a terminal; the newest run last."""
-    if found.component is None:
-        yield f"{counted(found.total, 'run')}, all hosts"
-    else:
-        known = any(one.host == Part.of(found.component).host for one in found.signals)
-        yield f"{len(found.runs):,} of {found.total:,} runs {'had' if known else 'suspected'} {found.component}"
-    yield from _left_out(found)
     shown = found.runs[-_MOST_RUNS:]
-    if found.component is not None and any(run.share is not None for run in shown):
-        yield f"  {spark([run.share for run in shown])}  least share of normal, 50 to 100 %"
-    if len(shown) < len(found.runs):
-        yield f"  the last {len(shown)} of {len(found.runs):,}:"
-    width = max((len(run.scenario) for run in shown), default=0)
-    yield from (_run_line(run, width) for run in shown)
-    yield from _offenders(found)
-
-
-def _left_out(found: PartHistory) -> Iterator[str]:
-    if found.at_work:
-        yield f"  {found.at_work} not judged yet: still going on (fabric status)"
-    if found.not_judged:
-        yield f"  {found.unreadable} not judged yet: fabric analyze RUN; {some(found.not_judged, _MOST_NAMES)}"
-    for text in found.closed[:_MOST_NAMES]:
-        yield f"  cannot be read: {text}"
-    if len(found.closed) > _MOST_NAMES:
-        yield f"  and {len(found.closed) - _MOST_NAMES} more cannot be read"
-
-
-def _run_line(run: RunLine, width: int) -> str:
-    share = "" if run.share is None else f"{run.share:.1%}"
-    failed = f"{run.failed} failed" if run.failed else ""
-    names = some(run.suspected, _MOST_NAMES)
-    mock = " (simulated)" if run.backend == "mock" else ""
-    head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.decision or run.outcome.upper():<12}"
-    return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()
-
-
-def _offenders(found: PartHistory) -> Iterator[str]:
     host = Part.of(found.component or "").host
-    if host and not any(one.host == host for one in found.signals):
-        return  # a part of the network: the signals are those of hosts
     about = [one for one in found.signals if not host or one.host == host]
     lemons = [one for one in about if one.lemon]
-    troubled = [one for one in about if one.troubled]
-    if not troubled:
-        yield f"\n{host or 'No host'} was {'never ' if host else ''}in trouble."
-        return
-    yield f"\nRepeat offenders: {len(lemons)} of {len(about):,} hosts"
-    rows = lemons or troubled
-    shown = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
-    yield from (f"  {line}" for line in columns(shown, range(1, len(_HEADS) + 2)))
-    if not lemons:
-        yield "  none of them again and again (yet)"
-    if len(rows) > _MOST_HOSTS:
-        yield f"  and {len(rows) - _MOST_HOSTS} more"
-    rule = f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender"
-    yield f"  *: at or above the {QUANTILE:.0%} quantile of all hosts; {rule}"
-    yield from _LEGEND
+    rows = lemons or [one for one in about if one.troubled]
+    table = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    return templates.text(
+        "history.txt.j2",
+        it=found,
+        shown=[(run, some(run.suspected, _MOST_NAMES)) for run in shown],
+        bars=spark([run.share for run in shown]) if found.component and any(run.share for run in shown) else "",
+        width=max((len(run.scenario) for run in shown), default=0),
+        of_host=bool(about) or not host,  # else a part of the network: the signals are those of hosts
+        host=host,
+        hosts=len(about),
+        lemons=len(lemons),
+        more=len(rows) - _MOST_HOSTS,
+        table=columns(table, range(1, len(_HEADS) + 2)) if rows else [],
+        not_judged=some(found.not_judged, _MOST_NAMES),
+        most=_MOST_NAMES,
+        rule=f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender",
+        quantile=f"{QUANTILE:.0%}",
+    )
 
 
 def _signal_row(one: HostSignals) -> tuple[str, ...]:
@@ -159,8 +126,4 @@ def _signal_row(one: HostSignals) -> tuple[str, ...]:
     return one.host, str(one.runs), *marked
 
 
-_LEGEND = (
-    "  how many runs suspected it (tickets), in how many ways (troubles), could not measure it (out), kept it from a",
-    "  later phase (excluded), had failed probes of it with others (multi) or of its own (single; rate: their share)",
-)
 _HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.model.inventory import Inventory
 from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
-from fabric.report.output import counted, jsonable
+from fabric.report import templates
+from fabric.report.output import jsonable
 
 GROUPS_MOST = 10
 _SHOWN = (
@@ -18,26 +19,19 @@ _SHOWN = (
 OPTIONS = ("mpirun_options", "srun_options", "nccl_tests_options", "perftest_options")
 
 
-def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Iterator[str]:
+def inventory_text(inventory: Inventory, *, notes: Sequence[str] = ()) -> str:
     """What it describes: hosts per platform, switches per tier, ToR groups, links; then what does not fit."""
     topology = inventory.topology
-    yield f"{inventory.name}: {counted(len(topology.hosts), 'host')}, backend {inventory.backend}"
-    for platform, hosts in _platforms(topology):
-        yield (
-            f"  {platform.name}: {fold(hosts)}; {counted(len(platform.gpus), 'GPU')}, "
-            f"{counted(len(platform.rnics), 'RNIC')}, {counted(platform.numa_nodes, 'NUMA node')}, "
-            f"{platform.link_layer}, baseline {platform.baseline}"
-        )
-    if topology.management:
-        yield f"  management: {fold(topology.management)}; not under test"
-    for tier, names in _tiers(topology):
-        yield f"  {tier}: {'1 switch' if len(names) == 1 else f'{len(names):,} switches'} ({fold(names)})"
-    yield from _group_lines(topology)
-    yield f"  {counted(sum(1 for _ in topology.links()), 'link')}"
-    if inventory.mock.faults:
-        yield f"  mock faults: {', '.join(fault.component for fault in inventory.mock.faults)}"
-    for note in notes:
-        yield f"note: {note}"
+    return templates.text(
+        "inventory.txt.j2",
+        inventory=inventory,
+        platforms=_platforms(topology),
+        tiers=_tiers(topology),
+        groups=_groups(topology),
+        most=GROUPS_MOST,
+        links=sum(1 for _ in topology.links()),
+        notes=notes,
+    )
 
 
 def inventory_document(inventory: Inventory, *, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -91,12 +85,3 @@ def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:
 def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:
     """The leaves and the hosts of each ToR group; several rails on one leaf name it once."""
     return [(list(dict.fromkeys(topology.hosts[group[0]].leaves)), group) for group in topology.tor_groups]
-
-
-def _group_lines(topology: Topology) -> Iterator[str]:
-    groups = _groups(topology)
-    yield f"  {counted(len(groups), 'group')} of hosts under one ToR"
-    for leaves, hosts in groups[:GROUPS_MOST]:
-        yield f"    ToR {fold(leaves)}: {fold(hosts)}"
-    if len(groups) > GROUPS_MOST:
-        yield f"    and {len(groups) - GROUPS_MOST:,} more"

@@ -12,7 +12,7 @@ from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.report import templates
-from fabric.report.decision import ShownDecision, run_exit_code
+from fabric.report.decision import ShownDecision, decision_of, run_exit_code
 from fabric.report.figures import inline
 from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
@@ -25,12 +25,12 @@ SECTIONS = ("expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time
 """Where figures stand, besides those of suspects."""
 
 
-def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
-    """report.html of one run; *decision*: of a post-repair validation, whether the host may return."""
+def page(run: ShownRun) -> str:
+    """report.html of one run."""
     drawn: dict[str, list[tuple[str, Markup, str]]] = {name: [] for name in SECTIONS}
     for one in pictures(run):
         drawn.setdefault(one.section, []).append((one.title, inline(one.figure), one.words))
-    judged = run.judged
+    judged, decision = run.judged, decision_of(run)
     content = {
         "run": run,
         "judged": judged,

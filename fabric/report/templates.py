@@ -17,6 +17,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text, fold
 from fabric.report.output import counted, visible, wrapped
 
+_SPACES = re.compile(r" +$", re.MULTILINE)
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -35,8 +36,8 @@ def markdown(template: str, **content: Any) -> str:
 
 
 def text(template: str, **content: Any) -> str:
-    """Text for a terminal, with colours."""
-    return _environment("text").get_template(template).render(**content)
+    """Text for a terminal, with colours; no line ends with spaces."""
+    return _SPACES.sub("", _environment("text").get_template(template).render(**content))
 
 
 def plain(text: str) -> str:
@@ -89,6 +90,6 @@ def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=kind != "html",
     )
-    made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip)
+    made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip, ljust=str.ljust)
     made.filters.update(badge=_badge, bold=_bold, wrapped=_wrapped)
     return made

@@ -7,26 +7,34 @@ from dataclasses import asdict
 from typing import Any
 
 from fabric.model.text import fold
+from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA
 from fabric.sim.phy.quality import LinkQuality
-from fabric.sim.what_if import PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
+from fabric.sim.what_if import PER_JOB, EngineResult, Question, Shares, WhatIf
 
 _NAMES_MOST = 8
 
 
 def what_if_text(answer: WhatIf) -> str:
     """What was asked, a table of shares by routing engine, the busiest links, and what the model assumes."""
-    per = _per(answer.question)
-    shares = f"simulated share of line rate, per {per} ({answer.engines[0].shares.count:,} {per}s over all seeds)"
-    lines = [*_asked(answer), *_faults(answer), "", shares, *_table(answer)]
-    lines += ["", "busiest links: load if nothing held a flow back, in the worst seed / capacity"]
-    for result in answer.engines:
-        for number, busy in enumerate(result.busiest):
-            lines.append(f"  {result.engine if number == 0 else '':<10}  {_busy(busy)}")
-    return "\n".join([*lines, "", "the model", *(f"  {line}" for line in _assumptions(answer.question))]) + "\n"
+    question = answer.question
+    rows = [_row(result) for result in answer.engines]
+    heads = [name for name in _HEADS if any(row.get(name) for row in rows)]
+    shares = [heads, *([row.get(name, "") for name in heads] for row in rows)]
+    return templates.text(
+        "what_if.txt.j2",
+        answer=answer,
+        question=question,
+        per=_per(question),
+        hosts=_host_names(question),
+        fill=_fill(question),
+        faults=[(one, _quality(one, answer), _links(one, question.net)) for one in question.faults],
+        shares=columns(shares, range(1, len(heads)), gap="    "),
+        assumptions=_assumptions(question),
+    )
 
 
 def what_if_document(answer: WhatIf) -> dict[str, Any]:
@@ -85,32 +93,6 @@ def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
     }
 
 
-def _asked(answer: WhatIf) -> Iterator[str]:
-    question = answer.question
-    spec, clos = question.net.clos.spec, question.net.clos
-    seeds = "1 seed" if question.seeds == 1 else f"{question.seeds:,} seeds from {question.seed}"
-    qps = "" if question.qps == 1 else f", {question.qps} queue pairs a flow"
-    hosts = f"{len(question.hosts):,} hosts ({fold(_host_names(question))})"
-    yield f"simulated: {question.pattern} on {question.inventory}, {hosts}, {question.order} order, {seeds}{qps}"
-    least, most = _fill(question)
-    fill = f"{most}" if least == most else f"{least} to {most}"
-    yield (
-        f"  {spec.levels} levels, {clos.leaves:,} leaves of {spec.down} RNICs ({spec.line_rate_gbps:g} Gb/s) and "
-        f"{spec.up} uplinks ({spec.uplink_gbps:g} Gb/s), {question.link_layer}; "
-        f"RNICs that take part: {fill} a leaf"
-    )
-
-
-def _faults(answer: WhatIf) -> Iterator[str]:
-    for fault in answer.question.faults:
-        found = _quality(fault, answer)
-        effect = (
-            "" if found is None else f" -> {found.capacity_factor:.1%} of the capacity, packet loss {found.loss:.2g}"
-        )
-        yield f"  fault {fault.text}{effect}"
-        yield f"    {_links(fault, answer.question.net)}"
-
-
 def _links(fault: LinkFault, net: NamedClos) -> str:
     """The links of a fault; a cable whose two directions are both at fault is written once, with ``--``."""
     left, names = set(fault.links), []
@@ -129,12 +111,6 @@ def _quality(fault: LinkFault, answer: WhatIf) -> LinkQuality | None:
     return next((found for one, found in answer.state.quality if one is fault), None)
 
 
-def _table(answer: WhatIf) -> list[str]:
-    rows = [_row(result) for result in answer.engines]
-    heads = [name for name in _HEADS if any(row.get(name) for row in rows)]
-    return columns([heads, *([row.get(name, "") for name in heads] for row in rows)], range(1, len(heads)), gap="    ")
-
-
 _HEADS = ("routing", "mean", "median", "p5", "min", "CV", "healthy mean", "kept", "got nothing")
 
 
@@ -148,11 +124,6 @@ def _row(result: EngineResult) -> dict[str, str]:
         row["healthy mean"] = f"{healthy.mean:.3f}"
         row["kept"] = f"{shares.mean / healthy.mean:.0%}" if healthy.mean else "-"
     return row | ({"got nothing": f"{shares.stalled:,}"} if shares.stalled else {})
-
-
-def _busy(busy: BusyLink) -> str:
-    ratio = ": carries nothing" if busy.ratio is None else f" = {busy.ratio:.2f}"
-    return f"{busy.name:<32}  {busy.load_gbps:,.0f} / {busy.capacity_gbps:,.0f} Gb/s{ratio}"
 
 
 def _assumptions(question: Question) -> Iterator[str]:

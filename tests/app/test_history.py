@@ -13,7 +13,7 @@ import pytest
 
 from fabric.app.history import history
 from fabric.errors import ConfigError, StoreError
-from fabric.report.history import lines
+from fabric.report.history import history_text
 from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
 from tests.runs.other_account import place, shut
@@ -90,7 +90,7 @@ def test_a_part_of_the_network_is_told_by_the_runs_that_suspected_it(results: Pa
     assert [name in run.suspected for run in history(tmp_path / "copy").runs].count(True) == 1
     found = history(tmp_path / "copy", component=name)
     assert [(run.run_id, run.suspected) for run in found.runs] == [("20990101-000000", (name,))]
-    told = list(lines(found))
+    told = history_text(found).splitlines()
     assert told[0] == f"1 of 6 runs suspected {name}"
     assert not any("offenders" in line for line in told)
     with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
@@ -138,7 +138,7 @@ def test_a_validation_after_a_repair_has_its_decision(results: Path, tmp_path: P
     (other / "acceptance.json").write_bytes(b"{")
     found = history(tmp_path / "all")
     assert {run.run_id: run.decision for run in found.runs if run.decision} == {decided.name: "REJECT"}
-    (line,) = [line for line in lines(found) if decided.name in line]
+    (line,) = [line for line in history_text(found).splitlines() if decided.name in line]
     assert "REJECT" in line
     assert "FAIL" not in line
 
@@ -152,7 +152,7 @@ def test_a_verdict_older_than_what_was_measured_is_left_out_and_told(results: Pa
     assert run.name not in [one.run_id for one in found.runs]
     assert (len(found.runs), found.unreadable, found.not_judged) == (5, 1, (f"self-check/{run.name}",))
     assert next(one for one in found.signals if one.host == "gpu002").runs == 5
-    assert f"  1 not judged yet: fabric analyze RUN; self-check/{run.name}" in list(lines(found))
+    assert f"  1 not judged yet: fabric analyze RUN; self-check/{run.name}" in history_text(found).splitlines()
 
 
 def test_a_run_that_goes_on_is_not_to_be_judged_by_hand(results: Path, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_run_that_goes_on_is_not_to_be_judged_by_hand(results: Path, tmp_path:
         with pytest.raises(ConfigError, match="no run is judged yet: still going on"):
             history(tmp_path / "copy")
     assert (found.at_work, found.unreadable, found.not_judged) == (1, 0, ())
-    assert "  1 not judged yet: still going on (fabric status)" in list(lines(found))
+    assert "  1 not judged yet: still going on (fabric status)" in history_text(found).splitlines()
 
 
 def test_what_cannot_be_read_is_told_beside_the_rest(results: Path, place: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_told_beside_the_rest(results: Path, place: Path)
         found = history(copy)
     assert found.closed == (f"{run}: Permission denied", f"{other / 'verdict.json'}: Permission denied")
     assert (len(found.runs), found.total) == (4, 4)
-    assert f"  cannot be read: {run}: Permission denied" in list(lines(found))
+    assert f"  cannot be read: {run}: Permission denied" in history_text(found).splitlines()
 
 
 def test_a_file_of_somebody_else_is_named_and_not_quoted(results: Path, tmp_path: Path) -> None:

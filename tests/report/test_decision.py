@@ -41,7 +41,7 @@ def test_a_decision_is_said_with_its_reasons_and_what_else_to_know(repaired_run:
     assert found.line == "REJECT gpu002 after repair"
     assert (found.reasons[0], found.reasons[2:]) == (reasons[0], (f"but know: {notes[0]}",))
     assert len(found.reasons[1]) < 300
-    above = page(repaired_run, found).partition("<nav>")[0]
+    above = page(repaired_run).partition("<nav>")[0]
     assert all(words in above for words in ("REJECT gpu002", reasons[0], "nothing was replaced"))
 
 
@@ -76,7 +76,7 @@ def test_page_exit_code_and_metrics_are_those_of_the_decision(
 ) -> None:
     """The run itself FAILs, which would be 1; an acceptance does not look like a warning."""
     decide(tmp_path, decision)
-    shown = page(repaired_run, decision_of(repaired_run))
+    shown = page(repaired_run)
     assert run_exit_code(repaired_run) == code
     assert f"<th>exit code</th><td>{code}</td>" in shown
     assert f"<title>{decision.value} self-check" in shown

@@ -20,7 +20,7 @@ from fabric.model.verdict import LinkCoverage, ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.report.decision import acceptance_lines
+from fabric.report.decision import acceptance_text
 
 RIGHT = Repaired(Repair.RIGHT_PART, ("the named part was replaced: gpu001/mlx5_0",))
 SEEN = LinkCoverage(cables=8, whole=8, looks=126, ends=16, lit=16)
@@ -195,4 +195,4 @@ def test_each_host_gets_its_own_decision(rack: Topology) -> None:
         ("gpu001", Decision.ACCEPT),
     ]
     assert found.reasons[0].startswith("gpu002: still bad")
-    assert acceptance_lines(found)[:2] == ["REJECT gpu002", "ACCEPT gpu001"]
+    assert acceptance_text(found).splitlines()[:2] == ["REJECT gpu002", "ACCEPT gpu001"]
