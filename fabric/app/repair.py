@@ -145,10 +145,11 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     share, least = min(1.0, max(0.0, room_s) / max(lasts_s.values())), min(LEAST_SAMPLES, spec.repeat)
     fits = [max(least, int(share * number)) for number in often]
     evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
-    left = f"{len(because.evidence) - len(kept)} of {len(because.evidence)} probes that accused it"
-    fewer = (
-        [f"not repeated for want of time: {left}; the worst of each part are"] if because.evidence[len(kept) :] else []
+    left, every = len(because.evidence) - len(kept), len(because.evidence)
+    measured = (
+        f"{left} of the {every} probes that accused it are left out; the worst ones of each part are measured again"
     )
+    fewer = [f"for want of time {measured}"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fabric.model.text import size_text
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROUND = re.compile(r"[.-]r[0-9]+$")
 _ADAPTIVE = re.compile(r"\.?\badaptive_routing-(on|off)\b")
-_OFF, _ON = COLOURS["c4"], COLOURS["c5"]
+_COLOUR = {"off": COLOURS["c4"], "on": COLOURS["c5"], "": COLOURS["c4"]}
 MOST = 12
 """Configurations in one figure (a choice: more have no room for their names)."""
 
@@ -59,21 +58,13 @@ def bars(run: Frames, kind: str) -> Figure:
     Figure 12a of arXiv 2410.21680: of each configuration the mean of the largest message with adaptive routing off and
     on, a dot for each iteration, and the standard deviation.
     """
-    found = largest(collectives(run, kind))
-    rest = list(dict.fromkeys(found["rest"]))[:MOST]
-    made = figure(f"{kind}: bandwidth with adaptive routing off and on", max(1.3 + 1.9 * len(rest), 5.0), 3.0)
-    ax = axes(made, top=0.12, bottom=0.65)
-    names, at = [], []
-    for place, name in enumerate(rest):
-        for routing, shift, colour in (("off", -0.21, _OFF), ("on", 0.21, _ON)):
-            values = found.loc[found["rest"].eq(name) & found["routing"].eq(routing), "gbps"].to_numpy()
-            if len(values):
-                _bar(ax, place + shift, values, colour)
-                names.append(f"AR {routing}")
-                at.append(place + shift)
-        ax.annotate(said(name, 24), (place, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
-    ticks(ax.xaxis, names, at)
-    _finish(ax, float(found["gbps"].max()))
+    made, ax, groups = _compared(largest(collectives(run, kind)), f"{kind}: bandwidth with adaptive routing off and on")
+    for place, (routing, values) in enumerate(groups):
+        mean, spread = values.mean(), values.std(ddof=0)
+        ax.bar(place, mean, 0.7, color=_COLOUR[routing], edgecolor=COLOURS["ink"], linewidth=0.8)
+        ax.errorbar(place, mean, spread, color=COLOURS["ink"], capsize=5, linewidth=1.2)
+        _dots(ax, place, values[:96], 0.55)
+        _above(ax, place, max(values.max(), mean + spread), f"{mean:,.0f}")
     return made
 
 
@@ -84,24 +75,32 @@ def rings(run: Frames, kind: str) -> Figure:
     and the coefficient of variation.
     """
     found = largest(collectives(run, kind))
-    means = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().sort_index()
-    groups = list(dict.fromkeys((rest, routing) for rest, routing, _ in means.index))[:MOST]
-    groups.sort(key=lambda one: (one[0], one[1] == "on"))
-    made = figure(f"{kind}: bandwidth of rings side by side", max(1.3 + 1.9 * len(groups), 5.0), 3.0)
-    ax = axes(made, top=0.12, bottom=0.65)
-    for place, (rest, routing) in enumerate(groups):
-        values = means[rest, routing].sort_values().to_numpy()
-        low, middle, high = (float(one) for one in _quartiles(values))
-        ax.bar([place], [high - low], 0.8, low, color=_ON if routing == "on" else _OFF, alpha=0.55)
+    found = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().reset_index()
+    made, ax, groups = _compared(found, f"{kind}: bandwidth of rings side by side")
+    for place, (routing, values) in enumerate(groups):
+        low, middle, high = values.quantile([0.25, 0.5, 0.75])
+        ax.bar(place, high - low, 0.8, low, color=_COLOUR[routing], alpha=0.55)
         ax.plot([place - 0.4, place + 0.4], [middle] * 2, color=COLOURS["ink"], linewidth=1.6)
-        _dots(ax, place, values, 0.76)
-        spread = f"mean {values.mean():,.0f}, CV {values.std() / values.mean():.1%}"
-        _above(ax, place, float(values.max()), spread)
-    ticks(ax.xaxis, [f"AR {routing or '?'}" for _, routing in groups], range(len(groups)))
-    for place, (rest, _) in enumerate(groups):
-        ax.annotate(said(rest, 24), (place, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
-    _finish(ax, float(means.max()))
+        _dots(ax, place, values.sort_values(), 0.76)
+        mean = values.mean()
+        _above(ax, place, values.max(), f"mean {mean:,.0f}, CV {values.std(ddof=0) / mean:.1%}")
     return made
+
+
+def _compared(found: pd.DataFrame, label: str) -> tuple[Figure, Axes, list[tuple[str, pd.Series]]]:
+    """Axes with a place for each configuration, routing off before on; the routing and the numbers of each."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(found["rest"]))}
+    groups = {key: values for key, values in found.groupby(["rest", "routing"], sort=False)["gbps"]}
+    shown = sorted(groups, key=lambda one: (order[one[0]], one[1] == "on"))[:MOST]
+    made = figure(label, max(1.3 + 1.9 * len(shown), 5.0), 3.0)
+    ax = axes(made, top=0.12, bottom=0.65)
+    ticks(ax.xaxis, [f"AR {routing or '?'}" for _, routing in shown], range(len(shown)))
+    for place, (rest, _) in enumerate(shown):
+        ax.annotate(said(rest, 24), (place, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
+    ax.set(ylim=(0, float(found["gbps"].max()) * 1.14), ylabel="Gb/s")
+    ax.grid(visible=False, axis="x")
+    ax.margins(x=0.08)
+    return made, ax, [(routing, groups[rest, routing]) for rest, routing in shown]
 
 
 def side_by_side(run: Frames, kind: str) -> bool:
@@ -139,37 +138,11 @@ def sizes(run: Frames, kind: str) -> Figure | None:
     return made
 
 
-def _quartiles(values: Sequence[float]) -> Sequence[float]:
-    import numpy as np
-
-    return list(np.quantile(values, [0.25, 0.5, 0.75]))
-
-
-def _bar(ax: Axes, x: float, values: object, colour: str) -> None:
-    import numpy as np
-
-    found = np.asarray(values, float)
-    ax.bar([x], [found.mean()], 0.38, color=colour, edgecolor=COLOURS["ink"], linewidth=0.8)
-    ax.errorbar([x], [found.mean()], [found.std()], color=COLOURS["ink"], capsize=5, linewidth=1.2)
-    _dots(ax, x, found[:96], 0.3)
-    spread = f"{found.mean():,.0f}"
-    _above(ax, x, float(max(found.max(), found.mean() + found.std())), spread)
-
-
-def _dots(ax: Axes, x: float, values: object, width: float) -> None:
-    import numpy as np
-
-    found = np.asarray(values, float)
-    at = x - width / 2 + width * (np.arange(len(found)) + 0.5) / len(found)
-    ax.plot(at, found, "o", ms=3.4, mfc=COLOURS["ink"], mec=COLOURS["paper"], mew=0.5)
+def _dots(ax: Axes, x: float, values: pd.Series, width: float) -> None:
+    step = width / len(values)
+    at = [x - width / 2 + step * (place + 0.5) for place in range(len(values))]
+    ax.plot(at, values, "o", ms=3.4, mfc=COLOURS["ink"], mec=COLOURS["paper"], mew=0.5)
 
 
 def _above(ax: Axes, x: float, y: float, words: str) -> None:
     ax.annotate(words, (x, y), (0, 6), textcoords="offset points", ha="center", fontweight="bold")
-
-
-def _finish(ax: Axes, highest: float) -> None:
-    ax.set_ylim(0, highest * 1.14)
-    ax.set_ylabel("Gb/s")
-    ax.grid(visible=False, axis="x")
-    ax.margins(x=0.08)

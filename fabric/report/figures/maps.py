@@ -39,6 +39,7 @@ MOST_HOSTS = 128
 """More hosts than this have a square each, and rows only where something did not pass (a choice: one screen)."""
 
 MOST_NAMES = 48
+_LEAST_NAMES = 3  # of two hosts there is one pair: a number, not a map
 _MOST_NAMED = 12
 _WORST = ("fail", "error", "inconclusive", "skipped", "marginal", "pass")
 
@@ -196,12 +197,14 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
     """
     Host x host: what two hosts reach together, the least over rails and rounds; of many hosts those with a low pair.
 
-    *ringed*: ids of probes that one suspected part explains. None where all of many pairs are good.
+    *ringed*: ids of probes that one suspected part explains. None where all of many pairs are good, and of one pair.
     """
     import pandas as pd
 
     found = pair_shares(run, kind)
     names = sorted({*found["low"], *found["high"]})
+    if len(names) < _LEAST_NAMES:
+        return None
     if len(names) > MOST_NAMES:
         bad = found[(found["share"] < LOW) | found["outcome"].isin(["fail", "error"])]
         names = sorted({*bad["low"], *bad["high"]})
@@ -232,9 +235,8 @@ def low_words(run: Frames, kind: str) -> str:
     lines = [f"{host} is low with each of its {many} partners" for host, many in bad["size"].items()]
     rest = int((found["is_low"] & ~found["low"].isin(bad.index) & ~found["high"].isin(bad.index)).sum())
     if rest:
-        lines.append(
-            f"{counted(rest, 'pair')} below {LOW:.0%} of hosts that do well with others: slow is the way between them"
-        )
+        others = "hosts do well with others: the way between them is slow or loaded"
+        lines.append(f"{counted(rest, 'pair')} below {LOW:.0%} though the {others}")
     return some(lines, _MOST_SAID, "; ")
 
 

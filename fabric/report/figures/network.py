@@ -34,9 +34,12 @@ def network(
     Spines, leaves and hosts from the side, with suspects, and cables that were changed on purpose.
 
     A suspect inside a host is marked at its host, a cable in its middle: no end of it looks bad itself. None where the
-    inventory knows no switches.
+    inventory knows no switches, and where there are too many cables to draw and nothing happened to any.
     """
-    if not topology.switches:
+    cables = sorted(_cables(topology, hosts))
+    drawn = cables if len(cables) <= _MOST_CABLES else []
+    changed = dict.fromkeys(one.change.component for one in changes if one.change.is_fault)
+    if not topology.switches or not (drawn or suspects or changed):
         return None
     tiers = _tiers(topology, hosts)
     places = {
@@ -46,15 +49,12 @@ def network(
     }
     made = figure("topology with suspects and changes marked", 9.8, 1.3 + 0.8 * (len(tiers) - 1))
     ax = axes(made, left=1.75, right=0.2, top=0.45, bottom=0.55)
-    cables = sorted(_cables(topology, hosts))
-    drawn = cables if len(cables) <= _MOST_CABLES else []
     points = [place for ends in drawn for place in (*(places[end] for end in ends if end in places), _NONE)]
     ax.plot(*_xy(points), color=COLOURS["line"], linewidth=0.6)
     for level, names in enumerate(tiers.values()):
         size = min(max(560 / len(names), 0.8), 12.0)
         ax.plot(*_xy([places[name] for name in names]), "s", color=COLOURS["muted"], ms=size, mew=0)
         ax.axhline(level, color="none")
-    changed = dict.fromkeys(one.change.component for one in changes if one.change.is_fault)
     for name in changed:
         ends = _ends(name, places, topology)
         ax.plot(*_xy(ends), "D-", color=COLOURS["marginal"], ms=7, mfc=COLOURS["paper"], mew=1.8, clip_on=False)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from fabric.model.text import unfold
 from fabric.report.figures.configurations import collectives
 from fabric.report.figures.samples import TOGGLES, UPPER, disturbed
 from fabric.report.figures.style import COLOURS, axes, figure, hours, key, said, spans, styled
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -41,9 +43,12 @@ def retained(run: Frames) -> pd.DataFrame:
     lost = frame["outcome"].isin(["fail", "error"]) & frame["gbps"].isna()
     frame = frame[frame["gbps"].notna() | lost]
     routing = collectives(run).drop_duplicates("phase").set_index("phase")["routing"]
-    frame = frame.assign(routing=frame["phase"].map(routing).astype(object).fillna(""))
+    many = {name: len(unfold(name)) for name in frame["hosts"].cat.categories}
+    frame = frame.assign(
+        routing=frame["phase"].map(routing).astype(object).fillna(""), many=frame["hosts"].map(many).astype(float)
+    )
     quiet = frame["gbps"].where(~disturbed(run, frame))
-    like = ["kind", "series", "link_class", "rnic", "peer_rnic", "endpoint", "op", "size_bytes", "routing"]
+    like = ["kind", "series", "link_class", "rnic", "peer_rnic", "endpoint", "op", "size_bytes", "routing", "many"]
     usual = _usual(frame, quiet, like, "hosts", 3).fillna(_usual(frame, quiet, [*like, "hosts"], "probe", 2))
     kept = frame["share"].fillna(frame["gbps"] / usual).fillna(frame["gbps"] / frame["required_gbps"])
     found = pd.DataFrame(
@@ -96,8 +101,7 @@ def timeline(run: Frames) -> Figure | None:
     if len(found) <= MOST_LINES:
         good = known["kept"] >= 0.95
         for members, colour in ((known[good], COLOURS["c0"]), (known[~good], COLOURS["fail"])):
-            half, least = 0.006 * (max(1.1, float(known["kept"].max())) - floor) * 100, last_s / unit_s / 400
-            spans(ax, _levels(members, unit_s, half, least), colour)
+            ax.plot(*_levels(members, unit_s, last_s / unit_s / 400), color=colour, linewidth=3.5)
     else:
         _sliced(ax, known, last_s, unit_s)
     _bands(ax, bands, lanes, last_s, unit_s)
@@ -109,16 +113,13 @@ def timeline(run: Frames) -> Figure | None:
     return made
 
 
-def _levels(rows: pd.DataFrame, unit_s: float, half: float, least: float) -> list[tuple[float, float, float, float]]:
-    return [
-        (
-            one.began_s / unit_s,
-            100 * one.kept - half,
-            max(one.ended_s / unit_s, one.began_s / unit_s + least),
-            100 * one.kept + half,
-        )
-        for one in rows.itertuples()
-    ]
+def _levels(rows: pd.DataFrame, unit_s: float, least: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """One line that is lifted after each probe; no probe is shorter than *least*."""
+    import numpy as np
+
+    began, nothing = rows["began_s"] / unit_s, np.full(len(rows), np.nan)
+    ended = np.maximum(rows["ended_s"] / unit_s, began + least)
+    return np.column_stack([began, ended, nothing]).ravel(), np.repeat(100 * rows["kept"].to_numpy(), 3)
 
 
 def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None:

@@ -32,7 +32,8 @@ def test_every_colour_is_a_variable_of_the_page() -> None:
 @pytest.mark.parametrize("word", HOSTILE)
 def test_what_a_host_is_called_stays_text(word: str) -> None:
     """Neither markup nor mathematics; what hides or reverses letters is written out."""
-    rows = [sample(f"p/{word}", host=word, hosts=word, kind=word, rnic=word), pair("q", word, f"${word}$", kind=word)]
+    rows = [sample(f"p/{word}", host=word, hosts=word, kind=word, rnic=word)]
+    rows += [pair(f"q{end}", word, end, kind=word) for end in (f"${word}$", "gpu001")]
     for drawn in (hosts(framed(samples=rows)), pairs(framed(samples=rows), word)):
         assert drawn is not None
         text = inline(drawn)

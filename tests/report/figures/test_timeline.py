@@ -46,6 +46,15 @@ def test_routing_off_is_not_measured_by_routing_on() -> None:
     assert set(retained(framed(samples=rows))["kept"]) == {1.0}
 
 
+def test_rings_of_two_hosts_are_not_measured_by_rings_of_four() -> None:
+    """A hall is measured by groups that grow: the larger are no slower than they should be."""
+    sizes = (("gpu[001-002]", "gpu[003-004]", "gpu[005-006]"), ("gpu[001-004]", "gpu[005-008]", "gpu[009-012]"))
+    rows = [
+        ring_of(hosts, gbps, hosts=hosts) for gbps, named in zip((900.0, 500.0), sizes, strict=True) for hosts in named
+    ]
+    assert set(retained(framed(samples=rows))["kept"]) == {1.0}
+
+
 def test_a_slow_pair_is_low_though_it_always_was() -> None:
     none = {"normal_gbps": None, "share": None}
     rows = [
