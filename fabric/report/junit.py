@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.model.text import fold
@@ -26,13 +26,14 @@ _DECIDED = {
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(slots=True)
-class _Case:
+class _Case(NamedTuple):
     """What is known of one component in one phase."""
 
-    outcome: Outcome | None = None
+    name: str
+    kind: str
+    outcome: Outcome
+    reasons: list[str]
     took_s: float = 0.0
-    reasons: list[str] = field(default_factory=list)
 
 
 def junit_xml(run: ShownRun) -> str:
@@ -49,9 +50,9 @@ def junit_xml(run: ShownRun) -> str:
     for suite_name, cases in _suites(run):
         suite = TestSuite(_clean(suite_name))
         listed = []
-        for name, kind, case in cases:
-            made = TestCase(_clean(name), classname=_clean(f"{run.judged.scenario.name}.{suite_name}.{kind}"))
-            made.time = round(case.took_s, 3)
+        for case in cases:
+            group = f"{run.judged.scenario.name}.{suite_name}.{case.kind}"
+            made = TestCase(_clean(case.name), classname=_clean(group), time=round(case.took_s, 3))
             made.result = _result(case)
             listed.append(made)
         suite.add_testcases(listed)  # one by one it counts all again each time
@@ -61,28 +62,20 @@ def junit_xml(run: ShownRun) -> str:
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
-def _suites(run: ShownRun) -> Iterator[tuple[str, list[tuple[str, str, _Case]]]]:
-    phases: dict[str, dict[tuple[str, str], _Case]] = {}
+def _suites(run: ShownRun) -> Iterator[tuple[str, list[_Case]]]:
+    phases: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for row in run.rows:
-        cases = phases.setdefault(row.probe.phase, {})
-        _take(cases.setdefault((_who(row), row.probe.kind), _Case()), row)
+        phases.setdefault(row.probe.phase, {}).setdefault((_who(row), row.probe.kind), []).append(row)
     for phase, cases in phases.items():
-        yield phase, [(f"{who} {kind}", kind, case) for (who, kind), case in cases.items()]
-    decided = decision_of(run)
+        yield phase, [_measured(f"{who} {kind}", kind, rows) for (who, kind), rows in cases.items()]
+    decided, verdict = decision_of(run), run.judged.verdict
     if decided is not None and decided.decision is not None:
         reasons = [f"{decided.line}: {'; '.join(decided.reasons)}"]
-        yield "decision", [(decided.line, "acceptance", _Case(_DECIDED[decided.decision], 0.0, reasons))]
-    verdict = run.judged.verdict
+        yield "decision", [_Case(decided.line, "acceptance", _DECIDED[decided.decision], reasons)]
     if verdict.expectations:
-        yield (
-            "expected",
-            [(one.text, "expect", _Case(one.outcome, 0.0, [one.reason])) for one in verdict.expectations],
-        )
+        yield "expected", [_Case(one.text, "expect", one.outcome, [one.reason]) for one in verdict.expectations]
     if verdict.changes:
-        yield (
-            "changes",
-            [(one.change.change_id, one.change.kind, _changed(one.state, one.reason)) for one in verdict.changes],
-        )
+        yield "changes", [_changed(one) for one in verdict.changes]
 
 
 def _who(row: Row) -> str:
@@ -90,27 +83,24 @@ def _who(row: Row) -> str:
     return " + ".join(hosts) if len(hosts) <= 2 else fold(hosts)
 
 
-def _take(case: _Case, row: Row) -> None:
-    outcome = row.verdict.outcome
-    if case.outcome is None or (outcome is not case.outcome and outcome.rank > case.outcome.rank):
-        case.outcome = outcome
-    if row.result is not None:
-        case.took_s += max(row.result.ended_s - row.result.started_s, 0.0)
-    if outcome is not Outcome.PASS:
-        case.reasons.append(f"{outcome.name} {row.probe.probe_id}: {row.verdict.reason}")
+def _measured(name: str, kind: str, rows: Sequence[Row]) -> _Case:
+    took_s = sum(max(row.result.ended_s - row.result.started_s, 0.0) for row in rows if row.result is not None)
+    bad = [row for row in rows if row.verdict.outcome is not Outcome.PASS]
+    reasons = [f"{row.verdict.outcome.name} {row.probe.probe_id}: {row.verdict.reason}" for row in bad]
+    return _Case(name, kind, max((row.verdict.outcome for row in rows), key=lambda one: one.rank), reasons, took_s)
 
 
-def _changed(state: str, reason: str) -> _Case:
+def _changed(one: ChangeResult) -> _Case:
     """A change that came back as asked passed; one that may still be live is an error of ours."""
-    outcome = {"reverted": Outcome.PASS, "refused": Outcome.SKIPPED}.get(state, Outcome.ERROR)
-    return _Case(outcome, 0.0, [f"{state}: {reason}"])
+    outcome = {"reverted": Outcome.PASS, "refused": Outcome.SKIPPED}.get(one.state, Outcome.ERROR)
+    return _Case(one.change.change_id, one.change.kind, outcome, [f"{one.state}: {one.reason}"])
 
 
 def _result(case: _Case) -> list[FinalResult]:
     from junitparser import Error, Failure, Skipped
 
     outcome = case.outcome
-    if outcome is None or outcome in (Outcome.PASS, Outcome.MARGINAL):
+    if outcome in (Outcome.PASS, Outcome.MARGINAL):
         return []
     # A sort by outcome would hide the first reason, which is the one that counts.
     worst = [reason for reason in case.reasons if reason.startswith(outcome.name)] or case.reasons

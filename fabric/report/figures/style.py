@@ -157,20 +157,20 @@ def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], co
         outlined.add_artist(PathPatch(Outline(points, codes), facecolor=colour, edgecolor="none", alpha=alpha))
 
 
-def no_frame(ax: Axes, *, grid: bool = False) -> None:
+def no_frame(ax: Axes) -> None:
     """Of maps: the cells are the axes."""
-    ax.grid(visible=grid)
+    ax.grid(visible=False)
     for spine in ax.spines.values():
         spine.set_visible(False)
 
 
-def hours(ax: Axes, last_s: float, first_s: float = 0.0) -> float:
+def hours(ax: Axes, last_s: float) -> float:
     """Name the axis of time; seconds of its unit: hours of a run that took many, else minutes or seconds."""
     unit_s, name = next(
         (one for one in ((3600.0, "hours"), (60.0, "minutes")) if last_s > 2 * one[0]), (1.0, "seconds")
     )
     ax.set_xlabel(f"{name} since the run began")
-    ax.set_xlim(first_s / unit_s, max(last_s, first_s + 1e-3) / unit_s)
+    ax.set_xlim(0, max(last_s, 1e-3) / unit_s)
     return unit_s
 
 
