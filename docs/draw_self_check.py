@@ -35,7 +35,7 @@ def main() -> None:
             observer=ConsoleProgress(quiet=True),
         )
     shown = f"results/{judged.scenario.name}/{judged.run_id}"
-    console.print(Text.from_ansi(verdict_text(replace(judged, path=shown, again=f"fabric report {shown}"))))
+    console.print(Text.from_ansi(verdict_text(replace(judged, path=shown, again=f"fabric report {shown}"))), end="")
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition("```text\n")
     after = rest.partition("```\n")[2]
