@@ -91,7 +91,3 @@ def test_links_that_are_none_are_refused(failed: Path, words: list[str], said: s
     done = validate(failed, *words)
     assert isinstance(done.exception, ConfigError)
     assert said in str(done.exception)
-
-
-def test_a_certificate_is_of_one_run(failed: Path) -> None:
-    assert "is for one run" in str(fabric("report", failed, failed, "--certificate").exception)
