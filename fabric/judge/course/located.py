@@ -39,7 +39,6 @@ from fabric.model.topology import Topology
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
 
-_CLEAR = 0.4  # of the loss from which a row is slow: who lost less was not slowed by a part that loses more than that
 _EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # a slow part of theirs shows in each
 _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", UPLINKS)
@@ -85,7 +84,7 @@ def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[Sam
         apart=least,
         level=np.array([float(kind in _EACH) for kind in rows.kinds]),
         timed=True,
-        clear=_CLEAR * floor,
+        rounds=True,
         warmth=_warmth(columns, samples),
     )
     return matrix, columns

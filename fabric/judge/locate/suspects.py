@@ -283,7 +283,7 @@ class _Told:
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""
-        each = [self._suspect(one) for one in faults]
+        each = sorted(map(self._suspect, faults), key=lambda one: one.component)
         first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
         inside = Part.of(first.component).inside
         return replace(
