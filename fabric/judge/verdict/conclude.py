@@ -14,7 +14,6 @@ from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.course.findings import not_cleared_by_older
-from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
@@ -104,7 +103,6 @@ def conclude(
         *_reasons([probe for probe in probes if probe.probe_id not in curve], verdicts, untold),
         *(pairs.lines if pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
-        *unseen_uplinks(probes, results, phases, topology),
     ]
     return Verdict(
         outcome=Outcome.worst(outcomes),
