@@ -25,9 +25,8 @@ from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
-from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
+from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
@@ -83,9 +82,7 @@ class ProbeSamples:
     def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
         self._pairs = pairs
         self._topology, self._outcome, self._written = topology, outcome, written
-        self._classes: dict[Hashable, int] = {}
-        self._known: dict[Hashable, int] = {}
-        self._kinds: list[str] = []
+        self._alike = Alike(topology)
         self._limit: dict[int, float] = {}
         self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
@@ -151,7 +148,7 @@ class ProbeSamples:
             value = None
         else:
             return
-        number = self._class(probe)
+        number = self._alike.of(probe, self._written.get(probe.phase, probe.phase)) - 1
         if bad:
             self._bad.append(len(self.rows))
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
@@ -160,30 +157,10 @@ class ProbeSamples:
                 self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
         self.rows.append(PlacedSample(probe, number, value, result.started_s))
 
-    def _class(self, probe: Probe) -> int:
-        host = self._topology.hosts[probe.hosts[0]]
-        phase = self._written.get(probe.phase, probe.phase)
-        # Hosts of a layout share the parameters; those live as long as their probes, so their identity is theirs.
-        layout = (id(probe.params), phase, host.platform.name, host.leaves, probe.kind, len(probe.hosts))
-        known = self._known.get(layout) if len(probe.hosts) == 1 else None
-        if known is None:
-            key = (
-                phase,
-                probe.kind,
-                name_of(probe),
-                host.platform.name,
-                link_class(probe, self._topology),
-                line_rate_gbps(probe, self._topology),
-                *(probe.params.get(name) for name in ("size_bytes", "ranks", "algorithm")),
-            )
-            known = self._known[layout] = self._classes.setdefault(key, len(self._classes))
-            if known == len(self._kinds):
-                self._kinds.append(probe.kind)
-        return known
-
     def _fit(self) -> None:
         """The level, noise and floor of each class, and each sample's share of its level (log)."""
         self.of_class = np.array([row.of_class for row in self.rows], dtype=np.int64)
+        self._kinds = [kind for _, kind in sorted({row.of_class: row.probe.kind for row in self.rows}.items())]
         value: Floats = np.array([row.value_gbps or 0.0 for row in self.rows])
         count = len(self._kinds)
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
