@@ -46,9 +46,6 @@ BATCH = 10
 MOST_PARTS = 64
 """Parts that are measured again after one round (a choice: both ends of sixteen pairs, or two hosts four times)."""
 
-MOST_IN_ALL = 20_000
-"""Tests in all rounds of a phase (a choice: what 2,048 hosts measure in less than one round)."""
-
 MOST_UNANSWERED = 2
 """With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
 
@@ -86,7 +83,6 @@ class DippedAgain:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._known: defaultdict[_Repeated, dict[str, DipRecord]] = defaultdict(dict)
-        self._spent: Counter[_Repeated] = Counter()
         self._kept_s: defaultdict[_Repeated, float] = defaultdict(float)
         self._seen: tuple[str, int, RoundDips] | None = None
 
@@ -100,24 +96,22 @@ class DippedAgain:
         if _followed(phase_plan) is not None:
             repeated = _repeated(phase_plan.phase)
             self._known[repeated] = self._now(phase_plan, results, added)[0]
-            self._spent[repeated] += _counted(added).total()
             self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
         records, dips = self._now(phase_plan, results, added)
         done, most, spec = _counted(added), self._tests(phase_plan), _spec(phase_plan.phase)
-        left = MOST_IN_ALL - self._spent[_repeated(phase_plan.phase)] - done.total()
         silent = unanswered(added, {result.probe_id: result for result in results})
         able = (part for part in dips.able if part in records and silent[part] < MOST_UNANSWERED)
         urgent = sorted((part for part in able if records[part].wanted), key=lambda part: _urgency(part, records[part]))
         now = {*done, *[part for part in urgent if part not in done][: max(0, MOST_PARTS - len(done))]}
         counts = {part: min(BATCH, records[part].wanted, most - done[part]) for part in urgent if part in now}
         wanted = {part: count for part, count in counts.items() if count > 0}
-        if not wanted or spec is None or left <= 0:
+        if not wanted or spec is None:
             return ()
         well = dips.well - silent.keys() - {part for part, one in records.items() if not one.cleared}
-        return further_tests(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)[:left]
+        return further_tests(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
 
     def _share_s(self, phase_plan: PhasePlan) -> float:
         """What may be spent after this round: its own share, and what earlier ones left."""

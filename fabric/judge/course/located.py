@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import exp, inf, nan
+from math import inf, nan
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.matrix import SIGMAS, entries_of
-from fabric.judge.locate.search import CERTAIN, SURE
+from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
+from fabric.judge.locate.suspects import NamedParts, told_name
 from fabric.judge.normal.keys import rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.part import Part
@@ -39,7 +40,6 @@ from fabric.model.topology import Topology
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
 
-_CLEAR = 0.4  # of the loss from which a row is slow: who lost less was not slowed by a part that loses more than that
 _EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # a slow part of theirs shows in each
 _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", UPLINKS)
@@ -85,7 +85,7 @@ def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[Sam
         apart=least,
         level=np.array([float(kind in _EACH) for kind in rows.kinds]),
         timed=True,
-        clear=_CLEAR * floor,
+        rounds=True,
         warmth=_warmth(columns, samples),
     )
     return matrix, columns
@@ -103,16 +103,16 @@ def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callabl
     return {number: partial(celsius, reading) for number, reading in readings if reading in samples.courses}
 
 
-class _Located:
+class _Located(NamedParts):
     """The parts that explain what is low, with their courses."""
 
     def __init__(self, rows: CourseRows, topology: Topology, samples: Samples) -> None:
         self._rows, self._topology = rows, topology
-        matrix, self._columns = _matrix(rows, topology, samples)
-        self._search = Search(matrix)
+        matrix, columns = _matrix(rows, topology, samples)
+        super().__init__(columns, Search(matrix))
         self._faults = self._without_crowds([one for one in self._search.faults() if one.gain >= CERTAIN])
         self._left: Bools = matrix.slow & (self._search.explained(self._faults)[1] == 0)
-        self._others = (float(self._left.sum()) + 0.5) / (len(self._left) + 1.0)
+        self._elsewhere = (float(self._left.sum()) + 0.5) / (len(self._left) + 1.0)
 
     def _without_crowds(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Without those that dipped mostly in rounds in which so many did that it is no single part."""
@@ -141,14 +141,6 @@ class _Located:
         named = {self._columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
         return notes(self._rows, self._left, named)
 
-    def _kind(self, part: int) -> str:
-        return self._columns[part].kind
-
-    def _name(self, part: int) -> str:
-        """As it is said: the way to one RNIC is of the cables above a leaf."""
-        leaf, above, _ = self._columns[part].name.partition(f":{UPLINKS}")
-        return leaf + above
-
     def _own(self, fault: FaultyPart) -> list[CourseRow]:
         """The rows that could show it, and that no other part explains."""
         rest = [one for one in self._faults if one is not fault]
@@ -162,7 +154,7 @@ class _Located:
     def _finding(self, fault: FaultyPart) -> CourseFinding:
         column, own = self._columns[fault.part], self._own(fault)
         bad = [one for one in own if one.low]
-        kind, text = course_of(fault, own, self._others, self._search.matrix.warmth.get(fault.part))
+        kind, text = course_of(fault, own, self._elsewhere, self._search.matrix.warmth.get(fault.part))
         through = [self._rows.rows[i] for i in np.flatnonzero(self._search.passed(fault.part)).tolist()]
         if column.kind in _SHARED:
             ends = {end for one in bad for end in rnics_of(one.probe)}
@@ -170,7 +162,7 @@ class _Located:
         elif column.kind == UPLINKS:
             kind, text, through = UPLINKS, self._above(fault, text), bad
         return CourseFinding(
-            component=self._name(fault.part),
+            component=told_name(column),
             kind=kind,
             text=text,
             part=column.kind,
@@ -200,19 +192,9 @@ class _Located:
             return (Part.of(name).host,)
         return tuple(sorted(under.intersection(host for one in bad for host in one.probe.hosts)))
 
-    def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
-        """Others that explain nearly as much; what a part is in, or has in it, is no other."""
-        mine = self._name(fault.part)
-        others = dict.fromkeys(self._name(part) for part, _ in fault.rivals)
-        wide = {self._name(part) for part, _ in fault.rivals if self._kind(part) in _WIDE}
-        if self._kind(fault.part) not in _WIDE:
-            others = {name: None for name in others if name not in wide}
-        return tuple(other for other in others if other != mine and not _restates(mine, other))
-
-    def _confidence(self, fault: FaultyPart) -> float:
-        told = self._rivals(fault)
-        others = [max(gain for part, gain in fault.rivals if self._name(part) == name) for name in told]
-        return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
+    def _is_same(self, mine: Component, other: Component) -> bool:
+        """Also what a part is in, or has in it."""
+        return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
 
 
 def fold_ways(ways: Sequence[str]) -> str:
@@ -220,9 +202,3 @@ def fold_ways(ways: Sequence[str]) -> str:
     most = 4
     more = f" and {len(ways) - most} more" if len(ways) > most else ""
     return f"{', '.join(sorted(ways)[:most])}{more}"
-
-
-def _restates(mine: str, other: str) -> bool:
-    """The host for one of its parts or the reverse; but an RNIC and its cable are two things to who repairs them."""
-    one, two = Part.of(mine), Part.of(other)
-    return one.host == two.host and "" in (one.item, two.item) and ":" not in mine + other

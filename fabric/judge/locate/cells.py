@@ -57,9 +57,8 @@ class SampleMatrix:
     class, natural logs: *noise*; *floor*, the loss from which a sample is slow; *least*, the least loss that a part may
     have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in Gb/s, of classes
     of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the course of the run.
-    *clear*, by class: of many rounds, in which a part may be bad now and then, a sample that lost less than this was
-    not slowed by any part. *warmth*: by part, its temperature at some times, degrees Celsius, NaN where that is not
-    known.
+    *rounds*: there are many, in which a part may be bad now and then. *warmth*: by part, its temperature at some times,
+    degrees Celsius, NaN where that is not known.
     """
 
     entries: Entries
@@ -72,7 +71,7 @@ class SampleMatrix:
     apart: Floats
     level: Floats
     timed: bool = False
-    clear: Floats | None = None
+    rounds: bool = False
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
 
     @cached_property
@@ -105,7 +104,7 @@ class Cells:
         failure = np.where(matrix.y <= NOTHING, _FAILURE, 1.0)
         share = _background(matrix)
         dip = np.where(matrix.slow, 1 / _DIP_WIDTH, 1e-9) * failure
-        if matrix.clear is not None:  # of many rounds both are known: how often, and how deep
+        if matrix.rounds:  # of many rounds both are known: how often, and how deep
             left = matrix.slow & (explained == 0)
             dips, of = left.sum(), (explained == 0).sum()
             share = min((dips + 0.5) / (of + 1.0), _MOST_BACKGROUND)
@@ -190,7 +189,7 @@ class Cells:
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
         """The density of every sample given *faults*, and the loss that explains it."""
         found = self._given(faults, self._base)
-        if self._matrix.clear is None or not faults:
+        if not self._matrix.rounds or not faults:
             return found
         return self._given(faults, self._unblamed(found[1]))
 

@@ -25,7 +25,7 @@ ONE_MORE, NOT_SHOWN, NO_FIT = 0.5, 1.5, 3.0
 
 _LEAST_OF_LINE = 3  # samples in each third that a line goes through
 _LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
-_MOST_CLEAR = 2  # samples of a class without a loss that count against a part
+_CLEAR = 0.4  # of the loss from which a sample is slow: who lost less was not slowed by a part that loses more
 _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
 
 
@@ -54,8 +54,7 @@ class Fit:
         self._ways: dict[int, frozenset[int]] = {}
         within &= self._chosen(self._place[local], way, data.open(explained)[sample])
         self._count = np.bincount(local[within], minlength=len(self._cells))
-        if matrix.clear is not None:
-            within &= (explained[sample] > 0) | (-matrix.y[sample] > matrix.clear[matrix.of_class[sample]])
+        within &= (explained[sample] > 0) | (-matrix.y[sample] > _CLEAR * matrix.floor[matrix.of_class[sample]])
         self._sample, self._local = sample[within], local[within]
         self._well = self._count - np.bincount(self._local, minlength=len(self._cells))
         self._explained_all = explained
@@ -63,7 +62,7 @@ class Fit:
         self._grown = data.grown(int(parts[0]), self._sample, follows)
         self._deviation = -matrix.y[self._sample]
         self._slow = data.open(explained)[self._sample]
-        little = np.where(matrix.entries.large[parts][self._place] & (matrix.clear is None), _LITTLE, 1.0)
+        little = np.where(matrix.entries.large[parts][self._place] & (not matrix.rounds), _LITTLE, 1.0)
         self._least = little * matrix.least[data.class_of_cell[self._cells]]
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
@@ -121,7 +120,7 @@ class Fit:
     def _of_others(self) -> Floats:
         """Of many rounds: what is gained as others dip the less often when the dips of a part are its own."""
         matrix, parts = self._data.matrix, len(self._parts)
-        if matrix.clear is None:
+        if not matrix.rounds:
             return np.zeros(parts)
         left = self._explained_all == 0
         dips, of = int((matrix.slow & left).sum()), int(left.sum())
@@ -136,7 +135,7 @@ class Fit:
         """In which share of the samples of each cell its part may show, and what that costs."""
         cells = len(self._cells)
         found = [(np.full(cells, often), cost) for often, cost in SHARES.items()]
-        if self._data.matrix.clear is not None:
+        if self._data.matrix.rounds:
             slow = np.bincount(self._local, self._slow, minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
             large = self._data.matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
@@ -152,12 +151,10 @@ class Fit:
         level = self._data.matrix.level[self._data.class_of_cell[self._cells]]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
         np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
-        counted = rho if self._data.matrix.clear is None else np.where((level > 0) | (rho >= OFTEN), rho, 0.0)
-        np.maximum.at(often, self._place, counted)
+        np.maximum.at(often, self._place, np.where((level > 0) | (rho >= OFTEN), rho, 0.0))
         np.maximum.at(most, self._place, loss)
         dead = most[self._place] > DEAD
-        many = self._data.matrix.clear is not None
-        shown = unshown(self._count, often[self._place], level > 0, dead=dead, many=many)
+        shown = unshown(self._count, often[self._place], level > 0, dead=dead)
         none: Floats = np.where((self._count == 0) | ((level > 0) & (level <= cap[self._place])), 0.0, shown)
         return none
 
@@ -180,18 +177,15 @@ class Fit:
         return found
 
 
-def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools, many: bool) -> Floats:
+def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:
     """
     Nats against a part that shows in a share *rho* of its samples, of a class with *count* samples that are well.
 
-    Classes share capacity differently, so few count, and of those that are not *of_one* flow hardly any; but through a
-    *dead* part nothing passes in any class. Of *many* rounds those of one flow count as often as they were well.
+    Those *of_one* flow count as often as they were well. Other classes share capacity differently, so that they hardly
+    count; but through a *dead* part nothing passes in any class.
     """
-    against: Floats = -np.log(1 - np.asarray(rho))
-    sure = of_one if many else np.zeros_like(of_one)
-    of_flows = against * np.where(dead | sure, count, np.minimum(count, _MOST_CLEAR))
-    others = np.minimum(NOT_SHOWN, against * count) if many else np.full_like(of_flows, NOT_SHOWN)
-    found: Floats = np.where(of_one | dead, of_flows, others)
+    against: Floats = -np.log(1 - np.asarray(rho)) * count
+    found: Floats = np.where(of_one | dead, against, np.minimum(NOT_SHOWN, against))
     return found
 
 

@@ -44,16 +44,17 @@ class Search(Cells, FaultSearch):
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
-        if self._matrix.clear is None:
-            return self.told(max((self.settled(one) for one in self.begun()), key=self.score))
-        # Of large parts those last that show now and then: else they stand for some small ones that always do.
-        found = self.settled(self.greedy([]))
-        self.rare_of_large = True
-        return self.told(self.settled(self.greedy(found)))
+        begun = [self.greedy([])] if self._matrix.rounds else self.begun()
+        found = max(map(self.settled, begun), key=self.score)
+        if self._matrix.rounds:
+            # Of large parts those last that show now and then: else they stand for some small ones that always do.
+            self.rare_of_large = True
+            found = self.settled(self.greedy(found))
+        return self.told(found)
 
     def matters(self, fault: FaultyPart) -> bool:
         """Whether it loses as much as a faulty part must, on average over a class: a host may be a little low."""
-        return self._matrix.clear is not None or any(
+        return any(
             one.rho * one.loss >= ALWAYS * self._matrix.least[self.class_of_cell[one.cell]] for one in fault.losses
         )
 
@@ -64,11 +65,9 @@ class Search(Cells, FaultSearch):
 
     def _cost(self, fault: FaultyPart) -> float:
         told = {loss.cell: loss for loss in fault.losses}
-        level, many = self._matrix.level, self._matrix.clear is not None
+        level = self._matrix.level
         cap = min((level[self.class_of_cell[one.cell]] * exp(-one.loss) for one in fault.losses), default=0.0)
-        shares = [
-            one.rho for one in fault.losses if not many or level[self.class_of_cell[one.cell]] > 0 or one.rho >= OFTEN
-        ]
+        shares = [one.rho for one in fault.losses if level[self.class_of_cell[one.cell]] > 0 or one.rho >= OFTEN]
         often = max(shares, default=0.0)
         dead = fault.loss > DEAD
         cost = float(self._matrix.entries.cost[fault.part]) + self.when(fault)
@@ -81,7 +80,7 @@ class Search(Cells, FaultSearch):
             elif len(mine):
                 of_class = level[self.class_of_cell[cell]]
                 against = unshown(
-                    np.array([len(mine)]), np.array([often]), np.array([of_class > 0]), dead=np.array([dead]), many=many
+                    np.array([len(mine)]), np.array([often]), np.array([of_class > 0]), dead=np.array([dead])
                 )
                 clear = 0.0 if 0 < of_class <= cap else float(against[0])
                 cost += NO_FIT if self._matrix.slow[mine].any() else clear
@@ -94,11 +93,8 @@ class Search(Cells, FaultSearch):
             for one in Fit(self, parts, density, explained, since_s, until_s).faults():
                 if one.part not in best or one.gain > best[one.part].gain:
                     best[one.part] = one
-        if self._matrix.clear is not None:
-            for one in sorted(best.values(), key=lambda one: -one.gain)[:_MOST_LINES]:
-                for line in self._lines(one, density, explained):
-                    if line.gain > best[one.part].gain:
-                        best[one.part] = line
+        for one in sorted(best.values(), key=lambda one: -one.gain)[: _MOST_LINES if self._matrix.timed else 0]:
+            best[one.part] = max([one, *self._lines(one, density, explained)], key=lambda one: one.gain)
         return sorted(best.values(), key=lambda one: (-one.gain, one.part))
 
     def _lines(self, fault: FaultyPart, density: Floats, explained: Floats) -> Iterator[FaultyPart]:
@@ -118,15 +114,13 @@ class Search(Cells, FaultSearch):
         always = (np.full(len(parts), -inf), np.full(len(parts), inf))
         if not self._matrix.timed:
             return [always]
-        first, tenth, last = always[0].copy(), always[0].copy(), always[1].copy()
+        first, turn, last = always[0].copy(), always[0].copy(), always[1].copy()
         open_ = self.open(explained)
         for number, part in enumerate(parts.tolist()):
             mine = self._sample[self._entries_of(part)]
-            times = np.sort(self._matrix.at_s[mine[open_[mine]]])
-            first[number], tenth[number], last[number] = times[0], times[len(times) // 10], times[-1]
-            if self._matrix.clear is not None:
-                tenth[number] = self._turn(mine, open_[mine])
-        return [always, (first, always[1]), (tenth, always[1]), (first, last)]
+            times = self._matrix.at_s[mine[open_[mine]]]
+            first[number], turn[number], last[number] = times.min(), self._turn(mine, open_[mine]), times.max()
+        return [always, (first, always[1]), (turn, always[1]), (first, last)]
 
     def _turn(self, samples: Ints, slow: Bools) -> float:
         """From when on most of *samples* are *slow*, and the fewest before: of all times that which parts them best."""
@@ -150,10 +144,10 @@ class Search(Cells, FaultSearch):
         """The parts that *wanted* samples pass through, of many rounds through which two do, or one that failed."""
         passed = np.repeat(self._part_of_cell, self._count)[wanted[self._sample]]
         count = np.bincount(passed, minlength=len(self._matrix.entries.cost))
-        if self._matrix.clear is not None:
+        if self._matrix.rounds:
             failed = wanted & (self._matrix.y <= NOTHING)
             count += np.bincount(np.repeat(self._part_of_cell, self._count)[failed[self._sample]], minlength=len(count))
-        possible = count > (self._matrix.clear is not None)
+        possible = count > self._matrix.rounds
         # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
         possible &= ~np.isin(self._alike, self._alike[[one.part for one in rest]])
         possible[banned] = False
@@ -164,11 +158,9 @@ class Search(Cells, FaultSearch):
         """
         With further parts, the best first.
 
-        Of many rounds a part gains less beside more faults than when it was last fitted, so that only the best have to
+        A part gains less beside more faults than when it was last fitted, so that only the best have to
         be fitted again.
         """
-        if self._matrix.clear is None:
-            return super().greedy(faults, banned=banned)
         found, gains = list(faults), dict[int, float]()
         while (best := self._next(found, gains, banned)) is not None and best.gain >= LEAST_GAIN:
             found.append(best)
@@ -208,8 +200,6 @@ class Search(Cells, FaultSearch):
         return found
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        if self._matrix.clear is None:
-            return super()._improved(faults)
         found = self._refitted(faults)
         return super()._improved(found) or self._split(found)
 
@@ -222,6 +212,3 @@ class Search(Cells, FaultSearch):
                 if len(apart) > len(rest) and self.score(apart) > self.score(faults):
                     return apart
         return None
-
-    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:
-        return super()._several(faults, fault, gain) if self._matrix.clear is None else []

@@ -83,7 +83,6 @@ class ProbeSamples:
         self._pairs = pairs
         self._topology, self._outcome, self._written = topology, outcome, written
         self._alike = Alike(topology)
-        self._kinds: list[str] = []  # of each class
         self._limit: dict[int, float] = {}
         self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
@@ -149,7 +148,7 @@ class ProbeSamples:
             value = None
         else:
             return
-        number = self._class(probe)
+        number = self._alike.of(probe, self._written.get(probe.phase, probe.phase)) - 1
         if bad:
             self._bad.append(len(self.rows))
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
@@ -158,15 +157,10 @@ class ProbeSamples:
                 self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
         self.rows.append(PlacedSample(probe, number, value, result.started_s))
 
-    def _class(self, probe: Probe) -> int:
-        number = self._alike.of(probe, self._written.get(probe.phase, probe.phase)) - 1
-        if number == len(self._kinds):
-            self._kinds.append(probe.kind)
-        return number
-
     def _fit(self) -> None:
         """The level, noise and floor of each class, and each sample's share of its level (log)."""
         self.of_class = np.array([row.of_class for row in self.rows], dtype=np.int64)
+        self._kinds = [kind for _, kind in sorted({row.of_class: row.probe.kind for row in self.rows}.items())]
         value: Floats = np.array([row.value_gbps or 0.0 for row in self.rows])
         count = len(self._kinds)
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)

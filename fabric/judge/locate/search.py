@@ -130,8 +130,11 @@ class FaultSearch(ABC):
             others = [one for one in again if self.whole[one.part] != self.whole[fault.part] and one.gain > least]
             best = {int(self.whole[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
-            kept = mine if self.refits else replace(fault, gain=mine.gain)
-            found.append(replace(kept, rivals=(*rivals, *self._several(faults, fault, mine.gain))))
+            if self.refits:
+                found.append(replace(mine, rivals=tuple(rivals)))
+            else:
+                several = self._several(faults, fault, mine.gain)
+                found.append(replace(fault, gain=mine.gain, rivals=(*rivals, *several)))
         return sorted(found, key=lambda one: -one.gain)
 
     def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:

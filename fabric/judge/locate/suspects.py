@@ -89,7 +89,33 @@ def locate(
     )
 
 
-class _Told:
+class NamedParts:
+    """Faulty parts by name, each with what would explain nearly as much, and how sure it is."""
+
+    def __init__(self, columns: Sequence[Component], search: Search) -> None:
+        self._columns, self._search = columns, search
+
+    def _others(self, fault: FaultyPart) -> dict[str, float]:
+        """The gain of each other part, but for wider and narrower names of the same."""
+        mine, found = self._columns[fault.part], dict[str, float]()
+        for part, gain in fault.rivals:
+            if not self._is_same(mine, self._columns[part]):
+                found.setdefault(told_name(self._columns[part]), gain)
+        return found
+
+    def _is_same(self, mine: Component, other: Component) -> bool:
+        return restates(mine, other)
+
+    def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
+        return tuple(self._others(fault))[:_MOST_RIVALS]
+
+    def _confidence(self, fault: FaultyPart) -> float:
+        """The share of the likelihood that it has among its rivals and nobody."""
+        others = sum(exp(gain - fault.gain) for gain in self._others(fault).values())
+        return min(SURE, round(1 / (1 + exp(-fault.gain) + others), 2))
+
+
+class _Told(NamedParts):
     """Faults in words."""
 
     def __init__(
@@ -100,13 +126,8 @@ class _Told:
         verdicts: Mapping[str, ProbeVerdict],
         outcome: Outcome,
     ) -> None:
-        self._made, self._columns, self._search, self._verdicts, self._outcome = (
-            made,
-            columns,
-            search,
-            verdicts,
-            outcome,
-        )
+        super().__init__(columns, search)
+        self._made, self._verdicts, self._outcome = made, verdicts, outcome
 
     def is_sure(self, fault: FaultyPart) -> bool:
         """Whether it is bad, not only possibly so; what measured nothing at all is, as little as it may be."""
@@ -255,18 +276,6 @@ class _Told:
             return verdict
         return replace(verdict, expected_gbps=float(self._made.level[row.of_class]), against=verdict.against or NORMAL)
 
-    def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
-        """Other parts that would explain nearly as much, but for wider and narrower names of the same."""
-        mine = self._columns[fault.part]
-        others = (self._columns[part] for part, _ in fault.rivals)
-        return tuple(other.name for other in others if not restates(mine, other))[:_MOST_RIVALS]
-
-    def _confidence(self, fault: FaultyPart) -> float:
-        """The share of the likelihood that it has among its rivals and nobody."""
-        mine = self._columns[fault.part]
-        others = [gain for part, gain in fault.rivals if not restates(mine, self._columns[part])]
-        return min(SURE, round(1 / (1 + exp(-fault.gain) + sum(exp(gain - fault.gain) for gain in others)), 2))
-
     def _since(self, fault: FaultyPart) -> str:
         if fault.since_s == -inf:
             return ""
@@ -283,7 +292,7 @@ class _Told:
 
     def _group(self, faults: Sequence[FaultyPart]) -> Suspect:
         """The same part of many hosts, with the same loss: what they share."""
-        each = [self._suspect(one) for one in faults]
+        each = sorted(map(self._suspect, faults), key=lambda one: one.component)
         first, hosts = each[0], tuple(Part.of(one.component).host for one in each)
         inside = Part.of(first.component).inside
         return replace(
@@ -303,6 +312,12 @@ class _Told:
         )
 
 
+def told_name(column: Component) -> str:
+    """Its name; the way to one RNIC over cables above a leaf is one of these: ``su0-leaf3:uplinks``."""
+    leaf, above, _ = column.name.partition(":uplinks")
+    return leaf + above
+
+
 def restates(best: Component, other: Component) -> bool:
     """
     Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
@@ -310,7 +325,9 @@ def restates(best: Component, other: Component) -> bool:
     An RNIC and its cable are two things to whoever repairs them.
     """
     mine, its = Part.of(best.name), Part.of(other.name)
-    if other.kind == "pair" or (mine.host == its.host and "host" in (best.kind, other.kind)):
+    if other.kind == "pair" or best.name == other.name:
+        return True
+    if mine.host == its.host and not {"host", "gpus"}.isdisjoint((best.kind, other.kind)):
         return True
     if mine.is_port or its.is_port:
         return False

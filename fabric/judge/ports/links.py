@@ -91,9 +91,6 @@ SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
 deadlines of a look), beside twice the time between two."""
 
-UNSEEN = "note: whether the "
-"""How the line begins that says which cables nobody looked at: a look at both ends makes it untrue."""
-
 MANY = 3
 """So many cables, and all that a switch has, are the switch (a choice: two may be two)."""
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import inf
 
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
-from fabric.judge.ports.links import UNSEEN, LinkEvidence, cables_of, coverage_of, link_health
+from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
@@ -89,7 +89,7 @@ def with_samples(
         verdict,
         outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in (*ports, *cables))]),
         reasons=(
-            *(line for line in verdict.reasons if not (cables and line.startswith(UNSEEN))),
+            *verdict.reasons,
             *_sick_lines(sick, unaware),
             *_unshown_lines(ports),
             *_unshown_lines(cables, "cables", "" if links is None else links.failed),

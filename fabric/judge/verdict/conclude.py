@@ -15,7 +15,6 @@ from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.course.findings import not_cleared_by_older
-from fabric.judge.course.ports import unseen_uplinks
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
@@ -110,7 +109,6 @@ def conclude(
         *_reasons(counted, verdicts, untold),
         *(pairs.lines if pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
-        *unseen_uplinks(probes, results, phases, topology),
     ]
     return Verdict(
         outcome=Outcome.worst(outcomes),

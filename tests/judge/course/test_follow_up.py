@@ -204,16 +204,3 @@ def test_no_more_than_so_many_parts_are_begun_after_a_round(monkeypatch: pytest.
     monkeypatch.setattr("fabric.judge.course.follow_up.MOST_PARTS", 1)
     monkeypatch.setattr("fabric.judge.course.follow_up.FIRST_TESTS", 10)
     assert len(parts_of(Rounds(dips_once).run(soak(1)))) == 1
-
-
-def test_all_tests_of_a_phase_have_a_bound_whatever_became_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fabric.judge.course.follow_up.MOST_IN_ALL", 50)
-
-    def fails_alone(probe: Probe) -> float | None:
-        return None if AGAIN in probe.params else dips_once(probe)
-
-    rounds = Rounds(fails_alone)
-    assert sum(len(rounds.run(soak(number))) for number in range(1, 9)) <= 50
-    dipping = Rounds(dips_once)
-    assert sum(len(dipping.run(soak(number))) for number in range(1, 4)) == 50
-    assert dipping.run(soak(4)) == []
