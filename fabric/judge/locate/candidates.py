@@ -193,7 +193,9 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
         yield Component(way, "uplinks", f"the cable above {leaf} that the routes of {device} take")
         text = f"the cables above {leaf}, or the switches that they lead to"
         yield Component(f"{leaf}:uplinks", "uplinks", text, way)
-    yield Component(f"{host}:above", "uplinks", "the switch above the leaves that the routes of the host take")
+    way = f"{host}:above"
+    yield Component(way, "uplinks", "the switch above the leaves that the routes of the host take")
+    yield Component("spines", "uplinks", "what is between the leaves: a spine, or a cable to it", way)
 
 
 def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
