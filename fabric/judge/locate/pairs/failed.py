@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.judge.locate.pairs.findings import pair_suspect, some
-from fabric.judge.locate.pairs.planes import rail_name
+from fabric.judge.locate.pairs.samples import rail_name
 from fabric.judge.locate.search import SURE
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
