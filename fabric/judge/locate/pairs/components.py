@@ -20,11 +20,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Ints
-
-SPINES = "spines"
-"""All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
 
 FAMILY = {
     "host": 0,
