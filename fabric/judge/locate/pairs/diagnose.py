@@ -65,11 +65,11 @@ def diagnose(
         for kind, alike in kinds.items()
         for one in fit_together(alike, floor=floor)
     ]
-    found = judged(planes, floor, limit_alone=True, more=failed.suspects)
+    found = judged(planes, floor, limit_alone=True, more=[one for one, _ in failed.suspects])
     said += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with one, each rail is judged by it
         said += slow_rails(planes, topology)
-    of_failed = dict(failed.said)
+    of_failed = {one.component: text for one, text in failed.suspects}
     said += [(one.outcome, of_failed.get(one.component) or _reason(one)) for one in found.suspects]
     if not said:
         clean = f"no host, link or switch is slower than its peers by {floor:.0%} or more"
@@ -78,7 +78,10 @@ def diagnose(
     hosts = dict.fromkeys(host for one in planes for host in one.fitted.samples.hosts)
     tests = [test for one, low in zip(planes, found.pairs, strict=True) for test in _next_tests(one, low, len(planes))]
     used = {host for test in tests for host in (test.a, test.b)}
-    tests += [test for test in failed.next_tests if used.isdisjoint((test.a, test.b))]  # a host is in a round once
+    for test in failed.next_tests:
+        if used.isdisjoint((test.a, test.b)):  # a host is in a round once
+            tests.append(test)
+            used |= {test.a, test.b}
     slow = [one for one in planes if one.fitted.blamed] or planes[:1]
     return Diagnosis(
         outcome=Outcome.worst(outcome for outcome, _ in said),
