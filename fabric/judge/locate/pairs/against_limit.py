@@ -67,10 +67,11 @@ class Below:
     """
     *classes* (numbers) are below the limit as a whole, *near* says which are too near to tell, *hosts* are suspects.
 
-    *explained*: the samples of these.
+    *whole*: no class reaches the limit. *explained*: the samples of these.
     """
 
     classes: tuple[int, ...]
+    whole: bool
     near: tuple[str, ...]
     hosts: tuple[Suspect, ...]
     explained: Bools
@@ -95,7 +96,8 @@ def below_limit(plane: DecodedPlane) -> Below:
     hosts = _hosts(plane, good & np.isin(fitted.of_class, reached))
     named = np.isin(samples.hosts, [host for one in hosts for host in one.hosts])
     explained = np.isin(fitted.of_class, failed) | named[samples.a] | named[samples.b]
-    return Below(tuple(failed), tuple(near), tuple(hosts), explained)
+    whole = bool(failed) and not reached and not near
+    return Below(tuple(failed), whole, tuple(near), tuple(hosts), explained)
 
 
 def _is_class(fitted: Fitted, mine: Bools) -> bool:
@@ -113,7 +115,7 @@ def _is_class(fitted: Fitted, mine: Bools) -> bool:
 
 
 def as_a_whole(
-    plane: DecodedPlane, classes: Sequence[int], others: Sequence[Sequence[str]] = (), *, one_leaf: bool = False
+    plane: DecodedPlane, below: Below, others: Sequence[Sequence[str]] = (), *, one_leaf: bool = False
 ) -> Suspect:
     """
     Classes of a plane that are below the limit: their hosts, or the leaf that is theirs alone.
@@ -123,7 +125,7 @@ def as_a_whole(
     differ.
     """
     fitted, samples = plane.fitted, plane.fitted.samples
-    mine = np.isin(fitted.of_class, classes)
+    mine = np.isin(fitted.of_class, below.classes)
     hosts = tuple(samples.hosts[h] for h in np.unique([samples.a[mine], samples.b[mine]]).tolist())
     slow = np.flatnonzero(mine & (fitted.explained == 0) & (samples.gbps < plane.limits_gbps))
     slow = slow[np.argsort(samples.gbps[slow], kind="stable")]
@@ -131,10 +133,9 @@ def as_a_whole(
     median = gbps_text(float(np.median(samples.gbps[slow])))
     level = f"{len(slow)} pairs{plane.where}: median {median} Gb/s, at least {required} required"
     probes = tuple(plane.probe_ids[i] for i in slow[:_PROBES_MOST].tolist()) if plane.probe_ids else ()
-    whole = len(classes) == len(fitted.classes)
     alone = any(len(set(hosts) & set(each)) > len(each) / 2 for each in others)
     far = one_leaf and bool(np.median(samples.gbps[slow] / plane.limits_gbps[slow]) < 1 - PLACED)
-    if whole and plane.leaf and len(hosts) > 2 and (alone or far):
+    if below.whole and plane.leaf and len(hosts) > 2 and (alone or far):
         said = "the leaf switch: every pair under it is below the limit"
         said += ", and on another rail the same hosts are not" if alone else "; or what all these hosts share"
         return Suspect(
@@ -147,7 +148,7 @@ def as_a_whole(
             next_step=_NEXT_LEAF,
             probes=probes,
         )
-    name = "" if whole else f" {', '.join(fitted.classes[number].name for number in classes)}"
+    name = "" if below.whole else f" {', '.join(fitted.classes[number].name for number in below.classes)}"
     pair = len(hosts) == 2
     return Suspect(
         component=f"{hosts[0]}+{hosts[1]}" if pair else fold(hosts),
@@ -198,15 +199,16 @@ class LowPairs:
     once: Bools
 
 
-def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool) -> LowPairs:
+def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool, planes: int = 1) -> LowPairs:
     """
     Pairs below the limit that no host or class of *said* explains, lowest first, and samples that were below it once.
 
     At once, without a second sample; the pair is named, no host. Of several samples of a pair the median counts (of two
     the higher: one bad sample that was measured again is a dip), each direction for itself where it is known. Of a
     direction with a single sample, one good sample the other way is enough for it to be a dip until it is measured
-    again; a pair that was low once each way is no FAIL where there are so many dips that some pair must be.
-    *named_parts*: bad parts are suspects already, and what they explain is theirs; of too few hosts none is named.
+    again; a pair that was low once each way is no FAIL where there are so many dips that some pair of one of *planes*
+    must be. *named_parts*: bad parts are suspects already, and what they explain is theirs; of too few hosts none is
+    named.
     """
     fitted, limits, samples = plane.fitted, plane.limits_gbps, plane.fitted.samples
     named = [suspect.hosts for suspect in said if suspect.kind in ("host", "rnic", "group", "pair")]
@@ -232,7 +234,7 @@ def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool
         a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
         times = int((both == both[mine[0]]).sum())
         dips = count == 1 and times > 1  # once each way: in a large file dips alone do that
-        chance = by_dips(open_, both, times, fitted.dips) if dips else 0.0
+        chance = planes * by_dips(open_, both, times, fitted.dips) if dips else 0.0
         way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
         reached = f"median {level:,.1f} of {count} samples, limit {limit:g} Gb/s"
         evidence = (f"{way} below the limit{plane.where}: {reached}",)

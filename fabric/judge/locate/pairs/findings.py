@@ -68,14 +68,15 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
     return text
 
 
-def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = ()) -> list[Suspect]:
+def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = (), *, planes: int = 1) -> list[Suspect]:
     """
     Every blamed component, then pairs that stay slow although both ends are good.
 
-    *where* names the plane, *probe_ids* the probe of each sample: a suspect comes with its slow ones.
+    *where* names the plane, one of *planes* that are looked at, *probe_ids* the probe of each sample: a suspect comes
+    with its slow ones.
     """
     found = [_suspect(blamed, fitted, where, probe_ids) for blamed in fitted.blamed]
-    return found + _paths(fitted, where)
+    return found + _paths(fitted, where, planes)
 
 
 def pair_suspect(
@@ -246,7 +247,7 @@ def _always_slow(fitted: Fitted) -> Ints:
     return found
 
 
-def _paths(fitted: Fitted, where: str) -> list[Suspect]:
+def _paths(fitted: Fitted, where: str, planes: int) -> list[Suspect]:
     """Pairs that are always slow: a cell of the matrix, not a row."""
     samples, key, odd = fitted.samples, pair_numbers(fitted), unexplained(fitted)
     found = []
@@ -258,7 +259,7 @@ def _paths(fitted: Fitted, where: str) -> list[Suspect]:
             "what is between these two alone: with others both are good",
             f"{count} of {count} samples are slow{where}, median {np.median(ratios):.0%}",
         )
-        chance = by_dips(odd, key, count, fitted.dips)
+        chance = planes * by_dips(odd, key, count, fitted.dips)
         found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], chance=chance))
     return found
 

@@ -65,10 +65,10 @@ def judged(planes: Sequence[DecodedPlane], floor: float, *, limit_alone: bool, m
     suspects, open_, pairs = list[Suspect](), list[Said](), list[LowPairs]()
     for one, low in zip(planes, below, strict=True):
         compared = len(one.fitted.samples.hosts) >= LEAST_HOSTS
-        found = suspects_of(one.fitted, one.where, one.probe_ids) if compared else []
-        found += [as_a_whole(one, low.classes, well, one_leaf=len(leaves) == 1)] if low.classes else []
+        found = suspects_of(one.fitted, one.where, one.probe_ids, planes=len(planes)) if compared else []
+        found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
-        single = low_pairs(one, found if limit_alone else (), named_parts=compared)
+        single = low_pairs(one, found if limit_alone else (), named_parts=compared, planes=len(planes))
         if limit_alone:
             found += single.suspects
             open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
