@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.judge.locate.pairs.diagnose import diagnose
-from fabric.judge.locate.pairs.schedule import PairState, next_round
+from fabric.judge.locate.pairs.fitted import fit
+from fabric.judge.locate.pairs.rounds import PairState, next_round
 from fabric.judge.locate.search import CERTAIN
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
@@ -95,8 +96,8 @@ def localised(fabric: Fabric) -> Found:
     while pairs := next_round(state):
         tests += len(pairs)
         state = state.with_results(fabric.samples(pairs))
-    fitted = state.fitted()
-    certain = [one.component for one in fitted.decoded.blamed if one.certain and one.margin >= CERTAIN]
+    fitted = fit(state.samples())
+    certain = [one.component for one in fitted.blamed if one.certain and one.margin >= CERTAIN]
     return Found(frozenset(fitted.components.names[c] for c in certain), state.rounds, tests)
 
 

@@ -33,7 +33,7 @@ def diagnose_files(
     """
     from fabric.judge.locate.pairs.diagnose import diagnose  # numpy takes a while to import, and memory
     from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR
-    from fabric.judge.locate.pairs.planes import unknown_names
+    from fabric.judge.locate.pairs.samples import unknown_names
 
     topology = load_inventory(inventory).topology if inventory is not None else None
     rows: list[PairRow] = []

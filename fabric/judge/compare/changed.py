@@ -19,7 +19,7 @@ from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
-from fabric.judge.locate.pairs.schedule import routes_of
+from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates

@@ -14,6 +14,9 @@ from fabric.model.probe import NamedPart, Probe
 from fabric.model.text import fold
 from fabric.model.topology import NVLINK, Platform, Topology
 
+SPINES = "spines"
+"""All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
+
 
 def crosses_leaves(probe: Probe) -> bool:
     """Whether its bytes go over leaves that are known, and so it can tell of those that other hosts share."""
@@ -269,7 +272,9 @@ def _above(host: str, devices: tuple[str, str], topology: Topology) -> Iterator[
         way = f"{host}/{device}:above"
         yield Component(way, "uplinks", f"the cable above {leaf} that the routes of {device} take")
         yield _uplinks(leaf, way)
-    yield Component(f"{host}:above", "uplinks", "the switch above the leaves that the routes of the host take")
+    way = f"{host}:above"
+    yield Component(way, "uplinks", "the switch above the leaves that the routes of the host take")
+    yield Component(SPINES, "uplinks", "what is between the leaves: a spine, or a cable to it", way)
 
 
 def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:

@@ -167,7 +167,8 @@ class Cells:
         """
         Nats that it takes to say when a part is faulty, and which of its ways are.
 
-        Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all.
+        Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all, and how
+        many costs a number where the part is not known to be faulty by other evidence.
         """
         entries = self._entries_of(fault.part)
         count = log(max(entries.stop - entries.start, 2))
@@ -175,7 +176,8 @@ class Cells:
         ways = np.unique(self._way[entries])
         which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
         if fault.ways is not None:
-            which = log(comb(len(ways), len(fault.ways))) + log(len(ways)) / 2
+            known = self._matrix.cost[fault.part] == 0
+            which = log(comb(len(ways), len(fault.ways))) + (0.0 if known else log(len(ways)) / 2)
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 
     def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -69,14 +69,16 @@ class Fit:
         """
         Of a bundle the entries on ways of which most samples are slow, where two or more are; of all else all.
 
-        With static routes a way takes one thing of the bundle, and all that takes the faulty one is slow.
+        With static routes a way takes one thing of the bundle, and all that takes the faulty one is slow. One way is
+        enough where the bundle is known to be faulty by other evidence: to say so costs nothing.
         """
         chosen = np.ones(len(way), dtype=np.bool_)
         for number in np.unique(place[way != UNKNOWN]).tolist():
             mine = np.flatnonzero(place == number)
             names, of = np.unique(way[mine], return_inverse=True)
             bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
-            if _LEAST_WAYS <= bad.sum() < len(names):
+            least = _LEAST_WAYS if self._data.matrix.cost[self._parts[number]] else 1
+            if least <= bad.sum() < len(names):
                 chosen[mine] = bad[of]
                 self._ways[number] = frozenset(names[bad].tolist())
         return chosen

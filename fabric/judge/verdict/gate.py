@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.normal.keys import CROSS_LEAF, link_class
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -100,7 +101,8 @@ def _explained_elsewhere(
 def _is_above(name: str, topology: Topology) -> bool:
     """Whether it is a switch, or above one."""
     part = Part.of(name)
-    return part.host in topology.switches or part.aspect == "above" or part.link_ends is not None
+    known = part.host in topology.switches or part.host == SPINES
+    return known or part.aspect == "above" or part.link_ends is not None
 
 
 def _counted(bad: Iterable[tuple[str, str, str]]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from fabric.judge.locate.matrix import entries_of
 HOSTS, EACH = 20, 6
 
 
-def blamed(kept: dict[int, float]) -> list[str]:
+def blamed(kept: dict[int, float], *, known: frozenset[str] = frozenset()) -> list[str]:
     """The faulty parts where the cable of each host passes the share *kept* of what is normal, else all."""
     random = np.random.default_rng(3)
     parts, y = [], []
@@ -24,7 +24,7 @@ def blamed(kept: dict[int, float]) -> list[str]:
         parts += [passed] * EACH
         y += [np.log(kept.get(host, 1.0)) + 0.005 * random.normal() for _ in range(EACH)]
     one = np.ones(1)
-    columns, entries = entries_of(parts, np.array(y) < -0.03)
+    columns, entries = entries_of(parts, np.array(y) < -0.03, known=known)
     matrix = SampleMatrix(
         entries,
         y=np.array(y),
@@ -53,3 +53,8 @@ def blamed(kept: dict[int, float]) -> list[str]:
 def test_ways_that_lose_alike_share_one_cable(kept: dict[int, float], expected: list[str]) -> None:
     """One cable of the bundle explains them in fewer words than a bad port of each."""
     assert blamed(kept) == expected
+
+
+def test_one_way_over_a_cable_that_is_bad_by_other_evidence_is_no_second_fault() -> None:
+    """Pairs of hosts named it: a new fault would take more words."""
+    assert blamed({3: 0.5}, known=frozenset({"leaf0:uplinks"})) == ["leaf0:uplinks"]

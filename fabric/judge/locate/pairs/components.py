@@ -20,11 +20,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.structure import UNKNOWN, Incidence, Ints
-
-SPINES = "spines"
-"""All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
+from fabric.judge.locate.structure import UNKNOWN, Ints
 
 FAMILY = {
     "host": 0,
@@ -92,13 +90,6 @@ class Components:
             if kind == "host":
                 found[self.hosts[component]] = component
         return found
-
-    @cached_property
-    def incidence(self) -> Incidence:
-        """The same for the locator."""
-        family = np.array([FAMILY[kind] for kind in self.kinds], dtype=np.int64)
-        extra = np.array([EXTRA.get(kind, 0.0) for kind in self.kinds])
-        return Incidence.of_paths(self.paths, family, extra, self.part, np.isin(self.kinds, BUNDLES))
 
 
 class _Made:

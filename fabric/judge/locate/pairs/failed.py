@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.judge.locate.pairs.findings import pair_suspect, some
-from fabric.judge.locate.pairs.planes import rail_name
+from fabric.judge.locate.pairs.samples import rail_name
 from fabric.judge.locate.search import SURE
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
@@ -36,13 +36,12 @@ _NEXT_PATH = "measure the two again, and each with another partner; read the cou
 @dataclass(frozen=True, slots=True)
 class FailedPairs:
     """
-    What failed tests say: *suspects*, each with its line in *said* (by component), and *judged* beside them.
+    What failed tests say: *suspects*, each with its line, and *judged* beside them.
 
     *hosts* are all that a test failed with, *next_tests* those to be made again.
     """
 
-    suspects: tuple[Suspect, ...] = ()
-    said: tuple[tuple[str, str], ...] = ()
+    suspects: tuple[tuple[Suspect, str], ...] = ()
     judged: tuple[tuple[Outcome, str], ...] = ()
     next_tests: tuple[PairTest, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -50,13 +49,12 @@ class FailedPairs:
 
 def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None) -> FailedPairs:
     """Judge *failures* beside *rows*, what was measured; one that was measured later all the same is settled."""
-    open_ = _unsettled(failures, rows, topology)
+    open_ = _unsettled(failures, rows, topology) if failures else []
     if not open_:
         return FailedPairs()
     met = _met(rows, topology)
     hosts = tuple(dict.fromkeys(host for one in open_ for host in (one.a, one.b)))
-    suspects: list[Suspect] = []
-    said: list[tuple[str, str]] = []
+    suspects: list[tuple[Suspect, str]] = []
     explained: set[int] = set()
     tests: list[PairTest] = []
     for host in hosts:
@@ -65,40 +63,40 @@ def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topol
             if found is None:
                 continue
             suspect, text, partner = found
-            suspects.append(suspect)
-            said.append((suspect.component, text))
+            suspects.append((suspect, text))
             explained |= {id(one) for one in mine}
             if suspect.outcome is not Outcome.FAIL and partner is not None:
                 tests.append(PairTest(host, partner, why=f"tells about {host}: no test with it gave a result"))
     rest = [one for one in open_ if id(one) not in explained]
-    for suspect, text in _paths([one for one in rest if one.fabric]):
-        suspects.append(suspect)
-        said.append((suspect.component, text))
-    again = [one for one in rest if not one.fabric]
-    tests += [PairTest(one.a, one.b, why="was not measured") for one in again]
-    judged = [*_not_measured(again), *_never(hosts, {host for host, _ in met}, suspects)]
-    return FailedPairs(tuple(suspects), tuple(said), tuple(judged), _once(tests), hosts)
+    suspects += _paths([one for one in rest if one.fabric])
+    judged, again = [], [one for one in rest if not one.fabric]
+    if again:
+        tests += [PairTest(one.a, one.b, why="was not measured") for one in again]
+        named = some([f"{one.a} to {one.b} ({one.text})" for one in again])
+        judged.append((Outcome.INCONCLUSIVE, f"{len(again)} pair tests failed and were not measured: {named}"))
+    known = {host for host, _ in met} | {host for suspect, _ in suspects for host in suspect.hosts}
+    never = [host for host in hosts if host not in known]
+    if never:
+        text = f"not cleared, no test with them gave a result: {some(never)}"
+        judged.append((Outcome.INCONCLUSIVE, text))
+    return FailedPairs(tuple(suspects), tuple(judged), tuple(tests), hosts)
 
 
 def _unsettled(
     failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None
 ) -> list[PairFailure]:
     """Failures that count: the same test measured all the same settles one, unless the tool blames the fabric."""
-    measured: dict[tuple[str, str], list[PairRow]] = {}
-    for row in rows if failures else ():
-        measured.setdefault((row.a, row.b), []).append(row)
-        if not row.directed:
-            measured.setdefault((row.b, row.a), []).append(row)
+    measured: dict[tuple[str, str], set[tuple[str, str | None]]] = {}
+    for row in rows:
+        for a, b in ((row.a, row.b), (row.b, row.a))[: 1 if row.directed else 2]:
+            measured.setdefault((a, b), set()).add((row.kind, rail_name(row.rail, (a,), topology)))
 
-    def same(failure: PairFailure, row: PairRow) -> bool:
-        rails = {_rail(one.rail, failure.a, topology) for one in (failure, row)} - {None}
-        return failure.kind in ("", row.kind) and (failure.rail is None or len(rails) < 2)
+    def settled(one: PairFailure) -> bool:
+        rail = rail_name(one.rail, (one.a,), topology)
+        same = measured.get((one.a, one.b), set())
+        return any(one.kind in ("", kind) and (None in (rail, other) or rail == other) for kind, other in same)
 
-    return [
-        one
-        for one in failures
-        if one.fabric or not any(same(one, row) for row in measured.get((one.a, one.b), ()))
-    ]  # fmt: skip
+    return [one for one in failures if one.fabric or not settled(one)]
 
 
 _Met = dict[tuple[str, str | None], set[str]]
@@ -109,15 +107,9 @@ def _met(rows: Sequence[PairRow], topology: Topology | None) -> _Met:
     found: _Met = {}
     for row in rows:
         for host, other in ((row.a, row.b), (row.b, row.a)):
-            found.setdefault((host, None), set()).add(other)
-            if row.rail is not None:
-                found.setdefault((host, row.rail), set()).add(other)
-                found.setdefault((host, _rail(row.rail, host, topology)), set()).add(other)
+            for rail in {None, rail_name(row.rail, (host,), topology)}:
+                found.setdefault((host, rail), set()).add(other)
     return found
-
-
-def _rail(rail: str | None, host: str, topology: Topology | None) -> str | None:
-    return rail_name(rail, (host,), topology)
 
 
 def _by_rail(
@@ -125,11 +117,10 @@ def _by_rail(
 ) -> dict[str | None, list[PairFailure]]:
     """The failures with a host by rail; all together where one does not say its rail."""
     mine = [one for one in failures if host in (one.a, one.b)]
-    if any(one.rail is None for one in mine):
-        return {None: mine}
+    known = all(one.rail is not None for one in mine)
     found: dict[str | None, list[PairFailure]] = {}
     for one in mine:
-        found.setdefault(_rail(one.rail, host, topology), []).append(one)
+        found.setdefault(rail_name(one.rail, (host,), topology) if known else None, []).append(one)
     return found
 
 
@@ -145,13 +136,10 @@ def _host(
         return None
     bad = bool(named) or any(one.fabric for one in mine)
     part = f"{host}/{rail}" if rail is not None and met.get((host, None)) else host
-    words = next((one.text for one in named or mine if one.fabric), mine[0].text)
+    text = f"{len(mine)} pair tests with it failed"
     if alone:
         text = f"none of the {len(mine)} pair tests with it gave a result"
         text = f"{text}, while {len(well)} of its partners measured others"
-    else:
-        text = f"{len(mine)} pair tests with it failed"
-    verdict = f"{part} is bad" if bad else f"{part} may be bad, or its tests were not set up"
     suspect = Suspect(
         component=part,
         kind="rnic" if part != host else "host",
@@ -162,6 +150,8 @@ def _host(
         next_step=_NEXT if bad else _NEXT_UNSURE,
         hosts=(host,),
     )
+    words = next((one.text for one in named or mine if one.fabric), mine[0].text)
+    verdict = f"{part} is bad" if bad else f"{part} may be bad, or its tests were not set up"
     return suspect, f"{verdict}: {text} ({words})", well[0] if well else None
 
 
@@ -185,30 +175,3 @@ def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
         suspect = pair_suspect(a, b, len(mine), evidence=evidence, next_step=_NEXT_PATH)
         found.append((suspect, f"{suspect.component}: detected, not localised further: {mine[0].text}"))
     return found
-
-
-def _not_measured(failures: Sequence[PairFailure]) -> list[tuple[Outcome, str]]:
-    if not failures:
-        return []
-    named = some([f"{one.a} to {one.b} ({one.text})" for one in failures])
-    return [(Outcome.INCONCLUSIVE, f"{len(failures)} pair tests failed and were not measured: {named}")]
-
-
-def _never(hosts: Sequence[str], measured: set[str], suspects: Sequence[Suspect]) -> list[tuple[Outcome, str]]:
-    """Hosts without any result that are no suspects: nobody cleared them."""
-    named = {host for suspect in suspects for host in suspect.hosts}
-    never = [host for host in hosts if host not in measured and host not in named]
-    if not never:
-        return []
-    return [(Outcome.INCONCLUSIVE, f"not cleared, no test with them gave a result: {some(never)}")]
-
-
-def _once(tests: Sequence[PairTest]) -> tuple[PairTest, ...]:
-    """Each host in one test only: the tests are one round."""
-    used: set[str] = set()
-    kept = []
-    for test in tests:
-        if used.isdisjoint((test.a, test.b)):
-            kept.append(test)
-            used |= {test.a, test.b}
-    return tuple(kept)

@@ -10,7 +10,7 @@ import numpy as np
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.search import CHANCE
-from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Floats, Ints
+from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
 from fabric.model.verdict import Suspect
@@ -54,6 +54,7 @@ FAR_HEAVY = 8.0
 """The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
 _PATHS_MOST, _NAMES_MOST = 20, 6
+_TWICE = 2  # samples of a pair
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
 
@@ -67,14 +68,15 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
     return text
 
 
-def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = ()) -> list[Suspect]:
+def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = (), *, planes: int = 1) -> list[Suspect]:
     """
     Every blamed component, then pairs that stay slow although both ends are good.
 
-    *where* names the plane, *probe_ids* the probe of each sample: a suspect comes with its slow ones.
+    *where* names the plane, one of *planes* that are looked at, *probe_ids* the probe of each sample: a suspect comes
+    with its slow ones.
     """
-    found = [_suspect(blamed, fitted, where, probe_ids) for blamed in fitted.decoded.blamed]
-    return found + _paths(fitted, where)
+    found = [_suspect(blamed, fitted, where, probe_ids) for blamed in fitted.blamed]
+    return found + _paths(fitted, where, planes)
 
 
 def pair_suspect(
@@ -98,39 +100,39 @@ def pair_suspect(
 
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
-    noise = np.array([one.noise for one in fitted.references])[fitted.of_class]
+    noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
     far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.least_loss)
-    odd: Bools = fitted.ratio < 1 - fitted.decoded.explained - far
+    odd: Bools = fitted.ratio < 1 - fitted.explained - far
     return odd
 
 
 def _suspect(blamed: Blamed, fitted: Fitted, where: str, probe_ids: Sequence[str]) -> Suspect:
     components, samples = fitted.components, fitted.samples
-    kind = components.kinds[blamed.component]
-    of_it = fitted.through(blamed.component)
-    slow, left = _slow_of_it(blamed, blamed.component, fitted)
-    level = _level(blamed, fitted)
-    host = int(components.hosts[blamed.component])
+    kind, host = components.kinds[blamed.component], int(components.hosts[blamed.component])
+    of_it, tells, slow = _through(blamed, blamed.component, fitted)
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
-    said = [
+    left, first = int(tells.sum()), of_it[0]
+    said = f"{slow.sum()} of {left} samples through it are slow{where}, with {partners} different hosts"
+    hidden = len(of_it) - left
+    arrow = "->" if samples.directed else "-"
+    slowest = f"{samples.hosts[samples.a[first]]}{arrow}{samples.hosts[samples.b[first]]}"
+    evidence = (
         _words(_TEXT, blamed.component, components),
-        f"{slow} of {left} samples through it are slow{where}, with {partners} different hosts: {level}",
-        *_left_out(len(of_it) - left),
+        f"{said}: {_level(blamed, fitted, of_it, tells)}",
+        *([f"{hidden} more samples through it are as slow because of other suspects"] if hidden else []),
         *_by_direction(blamed, fitted),
-        f"slowest: {_named(fitted, int(of_it[0]))}",
+        f"slowest: {slowest} {gbps_text(samples.gbps[first])} Gb/s",
         likelier(blamed.margin),
         *([f"perhaps no fault: {blamed.doubt}"] if blamed.doubt else []),
-    ]
-    if host != UNKNOWN and samples.rail is not None:
-        kind = "rnic"
-    elif kind in LINKS:
-        kind = "link"
+    )
+    if kind.startswith("host"):
+        kind = "rnic" if samples.rail is not None else "host"
     return Suspect(
         component=components.names[blamed.component],
-        kind="host" if kind.startswith("host") else kind,
+        kind="link" if kind in LINKS else kind,
         outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
-        evidence=tuple(said),
+        evidence=evidence,
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
         next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
@@ -138,94 +140,62 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str, probe_ids: Sequence[str
     )
 
 
-def _level(blamed: Blamed, fitted: Fitted) -> str:
+def _through(blamed: Blamed, component: int, fitted: Fitted) -> tuple[Ints, Bools, Bools]:
+    """
+    The samples through a component, which of them tell of *blamed*, and which are slow as it makes them.
+
+    Those that other suspects hold down as far, or nearly, tell nothing of it (unless there are no others). Of the rest
+    one is slow when it is nearer to the loss of *blamed* than to what the others explain.
+    """
+    part, of_it = fitted.components.part, fitted.through(component)
+    others = np.zeros(len(fitted.ratio))
+    for one in fitted.blamed:
+        if part[one.component] != part[blamed.component]:
+            mine = fitted.through(one.component)
+            others[mine] = np.maximum(others[mine], one.loss)
+    others = others[of_it]
+    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.noise)
+    tells = tells if tells.any() else blamed.loss > others
+    return of_it, tells, tells & (fitted.ratio[of_it] < 1 - (blamed.loss + others) / 2)
+
+
+def _level(blamed: Blamed, fitted: Fitted, of_it: Ints, tells: Bools) -> str:
     """What samples through a part reach, of what good ones do: each class of links against its own level."""
     samples = fitted.samples
-    of_it = fitted.through(blamed.component)
     if not samples.gbps[of_it].all():
         return f"about {1 - blamed.loss:.0%} of what others reach"
     mine = fitted.of_class[of_it]
-    numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]
+    numbers = np.unique(mine).tolist()
     if len(numbers) == 1:
         expected = float(np.median(samples.gbps[of_it] / fitted.ratio[of_it]))
-        said = (
-            f"about {gbps_text(expected * (1 - blamed.loss), 0)} of {gbps_text(expected, 0)} Gb/s (-{blamed.loss:.1%})"
-        )
-    else:
-        tells = _tells(blamed, blamed.component, fitted)
-        levels = []
-        for number in numbers:
-            some = of_it[(mine == number) & tells]
-            some = some if len(some) else of_it[mine == number]
-            gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(fitted.ratio[some]))
-            expected = fitted.references[number].gbps
-            levels.append(
-                f"{gbps_text(gbps, 0)} of {gbps_text(expected, 0)} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}"
-            )
-        said = f"about {', '.join(levels)}"
-    return said + _no_group(blamed, fitted)
-
-
-def _no_group(blamed: Blamed, fitted: Fitted) -> str:
-    """That a host is compared with the slower class throughout, where groups were seen and it is of none."""
-    groups = [group for kind in fitted.classes for group in kind.groups]
-    host = int(fitted.components.hosts[blamed.component])
-    if host == UNKNOWN or not groups or any(fitted.samples.hosts[host] in group for group in groups):
-        return ""
-    return ", or more: its group is not known, so all its pairs are compared with those between groups"
+        reached = gbps_text(expected * (1 - blamed.loss), 0)
+        return f"about {reached} of {gbps_text(expected, 0)} Gb/s (-{blamed.loss:.1%})"
+    levels = []
+    for number in numbers:
+        some_of_it = of_it[(mine == number) & tells]
+        some_of_it = some_of_it if len(some_of_it) else of_it[mine == number]
+        reached, ratio = gbps_text(np.median(samples.gbps[some_of_it]), 0), float(np.median(fitted.ratio[some_of_it]))
+        wanted = gbps_text(fitted.classes[number].gbps, 0)
+        levels.append(f"{reached} of {wanted} Gb/s ({ratio - 1:+.1%}) {fitted.classes[number].name}")
+    return f"about {', '.join(levels)}"
 
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
     """How many samples were slow in each direction of a part, where the directions can be told apart."""
-    components = fitted.components
-    mine = np.flatnonzero(components.part == components.part[blamed.component]).tolist()
-    said = []
-    for one in mine:
-        kind = components.kinds[one]
+    components, said = fitted.components, []
+    for one in np.flatnonzero(components.part == components.part[blamed.component]).tolist():
+        kind, name = components.kinds[one], components.names[one]
         if kind not in DIRECTIONS:
             continue
-        name = components.names[one]
         if kind in LINKS:
             lower, upper = name.split("--")
             name = f"{lower}->{upper}" if kind == "link_up" else f"{upper}->{lower}"
-        slow, left = _slow_of_it(blamed, one, fitted)
-        if left:
-            said.append(f"{name} {slow} of {left} slow")
+        of_it, tells, slow = _through(blamed, one, fitted)
+        if tells.any():
+            said.append(f"{name} {slow.sum()} of {tells.sum()} slow")
         else:
-            said.append(f"{name} {'hidden by other suspects' if len(fitted.through(one)) else 'not measured'}")
+            said.append(f"{name} {'hidden by other suspects' if len(of_it) else 'not measured'}")
     return [f"by direction: {', '.join(said)}"] if said else []
-
-
-def _slow_of_it(blamed: Blamed, component: int, fitted: Fitted) -> tuple[int, int]:
-    """
-    How many samples through a component are slow as *blamed* makes them, and of how many.
-
-    Samples that other suspects hold down as far, or nearly, tell nothing of it and do not count (unless there are no
-    others). Of the rest a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
-    """
-    of_it = fitted.through(component)
-    others, tells = _by_others(blamed, fitted)[of_it], _tells(blamed, component, fitted)
-    slow = tells & (fitted.ratio[of_it] < 1 - (blamed.loss + others) / 2)
-    return int(slow.sum()), int(tells.sum())
-
-
-def _by_others(blamed: Blamed, fitted: Fitted) -> Floats:
-    """The loss of each sample that other suspects explain."""
-    components = fitted.components
-    mine = components.part[blamed.component]
-    losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
-    return fitted.loss_by(losses)
-
-
-def _tells(blamed: Blamed, component: int, fitted: Fitted) -> Bools:
-    """Which of the samples through a component tell of *blamed*, for no other suspect holds them down as far."""
-    others = _by_others(blamed, fitted)[fitted.through(component)]
-    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.noise)
-    return tells if tells.any() else blamed.loss > others
-
-
-def _left_out(count: int) -> list[str]:
-    return [f"{count} more samples through it are as slow because of other suspects"] if count else []
 
 
 def likelier(margin: float) -> str:
@@ -241,18 +211,9 @@ def likelier(margin: float) -> str:
     return f"{said} (margin {margin:.1f} nats)"
 
 
-def _named(fitted: Fitted, sample: int) -> str:
-    samples = fitted.samples
-    arrow = "->" if samples.directed else "-"
-    a, b = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]]
-    return f"{a}{arrow}{b} {gbps_text(samples.gbps[sample])} Gb/s"
-
-
 def of_paths(fitted: Fitted) -> Bools:
     """Samples of pairs that are suspects of their own: of no other trouble, and not slow once."""
-    pair, always = _always_slow(fitted)
-    found: Bools = np.isin(pair, always)
-    return found
+    return np.isin(pair_numbers(fitted), _always_slow(fitted))
 
 
 def pair_numbers(fitted: Fitted) -> Ints:
@@ -277,33 +238,28 @@ def by_dips(low: Bools, pair: Ints, count: int, dips: float) -> float:
     return float((samples >= count).sum() * share**count)
 
 
-def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
-    """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
-    pair = pair_numbers(fitted)
-    odd = unexplained(fitted)
+def _always_slow(fitted: Fitted) -> Ints:
+    """The pairs (numbers) of which every sample, two at least, is slow and unexplained."""
+    pair, odd = pair_numbers(fitted), unexplained(fitted)
     names, slow = np.unique(pair[odd], return_counts=True)
-    names, slow = names[slow >= 2], slow[slow >= 2]
-    mine = pair[np.isin(pair, names)]
-    count = np.bincount(np.searchsorted(names, mine), minlength=len(names))
-    return pair, names[slow == count][:_PATHS_MOST]
+    _, count = np.unique(pair[np.isin(pair, names)], return_counts=True)
+    found: Ints = names[(slow == count) & (count >= _TWICE)][:_PATHS_MOST]
+    return found
 
 
-def _paths(fitted: Fitted, where: str) -> list[Suspect]:
+def _paths(fitted: Fitted, where: str, planes: int) -> list[Suspect]:
     """Pairs that are always slow: a cell of the matrix, not a row."""
-    samples = fitted.samples
-    key, always = _always_slow(fitted)
-    odd = unexplained(fitted)
+    samples, key, odd = fitted.samples, pair_numbers(fitted), unexplained(fitted)
     found = []
-    for pair in always.tolist():
+    for pair in _always_slow(fitted).tolist():
         a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
-        mine = key == pair
-        count = int(mine.sum())
-        ratio = float(np.median(fitted.ratio[mine]))
-        chance = by_dips(odd, key, count, fitted.dips)
+        ratios = fitted.ratio[key == pair]
+        count = len(ratios)
         evidence = (
             "what is between these two alone: with others both are good",
-            f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
+            f"{count} of {count} samples are slow{where}, median {np.median(ratios):.0%}",
         )
+        chance = planes * by_dips(odd, key, count, fitted.dips)
         found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], chance=chance))
     return found
 

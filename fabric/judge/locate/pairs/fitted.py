@@ -6,7 +6,7 @@ The structures of what is normal (``levels``) are tried side by side; the one wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -45,22 +45,20 @@ _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
 @dataclass(frozen=True, slots=True)
-class Grouping:
-    """*name* (``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``) and groups."""
+class PairClass:
+    """
+    Pairs that are alike: *gbps* is what a good one reaches, *noise* the coefficient of variation of good samples.
+
+    *name*: ``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``; *groups* of hosts.
+    """
 
     name: str
+    gbps: float
+    noise: float
     groups: tuple[tuple[str, ...], ...] = ()
 
 
-ALL = Grouping("all pairs")
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """*gbps* is what a good pair reaches, *noise* the coefficient of variation of good samples."""
-
-    gbps: float
-    noise: float
+ALL = "all pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +85,14 @@ class Blamed:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """
-    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample.
-
-    *likely* are those of *open* that more than chance speaks against.
-    """
-
-    blamed: tuple[Blamed, ...]
-    open: tuple[int, ...]
-    likely: tuple[int, ...]
-    explained: Floats
-
-
-@dataclass(frozen=True)
 class Fitted:
     """
-    What was estimated, and the components found bad with it; *of_class* is the class of each sample.
+    Samples of one plane with what was estimated, and the components found bad with it.
 
-    *ratio* of each sample to what is expected of it, *noise* of one sample. *least_loss*: a smaller one is not worth
-    naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of
-    samples that are slow and belong to no part.
+    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
+    of each to what is expected of it, *noise* of one sample, *of_class* its class. *least_loss*: a smaller one is not
+    worth naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of samples that are slow
+    and belong to no part.
     """
 
     samples: PairSamples
@@ -115,26 +100,19 @@ class Fitted:
     ratio: Floats
     noise: float
     least_loss: float
-    decoded: Decoded
-    classes: tuple[Grouping, ...]
+    blamed: tuple[Blamed, ...]
+    open: tuple[int, ...]
+    explained: Floats
+    classes: tuple[PairClass, ...]
     of_class: Ints
-    references: tuple[Reference, ...]
     degrees: float
     dips: float
 
     def through(self, component: int) -> Ints:
         """The samples that pass through a component, slowest first."""
-        mine = self.components.incidence.of(component)
+        mine = np.flatnonzero((self.components.paths == component).any(axis=1))
         found: Ints = mine[np.argsort(self.ratio[mine], kind="stable")]
         return found
-
-    def loss_by(self, losses: Mapping[int, float]) -> Floats:
-        """The loss that each sample is expected to have when these components are bad."""
-        largest = np.zeros(len(self.ratio))
-        for component, loss in losses.items():
-            mine = self.components.incidence.of(component)
-            largest[mine] = np.maximum(largest[mine], loss)
-        return largest
 
 
 def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR) -> Fitted:
@@ -191,8 +169,8 @@ def _own_levels(joint: Joint) -> list[Floats]:
 def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: float) -> list[Fitted]:
     """What was found, plane by plane."""
     normal, least = found.normal, _OF_FLOOR * floor
-    blamed = _all_blamed(joint, y, found)
-    noise = float(np.median(normal.noise[normal.of_class]))
+    blamed = _blamed(joint, y, found)
+    noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
     maybe = open_parts(found, y, joint.incidence, least)
     split = []
@@ -204,17 +182,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
             for component in joint.components_of(one.component, place)
         ]
         here.sort(key=lambda one: (-one.margin, one.component))
-        decoded = Decoded(
-            tuple(here),
-            tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
-            tuple(component for part, gain in maybe if gain > LIKELY for component in joint.components_of(part, place)),
-            explained[mine],
-        )
         present, of_class = np.unique(normal.of_class[mine], return_inverse=True)
-        classes = tuple(_grouping(normal, number, joint, samples) for number in present.tolist())
-        references = tuple(
-            Reference(exp(float(normal.main[n] + own[place])), float(normal.noise[n])) for n in present.tolist()
-        )
         split.append(
             Fitted(
                 samples,
@@ -222,15 +190,27 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 ratio[mine],
                 noise,
                 least,
-                decoded,
-                classes,
+                tuple(here),
+                tuple(component for part in maybe for component in joint.components_of(part, place)),
+                explained[mine],
+                tuple(_pair_class(normal, n, float(own[place]), joint, samples) for n in present.tolist()),
                 of_class,
-                references,
                 normal.degrees,
-                left_over(found),
+                dips,
             )
         )
     return split
+
+
+def _pair_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples) -> PairClass:
+    """A class of the structure, with the hosts of a plane by group where it is of groups."""
+    name = normal.names[number] if len(normal.names) > 1 else ALL
+    groups: tuple[tuple[str, ...], ...] = ()
+    if normal.groups is not None:
+        of = dict(zip(joint.hosts, normal.groups.tolist(), strict=True))
+        every = range(int(normal.groups.max()) + 1)
+        groups = tuple(tuple(host for host in samples.hosts if of[host] == group) for group in every)
+    return PairClass(name, exp(float(normal.main[number]) + own), float(normal.noise[number]), groups)
 
 
 def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
@@ -240,32 +220,28 @@ def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
     return tuple(component for component in found if component not in own)
 
 
-def _all_blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
-    """Every faulty part, with what healthy hosts and classes of parts explain of it taken off."""
+def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
+    """Every faulty part, with the nats taken off that are explained by how far healthy hosts are apart."""
     spread = _spread(joint, found, y)
     sides = np.unique(np.concatenate(joint.sides))
     blamed = []
     for effect, doubt in zip(found.effects, _doubts(joint, found, y), strict=True):
         of_host = effect.part in sides or joint.incidence.family[effect.part] == WHOLE_HOST
         healthy = _healthy(effect, y, found.normal, joint.incidence, spread if of_host else 0.0)
-        blamed.append(_blamed(effect, doubt, healthy))
+        gain, others = effect.gain - healthy, [other for _, other in effect.rivals]
+        odds = exp(-gain) + sum(exp(other - effect.gain) for other in others)
+        blamed.append(
+            Blamed(
+                effect.part,
+                effect.share_lost,
+                margin=effect.gain - max(*others, healthy, 0.0),
+                confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + odds)),
+                rivals=tuple(part for part, _ in effect.rivals)[:_MOST_RIVALS],
+                gain=gain,
+                doubt=doubt,
+            )
+        )
     return blamed
-
-
-def _blamed(effect: FaultyPart, doubt: str, healthy: float) -> Blamed:
-    """*healthy*: the nats that are explained by how far healthy hosts are apart."""
-    gain = effect.gain - healthy
-    others = sum(exp(other - effect.gain) for _, other in effect.rivals)
-    best = max(max((other for _, other in effect.rivals), default=0.0), healthy)
-    return Blamed(
-        effect.part,
-        effect.share_lost,
-        margin=effect.gain - best,
-        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-gain) + others)),
-        rivals=tuple(part for part, _ in effect.rivals)[:_MOST_RIVALS],
-        gain=gain,
-        doubt=doubt,
-    )
 
 
 def _spread(joint: Joint, found: Description, y: Floats) -> float:
@@ -356,17 +332,3 @@ def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
 _UNDER_A_LEAF = frozenset({FAMILY["host"], WHOLE_HOST, FAMILY["leaf"]})
 
 _HOST_FAMILIES = frozenset({FAMILY["host"], WHOLE_HOST})
-
-
-def _grouping(normal: Normal, number: int, joint: Joint, samples: PairSamples) -> Grouping:
-    """A class of the structure by name, with the hosts of a plane by group where it is of groups."""
-    name = normal.names[number] if len(normal.names) > 1 else ALL.name
-    if normal.groups is None:
-        return Grouping(name)
-    of = dict(zip(joint.hosts, normal.groups.tolist(), strict=True))
-    size = int(normal.groups.max()) + 1
-    return Grouping(name, tuple(tuple(host for host in samples.hosts if of[host] == group) for group in range(size)))
-
-
-LIKELY = 4.0
-"""Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""

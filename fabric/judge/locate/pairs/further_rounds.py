@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.schedule import (
-    FIRST_ROUNDS,
-    Measured,
-    RunPlane,
-    fitted_planes,
-    lids_of,
-    measured_in,
-    next_round,
-    run_planes,
-)
-from fabric.judge.locate.pairs.targeted import verifying
+from fabric.judge.locate.pairs.rounds import FIRST_ROUNDS, next_round, targeted, verifying
+from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, fitted_planes, lids_of, measured_in, run_planes
 from fabric.model.change import ChangeSettings
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
@@ -155,36 +146,36 @@ class FurtherRounds:
         return [
             probe
             for found, fitted in zip(planes, said, strict=True)
-            for probe in self._round(found, fitted, specs[found.name], settings)
+            for test in _tests(found, fitted, settings)
+            for probe in self._probes(test, found, specs[found.name])
         ]
 
-    def _round(
-        self, found: RunPlane, fitted: Fitted | None, spec: PairwiseSpec, settings: LocaliseSettings
-    ) -> list[Probe]:
+    def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
+        """
+        One test as probes.
+
+        Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and of
+        those after them the first host is to send.
+        """
         leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
         number = found.state.rounds
-        made: list[Probe] = []
-        for test in _tests(found, fitted, settings):
-            # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
-            # of those after them the first host is to send.
-            reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
-            made += spec.probes_of(
-                test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
-            )
-        return made
+        reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
+        return spec.probes_of(
+            test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
+        )
 
 
 def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings) -> Sequence[PairTest]:
     """
     The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
 
-    What that round brought up, or left open, is gone after while rounds are left.
+    What that round brought up, or left open, is gone after while rounds are left; and in the last round what is open,
+    where nobody is blamed.
     """
-    if not found.state.results or found.state.rounds >= settings.rounds:
+    if found.state.rounds >= settings.rounds:
         return ()
-    # The scenario says how many rounds there are at most.
-    state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1), further_rounds=0)
-    tests = next_round(state, fitted)
+    most = settings.rounds - (0 if found.verified else 1)
+    tests = next_round(replace(found.state, most_rounds=most, further_rounds=0), fitted)
     if tests or found.verified or fitted is None:
         return tests
-    return verifying(fitted) if fitted.decoded.blamed else ()
+    return verifying(fitted) if fitted.blamed else targeted(fitted)

@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, SPINES, WHOLE_HOST, Components, components_of
+from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Incidence, Ints
 

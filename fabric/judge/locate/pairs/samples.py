@@ -1,14 +1,19 @@
-"""Pair measurements of one kind and one rail, as arrays."""
+"""Pair measurements of one kind and one rail, as arrays; and those arrays from rows of pair results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
 
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+from fabric.model.text import fold
+from fabric.model.topology import Host, Topology
+from fabric.tools.pairs.rows import PairRow
 
 Routes = Mapping[tuple[str, str], str]
 """By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
@@ -89,3 +94,113 @@ class PairSamples:
     def tells_ways(self) -> bool:
         """Whether the two directions of a part can be told apart."""
         return self.one_way or self.both_ways
+
+
+_NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
+
+
+def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[tuple[str, PairSamples]]:
+    """
+    The kind of test and the samples of each plane, in order of appearance.
+
+    Of each kind only the largest message size counts: smaller ones are ruled by latency. Rails of different kinds, and
+    different kinds on a rail, are planes of their own, because a good pair reaches something else in each.
+    """
+    largest: dict[str, int] = {}
+    for kind, size_bytes in {(row.kind, row.size_bytes) for row in rows}:
+        largest[kind] = max(largest.get(kind, 0), size_bytes)
+    groups: dict[tuple[str, str | None], list[PairRow]] = {}
+    for row in rows:
+        if row.size_bytes == largest[row.kind]:
+            groups.setdefault((row.kind, row.rail), []).append(row)
+    return [(kind, _samples(group, rail, topology)) for (kind, rail), group in groups.items()]
+
+
+def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int, str]]:
+    """What the inventory does not have: the line, and the nearest name."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in rows:
+        for what, name, known in (
+            ("host", row.a, topology.hosts),
+            ("host", row.b, topology.hosts),
+            ("switch", row.via, topology.switches),
+        ):
+            if name is not None and name not in known and name not in found:
+                near = get_close_matches(name, known, n=1)
+                more = f"; did you mean {near[0]!r}?" if near else ""
+                found[name] = (row.line, f"{what} {name!r} is not in the inventory{more}")
+        key = f"{row.a} {row.rail}"
+        if row.rail is not None and row.a in topology.hosts and key not in found:
+            host_of = topology.hosts[row.a]
+            if host_of.leaves and _rail(host_of, row.rail) is None:
+                devices = ", ".join(rnic.device for rnic in host_of.platform.rnics)
+                found[key] = (row.line, f"expected a rail of {row.a} (0 to {len(host_of.leaves) - 1}, or {devices}), "
+                                        f"got {row.rail!r}")  # fmt: skip
+    return list(found.values())
+
+
+def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | None) -> PairSamples:
+    a, b, via = [row.a for row in rows], [row.b for row in rows], [row.via for row in rows]
+    hosts = tuple(sorted({*a, *b}, key=natural))
+    at: dict[str | None, int] = {host: number for number, host in enumerate(hosts)}
+    spines = tuple(sorted({name for name in set(via) if name is not None}, key=natural))
+    spine: dict[str | None, int] = {None: UNKNOWN}
+    spine.update({name: number for number, name in enumerate(spines)})
+    leaves, leaf = _leaves(hosts, rail, topology)
+    return PairSamples(
+        hosts=hosts,
+        a=_numbers(at, a),
+        b=_numbers(at, b),
+        gbps=np.array([row.gbps for row in rows]),
+        leaves=leaves,
+        leaf=leaf,
+        spines=spines,
+        via=_numbers(spine, via),
+        directed=all(row.directed for row in rows),
+        rail=rail_name(rail, hosts, topology),
+        placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
+    )
+
+
+def _numbers(number: Mapping[str | None, int], names: Sequence[str | None]) -> Ints:
+    return np.fromiter(map(number.__getitem__, names), dtype=np.int64, count=len(names))
+
+
+def _leaves(hosts: Sequence[str], rail: str | None, topology: Topology | None) -> tuple[tuple[str, ...], Ints]:
+    """The leaf of each host on a rail; of whole hosts, all its leaves as one."""
+    names = [_leaf(topology.hosts.get(host), rail) if topology else None for host in hosts]
+    leaves = tuple(dict.fromkeys(name for name in names if name is not None))
+    if len(leaves) < 2:  # one leaf under everything cannot be told from the fleet
+        return (), np.full(len(hosts), UNKNOWN, dtype=np.int64)
+    number = {name: position for position, name in enumerate(leaves)}
+    return leaves, np.array([UNKNOWN if name is None else number[name] for name in names], dtype=np.int64)
+
+
+def _leaf(host: Host | None, rail: str | None) -> str | None:
+    if host is None or not host.leaves:
+        return None
+    number = None if rail is None else _rail(host, rail)
+    return fold(dict.fromkeys(host.leaves)) if number is None else host.leaves[number]
+
+
+def _rail(host: Host, rail: str) -> int | None:
+    """The number of a rail that is written ``3``, ``rail3`` or as the device, None when the host has none such."""
+    known = host.platform.rnic_by_device.get(rail)
+    said = _NUMBERED.fullmatch(rail)
+    number = known.rail if known is not None else int(said[1]) if said else None
+    return number if number is not None and number < len(host.leaves) else None
+
+
+def rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None) -> str | None:
+    """What a rail is called: the device, where the inventory knows it; else as the file says, ``3`` as ``rail3``."""
+    if rail is None:
+        return None
+    host = topology.hosts.get(hosts[0]) if topology else None
+    number = _rail(host, rail) if host is not None else None
+    device = next((r.device for r in host.platform.rnics if r.rail == number), None) if host is not None else None
+    return device or (f"rail{rail}" if rail.isdigit() else rail)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts gpu9 before gpu10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

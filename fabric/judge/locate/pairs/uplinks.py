@@ -7,10 +7,11 @@ Routes go around what is dead, so every pair is as fast as before: only who look
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from fabric.judge.locate.pairs.findings import some
+from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, lids_of, peers_of
 from fabric.judge.locate.pairs.samples import OVER
-from fabric.judge.locate.pairs.schedule import Measured, RunPlane, lids_of, peers_of
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.model.topology import Topology
@@ -26,42 +27,38 @@ Uplink = tuple[str, str]
 """The leaf, and the switch above it."""
 
 
-def not_up(measured: Measured, topology: Topology) -> list[str]:
+def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspect]]:
     """
-    In words, uplinks of which iblinkinfo shows fewer cables that are up than the inventory lists; none: all are up.
+    Uplinks of which iblinkinfo shows fewer cables that are up than the inventory lists: in words, and as suspects.
 
     Only leaves that iblinkinfo shows under the name of the inventory are looked at, and only where any cable to a
-    switch above them is shown so too: where switches are called otherwise, nothing can be said.
+    switch above them is shown so too: where switches are called otherwise, nothing can be said. Suspected is the switch
+    above where none of its two or more cables is up, else the cable: INCONCLUSIVE, for no byte was lost, and the
+    inventory may list what was never there. Where a leaf shows a switch above it that the inventory does not know, one
+    may have been renamed, and nobody is suspected.
     """
-    listed, missing, _ = _missing(measured, topology)
-    if not missing:
-        return []
-    return [
+    planes = dict.fromkeys(str(probe.params["plane"]) for probe, _ in measured if probe.kind == routes.KIND)
+    leaves = {name for plane in planes for name in lids_of(measured, plane) if "/" not in name}
+    up = Counter((leaf, peer) for plane in planes for (leaf, _), peer in peers_of(measured, plane).items())
+    listed = _listed(topology, leaves)
+    missing = [uplink for uplink, count in listed.items() if up[uplink] < count]
+    if not missing or not any(uplink in up for uplink in listed):
+        return [], []
+    said = (
         f"{len(missing)} of {len(listed)} uplinks of the inventory are not up, as iblinkinfo shows it: "
         f"{_named(missing, listed)}; routes go around them, so no pair shows it: look at both ports and the switch, "
         "or mend the inventory"
-    ]
-
-
-def dead(measured: Measured, topology: Topology) -> list[Suspect]:
-    """
-    Suspects behind uplinks that are not up: the switch above where none of its two or more cables is, else the cable.
-
-    INCONCLUSIVE, for no byte was lost: routes go around them, and the inventory may list what was never there. Where
-    a leaf shows a switch above it that the inventory does not know, one may have been renamed, and nobody is accused.
-    """
-    listed, missing, unknown = _missing(measured, topology)
-    below, among = Counter(upper for _, upper in listed), Counter(upper for _, upper in missing)
-    if unknown:
-        return []
-    whole = [upper for upper, count in among.items() if count == below[upper] > 1]
-    found = [_suspect(upper, "spine", f"none of its {below[upper]} uplinks is up") for upper in whole]
-    single = [(lower, upper) for lower, upper in missing if upper not in whole]
+    )
+    known = {upper for _, upper in listed} | set(topology.switches)
+    if any(peer not in known for _, peer in up):
+        return [said], []
+    whole = _whole(missing, listed)
+    found = [_suspect(upper, "spine", f"none of its {count} uplinks is up") for upper, count in whole.items()]
     found += [
         _suspect(f"{lower}--{upper}", "link", f"fewer than its {listed[lower, upper]} cables are up")
-        for lower, upper in single[:_CABLES_MOST]
+        for lower, upper in [uplink for uplink in missing if uplink[1] not in whole][:_CABLES_MOST]
     ]
-    return found
+    return [said], found
 
 
 def _suspect(component: str, kind: str, said: str) -> Suspect:
@@ -77,18 +74,12 @@ def _suspect(component: str, kind: str, said: str) -> Suspect:
 
 def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
     """In words, which ports to read where no tables were: by leaves that have the same switches above them."""
-    leaves = {leaf for one in planes for leaf in one.plane.leaves}
-    above: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    of_leaf: dict[str, list[tuple[str, int]]] = {}
-    for (lower, upper), count in _listed(topology).items():
-        if lower in leaves:
-            of_leaf.setdefault(lower, []).append((upper, count))
-    for leaf, uppers in of_leaf.items():
-        above.setdefault(tuple(uppers), []).append(leaf)
-    said = [
-        f"{fold(names)} with {sum(count for _, count in uppers)} ports up each, to {fold([name for name, _ in uppers])}"
-        for uppers, names in list(above.items())[:_NAMES_MOST]
-    ]
+    above: dict[str, list[str]] = {}
+    listed = _listed(topology, {leaf for one in planes for leaf in one.plane.leaves})
+    for leaf in dict.fromkeys(lower for lower, _ in listed):
+        mine = {upper: count for (lower, upper), count in listed.items() if lower == leaf}
+        above.setdefault(f"{sum(mine.values())} ports up each, to {fold(mine)}", []).append(leaf)
+    said = [f"{fold(names)} with {ports}" for ports, names in list(above.items())[:_NAMES_MOST]]
     if not said:
         return []
     more = f"; and {len(above) - _NAMES_MOST} more groups of leaves" if len(above) > _NAMES_MOST else ""
@@ -96,19 +87,6 @@ def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
         "a dead spine or uplink is routed around and no pair shows it: read the ports of the leaves (InfiniBand: "
         f"`iblinkinfo -l`, else the switches' own table of ports); expected are {'; '.join(said)}{more}"
     ]
-
-
-def _missing(measured: Measured, topology: Topology) -> tuple[dict[Uplink, int], list[Uplink], set[str]]:
-    """What the inventory lists of leaves that were read, what of it is not up, and switches it does not know."""
-    planes = dict.fromkeys(str(probe.params["plane"]) for probe, _ in measured if probe.kind == routes.KIND)
-    leaves = {name for plane in planes for name in lids_of(measured, plane) if "/" not in name}
-    up = Counter((leaf, peer) for plane in planes for (leaf, _), peer in peers_of(measured, plane).items())
-    listed = {uplink: count for uplink, count in _listed(topology).items() if uplink[0] in leaves}
-    if not any(uplink in up for uplink in listed):
-        return listed, [], set()
-    known = {upper for _, upper in listed} | set(topology.switches)
-    unknown = {peer for _, peer in up if peer not in known}
-    return listed, [uplink for uplink, count in listed.items() if up[uplink] < count], unknown
 
 
 def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
@@ -119,7 +97,7 @@ def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
         known, leaves = one.state.routes, one.plane.leaves
         if not known or {leaf for leaf, _ in known} < set(leaves):
             continue
-        listed |= {uplink: count for uplink, count in _listed(topology).items() if uplink[0] in leaves}
+        listed |= _listed(topology, leaves)
         leaf_of = {host: leaf for leaf, hosts in leaves.items() for host in hosts}
         for (leaf, host), over in known.items():
             if host in leaf_of and leaf != leaf_of[host]:
@@ -136,21 +114,29 @@ def unused(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
     ]
 
 
-def _listed(topology: Topology) -> dict[Uplink, int]:
-    """Cables of each leaf to each switch above it, as the inventory has them."""
+def _listed(topology: Topology, leaves: Collection[str]) -> dict[Uplink, int]:
+    """Cables of each of *leaves* to each switch above it, as the inventory has them."""
     return {
         (lower, upper): uplinks.count
         for uplinks in topology.uplinks
         for lower in uplinks.lower
         for upper in uplinks.upper
+        if lower in leaves
     }
 
 
-def _named(uplinks: Sequence[Uplink], listed: Iterable[Uplink]) -> str:
-    """A switch above, where all its uplinks (two at least) are among them; else one by one."""
+def _whole(uplinks: Iterable[Uplink], listed: Iterable[Uplink]) -> dict[str, int]:
+    """The switches above of which all uplinks (two at least) are among them, with their number."""
     below, among = Counter(upper for _, upper in listed), Counter(upper for _, upper in uplinks)
-    whole = [upper for upper, count in among.items() if count == below[upper] > 1]
-    names = [f"{upper} (all {below[upper]})" for upper in whole]
-    names += [f"{lower}--{upper}" for lower, upper in uplinks if upper not in whole]
-    more = f" and {len(names) - _NAMES_MOST} more" if len(names) > _NAMES_MOST else ""
-    return ", ".join(names[:_NAMES_MOST]) + more
+    return {upper: count for upper, count in among.items() if count == below[upper] > 1}
+
+
+def _named(uplinks: Sequence[Uplink], listed: Iterable[Uplink]) -> str:
+    """A switch above, where all its uplinks are among them; else one by one."""
+    whole = _whole(uplinks, listed)
+    return some(
+        [
+            *(f"{upper} (all {count})" for upper, count in whole.items()),
+            *(f"{lower}--{upper}" for lower, upper in uplinks if upper not in whole),
+        ]
+    )

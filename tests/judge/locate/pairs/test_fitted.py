@@ -22,7 +22,7 @@ def rounds(seed: int, *, cv: float, count: int = 4, hosts: int = 8, loss: float 
 
 
 def certain(fitted: Fitted) -> list[str]:
-    return [fitted.components.names[one.component] for one in fitted.decoded.blamed if one.certain]
+    return [fitted.components.names[one.component] for one in fitted.blamed if one.certain]
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_a_host_that_is_as_slow_as_healthy_ones_are_apart_is_not_called_bad() ->
         gbps = 390 * np.minimum(own[a], own[b]) * (1 + 0.004 * random.normal(size=len(a)))
         hosts, none = tuple(f"h{n}" for n in range(24)), np.full(24, UNKNOWN)
         samples = PairSamples(hosts, a, b, gbps, (), none, (), np.full(len(a), UNKNOWN), placed=True)
-        found = fit(samples).decoded.blamed
+        found = fit(samples).blamed
         return max((one.gain for one in found if one.component == 5), default=0.0)
 
     assert gain(0.0) > 20

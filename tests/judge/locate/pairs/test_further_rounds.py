@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
-from fabric.judge.locate.pairs.targeted import VERIFY
+from fabric.judge.locate.pairs.rounds import VERIFY
 from fabric.model.probe import Probe
 from fabric.model.scenario import LocaliseSettings, Phase
 from fabric.plan.plan import PhasePlan

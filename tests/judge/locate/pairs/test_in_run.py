@@ -9,10 +9,10 @@ from hashlib import sha256
 import pytest
 
 from benchmarks.measured_rack import one_number
+from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.in_verdict import Inside
-from fabric.judge.locate.pairs.schedule import PairState, next_round
-from fabric.judge.locate.pairs.targeted import verifying
+from fabric.judge.locate.pairs.rounds import PairState, next_round, verifying
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeSettings
@@ -352,7 +352,7 @@ def test_a_test_that_tells_of_an_uplink_really_crosses_it() -> None:
     state = PairState(leaves, ("spine0", "spine1"), routes=known, directed=True)
     asked: list[PairTest] = []
     for _ in range(6):
-        tests = next_round(state) or tuple(verifying(state.fitted()))
+        tests = next_round(state) or tuple(verifying(fit(state.samples())))
         asked += tests if state.rounds > 2 else ()
         crossed = [replace(t, via=known.get((leaf_of[t.a], t.b))) for t in tests]
         ways = [{f"{leaf_of[end]}--{t.via}" for end in (t.a, t.b)} if t.via else set() for t in crossed]

@@ -3,7 +3,7 @@
 import pytest
 
 from fabric.config.inventory import load_inventory
-from fabric.judge.locate.pairs.planes import planes_of, unknown_names
+from fabric.judge.locate.pairs.samples import planes_of, unknown_names
 from fabric.tools.pairs.rows import PairRow
 from tests.places import INVENTORY
 

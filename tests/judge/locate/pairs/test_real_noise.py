@@ -42,11 +42,11 @@ def rails(seed: int, *, losses: Loss | None = None, spine: float = 0.0) -> list[
 
 
 def certain(planes: list[Fitted]) -> set[str]:
-    return {one.components.names[b.component] for one in planes for b in one.decoded.blamed if b.certain}
+    return {one.components.names[b.component] for one in planes for b in one.blamed if b.certain}
 
 
 def named(planes: list[Fitted]) -> set[str]:
-    return {one.components.names[b.component] for one in planes for b in one.decoded.blamed}
+    return {one.components.names[b.component] for one in planes for b in one.blamed}
 
 
 @pytest.mark.parametrize("seed", range(101, 105))

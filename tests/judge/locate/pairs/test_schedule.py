@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
-from fabric.judge.locate.pairs.schedule import MOST_ROUNDS, PairState, next_round
+from fabric.judge.locate.pairs.rounds import MOST_ROUNDS, PairState, next_round
 
 LEAVES = {f"leaf{leaf}": tuple(f"h{leaf}{host}" for host in range(6)) for leaf in range(4)}
 SPINES = ("spine0", "spine1")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.settle import not_crossed
+from fabric.judge.locate.pairs.rounds import not_crossed
 from fabric.judge.locate.structure import UNKNOWN
 from tests.judge.locate.pairs.test_findings import measured
 

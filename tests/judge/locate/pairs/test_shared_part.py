@@ -5,7 +5,7 @@ import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import fit
-from fabric.judge.locate.pairs.settle import shared_parts
+from fabric.judge.locate.pairs.judged import shared_parts
 from fabric.model.outcome import Outcome
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 from tests.judge.locate.pairs.test_findings import measured

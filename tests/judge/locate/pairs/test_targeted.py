@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.locate.pairs.schedule import PairState, next_round
-from fabric.judge.locate.pairs.settle import to_settle
+from fabric.judge.locate.pairs.fitted import fit
+from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
 from fabric.model.diagnosis import PairTest
 
 HOSTS = {f"h{n:02d}": f"leaf{n // 16}" for n in range(64)}
@@ -49,10 +49,8 @@ def test_two_uplinks_of_a_spine_that_are_slow_in_one_direction_each_are_both_nam
     While every test over the spine crosses one of them, the spine is by far the shorter description.
     """
     state = settled({f"{leaf}->{spine}", f"{spine}->{other}"})
-    fitted = state.fitted()
-    named = {
-        (fitted.components.kinds[b.component], fitted.components.names[b.component]) for b in fitted.decoded.blamed
-    }
+    fitted = fit(state.samples())
+    named = {(fitted.components.kinds[b.component], fitted.components.names[b.component]) for b in fitted.blamed}
     assert named in ({("link_up", f"{leaf}--{spine}"), ("link_down", f"{other}--{spine}")}, {("spine", spine)})
     assert to_settle(fitted) == []
 

@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.fitted import Fitted, fit
+from fabric.judge.locate.pairs.rounds import PairState, next_round
+from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.pairs.samples import OVER
-from fabric.judge.locate.pairs.schedule import PairState, next_round, routes_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -51,7 +52,7 @@ def settled(bad: str) -> Fitted:
     for _ in range(40):
         tests = next_round(state)
         if not tests:
-            return state.fitted()
+            return fit(state.samples())
         told = [replace(test, via=ROUTES.get((HOSTS[test.a], test.b))) for test in tests]
         state = state.with_results(
             (test, (250.0 if bad in crossed(test.a, test.b) else 395.0) * float(random.normal(1, 0.003)))
@@ -73,11 +74,9 @@ def settled(bad: str) -> Fitted:
 )
 def test_each_part_is_named_alone(bad: str, kind: str) -> None:
     fitted = settled(bad)
-    found = [
-        (fitted.components.names[b.component], fitted.components.kinds[b.component]) for b in fitted.decoded.blamed
-    ]
+    found = [(fitted.components.names[b.component], fitted.components.kinds[b.component]) for b in fitted.blamed]
     assert found == [(bad, kind)]
-    assert fitted.decoded.blamed[0].certain
+    assert fitted.blamed[0].certain
 
 
 def test_only_cables_that_are_on_a_way_are_in_the_model() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.judge.locate.pairs.schedule import measured_in, run_planes
-from fabric.judge.locate.pairs.uplinks import dead, not_up, unused
+from fabric.judge.locate.pairs.run_planes import measured_in, run_planes
+from fabric.judge.locate.pairs.uplinks import down, unused
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Uplinks
@@ -13,7 +13,7 @@ LEAVES = tuple(name for name, switch in POD.switches.items() if switch.tier == "
 
 
 def dead_in(found: Ran) -> list[str]:
-    return not_up(measured_in("p", found.probes, found.results), found.topology)
+    return down(measured_in("p", found.probes, found.results), found.topology)[0]
 
 
 def test_a_cable_that_is_not_up_keeps_a_run_from_passing() -> None:
@@ -31,7 +31,7 @@ def test_a_spine_without_any_cable_that_is_up_is_named_as_one() -> None:
 def test_one_of_two_parallel_cables_is_missed() -> None:
     found = ran(World(POD))
     wide = POD.__class__(POD.hosts, POD.switches, (Uplinks(LEAVES, ("spine0", "spine1"), 2, 400.0),))
-    (text,) = not_up(measured_in("p", found.probes, found.results), wide)
+    (text,), _ = down(measured_in("p", found.probes, found.results), wide)
     assert "16 of 16 uplinks" in text
 
 
@@ -46,7 +46,7 @@ def test_where_nothing_was_read_nothing_is_said() -> None:
 def test_where_switches_are_called_otherwise_nothing_is_said() -> None:
     found = ran(World(POD))
     other = POD.__class__(POD.hosts, POD.switches, (Uplinks(LEAVES, ("core7", "core8"), 1, 400.0),))
-    assert not_up(measured_in("p", found.probes, found.results), other) == []
+    assert down(measured_in("p", found.probes, found.results), other) == ([], [])
 
 
 def test_uplinks_that_no_route_uses_are_noted() -> None:
@@ -91,8 +91,9 @@ def test_a_spine_that_may_have_been_renamed_is_no_suspect() -> None:
     switches = {name: switch for name, switch in POD.switches.items() if name != "spine1"}
     other = POD.__class__(POD.hosts, switches, (Uplinks(LEAVES, ("spine0", "core9"), 1, 400.0),))
     measured = measured_in("p", found.probes, found.results)
-    assert not_up(measured, other)
-    assert dead(measured, other) == []
+    said, suspects = down(measured, other)
+    assert said
+    assert suspects == []
 
 
 def test_where_the_paths_are_not_known_it_is_said_which_ports_to_read() -> None:

@@ -39,7 +39,7 @@ def over_leaf0(a: int, b: int) -> float:
 
 
 def named(planes: list[Fitted]) -> list[list[str]]:
-    return [[one.components.names[blamed.component] for blamed in one.decoded.blamed] for one in planes]
+    return [[one.components.names[blamed.component] for blamed in one.blamed] for one in planes]
 
 
 def together(planes: list[Fitted]) -> list[Fitted]:
@@ -63,7 +63,7 @@ def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
     planes = [rail(good, seed=seed) for seed in range(8)]
     found = together(planes)
     assert named(found) == [[]] * 8
-    assert [one.references[0].gbps for one in found] == pytest.approx([392] * 8, rel=0.002)
+    assert [one.classes[0].gbps for one in found] == pytest.approx([392] * 8, rel=0.002)
 
 
 def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:

@@ -1,0 +1,248 @@
+"""What decoded planes say together: the suspects, and what else keeps a fabric from being clean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, lgamma
+
+import numpy as np
+
+from fabric.judge.locate.pairs.against_limit import (
+    Below,
+    DecodedPlane,
+    LowPairs,
+    as_a_whole,
+    below_limit,
+    low_pairs,
+    said_once,
+)
+from fabric.judge.locate.pairs.findings import of_paths, some, suspects_of, unexplained
+from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.search import CHANCE
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.verdict import Suspect
+
+LEAST_HOSTS = 4
+"""With fewer, nobody has peers to be compared with: then only a limit can judge."""
+
+DIPS = 0.01
+"""Share of single slow samples that is normal (transient dips); more is a trouble that was not localised."""
+
+DRAW_AGAIN = "measure the same pairs again: each draw takes another way"
+"""What tells of samples over ways that are not known."""
+
+_SIGMAS = 3.0
+_EVIDENCE_MOST, _PROBES_MOST = 8, 20
+_LEAST_RAILS = 2
+
+Said = tuple[Outcome, str]
+"""A line of the verdict with what it does to the outcome."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """*suspects* of all planes; *open*: what else was found; by plane what is *below* its limits, and *pairs* so."""
+
+    suspects: tuple[Suspect, ...]
+    open: tuple[Said, ...]
+    below: tuple[Below, ...]
+    pairs: tuple[LowPairs, ...]
+
+
+def judged(planes: Sequence[DecodedPlane], floor: float, *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
+    """
+    Suspects of every plane: parts, always slow pairs, and what is below the limit.
+
+    *limit_alone*: no sample was judged by its limit before. Then one pair below it is a suspect at once. *more*: those
+    that are known.
+    """
+    below = tuple(below_limit(one) for one in planes)
+    well = [one.fitted.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
+    leaves = {one.leaf for one, low in zip(planes, below, strict=True) if low.classes}
+    suspects, open_, pairs = list[Suspect](), list[Said](), list[LowPairs]()
+    for one, low in zip(planes, below, strict=True):
+        compared = len(one.fitted.samples.hosts) >= LEAST_HOSTS
+        found = suspects_of(one.fitted, one.where, one.probe_ids, planes=len(planes)) if compared else []
+        found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
+        found += low.hosts
+        single = low_pairs(one, found if limit_alone else (), named_parts=compared, planes=len(planes))
+        if limit_alone:
+            found += single.suspects
+            open_ += [(Outcome.INCONCLUSIVE, text) for text in low.near] + said_once(one, single.once)
+        suspects += found
+        pairs.append(single)
+        if compared:
+            open_ += doubts(one, floor, single.low if limit_alone else None, planes=len(planes))
+    return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
+
+
+def rails_of(planes: Sequence[DecodedPlane]) -> dict[str, int]:
+    """On how many rails each host was measured."""
+    rails: dict[str, set[str]] = {}
+    for samples in (one.fitted.samples for one in planes):
+        for host in samples.hosts if samples.rail is not None else ():
+            rails.setdefault(host, set()).add(str(samples.rail))
+    return {host: len(found) for host, found in rails.items()}
+
+
+def merged(suspects: Sequence[Suspect], rails: Mapping[str, int]) -> list[Suspect]:
+    """
+    The same part is named once, and a host of which every measured rail is bad (two at least) for all of them.
+
+    FAIL first, then by confidence. *rails* says on how many rails each host was measured.
+    """
+    by_name: dict[str, Suspect] = {}
+    for suspect in suspects:
+        known = by_name.get(suspect.component)
+        by_name[suspect.component] = suspect if known is None else _joined(known, suspect)
+    of_host: dict[str, list[Suspect]] = {}
+    for suspect in by_name.values():
+        if suspect.kind == "rnic":
+            of_host.setdefault(suspect.hosts[0], []).append(suspect)
+    for host, parts in of_host.items():
+        if len({Part.of(part.component).both_ways for part in parts}) >= max(rails.get(host, 0), _LEAST_RAILS):
+            by_name = {name: one for name, one in by_name.items() if one not in parts}
+            by_name[host] = _host(host, parts)
+    return sorted(by_name.values(), key=lambda one: (one.outcome is not Outcome.FAIL, -one.confidence, one.component))
+
+
+def _joined(first: Suspect, second: Suspect) -> Suspect:
+    """The same part in two kinds of test: the surer verdict, the evidence of both, only rivals that both allow."""
+    surer, other = (first, second) if first.confidence >= second.confidence else (second, first)
+    rivals = tuple(name for name in surer.ambiguous_with if name in other.ambiguous_with or not other.ambiguous_with)
+    return replace(
+        surer,
+        outcome=Outcome.worst((first.outcome, second.outcome)),
+        ambiguous_with=rivals,
+        evidence=tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:_EVIDENCE_MOST],
+        probes=(*first.probes, *second.probes)[:_PROBES_MOST],
+    )
+
+
+def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
+    names = ", ".join(sorted(part.component.split("/")[-1] for part in parts))
+    return Suspect(
+        component=host,
+        kind="host",
+        outcome=Outcome.worst(part.outcome for part in parts),
+        confidence=max(part.confidence for part in parts),
+        evidence=(f"all measured rails of the host are slow: {names}", *parts[0].evidence[1:])[:_EVIDENCE_MOST],
+        next_step="what all rails share first: power, BIOS, PCIe settings, firmware; then loopback on each RNIC",
+        hosts=(host,),
+        probes=tuple(name for part in parts for name in part.probes)[:_PROBES_MOST],
+    )
+
+
+def doubts(plane: DecodedPlane, floor: float, told: Bools | None = None, *, planes: int = 1) -> list[Said]:
+    """What keeps one of *planes* from being clean although no part is to blame; *told* of are samples already."""
+    fitted, samples, where, found = plane.fitted, plane.fitted.samples, plane.where, list[Said]()
+    count, slow = len(samples.a), slow_alone(fitted)
+    for shared in shared_parts(fitted, slow, planes):
+        slow[shared.samples] = False
+        text = f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through"
+        found.append((Outcome.INCONCLUSIVE, f"{text} it): not transient, not certain either; test it again"))
+    single = slow if told is None else slow & ~told
+    odd, lost = int(single.sum()), int((single & (samples.gbps == 0)).sum())
+    drawn = bool(odd and samples.drawn[single].all())
+    again = DRAW_AGAIN if drawn else "test again"
+    if lost:
+        text = f"{lost} of {count} samples were lost and no part explains them{where}: {again}"
+        found.append((Outcome.INCONCLUSIVE, text))
+    elif odd > 2 * max(DIPS * count, 1):
+        text = f"{odd} of {count} samples are slow and no part explains them{where}: detected, not localised"
+        found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
+    elif odd:
+        found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
+    return found + _not_cleared(plane, floor)
+
+
+def _not_cleared(plane: DecodedPlane, floor: float) -> list[Said]:
+    """Hosts with too few good samples, or with none."""
+    fitted, samples, found = plane.fitted, plane.fitted.samples, list[Said]()
+    good = fitted.explained == 0
+    count = np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
+    needed = int(np.ceil((_SIGMAS * fitted.noise / floor) ** 2))
+    blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
+    weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
+    hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
+    if weak:
+        text = f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{plane.where}: {needed} each are needed"
+        found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
+    if hidden:
+        text = f"not cleared{plane.where}, measured only over parts that are bad: {some(hidden)}"
+        found.append((Outcome.INCONCLUSIVE, text))
+    return found
+
+
+def slow_alone(fitted: Fitted) -> Bools:
+    """Slow samples that nothing explains, neither through a part that is bad for certain nor of an always slow pair."""
+    components = fitted.components
+    certain = [int(components.part[one.component]) for one in fitted.blamed if one.certain]
+    bad = np.append(np.isin(components.part, certain), False)  # the last: of no component
+    return unexplained(fitted) & ~of_paths(fitted) & ~bad[components.paths].any(axis=1)
+
+
+_LEAST = 2  # slow samples that share a part
+_PARTS_MOST = 4
+_NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTogether:
+    """*name* of a part, the indexes of the slow *samples* through it, and how many pass *through* it in all."""
+
+    name: str
+    samples: Ints
+    through: int
+
+
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowTogether, ...]:
+    """
+    The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
+
+    *planes* is how many are looked at for one verdict, this one among them.
+    """
+    components, left = fitted.components, odd.copy()
+    looked_at = len(set(components.part.tolist())) * planes
+    through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
+    found: list[SlowTogether] = []
+    while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
+        slow = _through(components.paths, left, len(components.names))
+        chances = {
+            c: _chance(len(odd), int(left.sum()), int(through[c]), int(slow[c]))
+            for c in np.flatnonzero((slow >= _LEAST) & (slow * len(odd) > 2 * through * left.sum())).tolist()
+        }
+        # Of equally unlikely ones the whole part before its directions, which come after it.
+        best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
+        if best == UNKNOWN or chances[best] * looked_at > CHANCE:
+            break
+        mine = left & (components.paths == best).any(axis=1)
+        found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))
+        left &= ~mine
+    return tuple(found)
+
+
+def _through(paths: Ints, which: Bools, components: int) -> Ints:
+    """How many of some samples pass through each component."""
+    crossed = paths[which].ravel()
+    found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
+    return found
+
+
+def _chance(samples: int, slow: int, through: int, both: int) -> float:
+    """That of *slow* among *samples*, *both* or more are among the *through* that pass a part, by chance."""
+    total = 0.0
+    for k in range(max(both, slow + through - samples), min(slow, through) + 1):
+        ways = _log_ways(through, k) + _log_ways(samples - through, slow - k) - _log_ways(samples, slow)
+        total += exp(ways)
+        if exp(ways) < _NEGLIGIBLE * total:
+            break
+    return min(total, 1.0)
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    """Logarithm of the binomial coefficient."""
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

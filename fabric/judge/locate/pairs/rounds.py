@@ -1,0 +1,389 @@
+"""
+Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
+
+``next_round(state)`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests it
+returns, adds the results with ``State.with_results`` and asks again. No tests: it is over.
+
+After the first rounds each suspect is tested with another partner that is cleared, over parts that are cleared. The
+first host of a test sends. What a test would pass through is known before it is made, from the same components that
+samples have: of all tests that go through a suspect the one is made on which the least else is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fabric.judge.locate.pairs.components import BUNDLES, LINKS
+from fabric.judge.locate.pairs.fitted import DRAWN, Fitted, fit
+from fabric.judge.locate.pairs.samples import PairSamples, Routes
+from fabric.judge.locate.search import CERTAIN
+from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.model.diagnosis import PairTest
+from fabric.probes.pairs import across_leaves, under_leaves
+
+FIRST_ROUNDS = 3
+"""One under the leaves, two across them; the rest goes after suspects."""
+
+MOST_ROUNDS = 9
+"""Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
+
+FURTHER_ROUNDS = 10
+"""
+As many more for parts that are blamed and not certain, and for nothing else (a choice).
+
+Of 100 simulated fleets with hosts that lost 3 % at a noise of 2 %, one in ten such hosts is blamed and stays just below
+certainty after nine rounds. Going on with those alone finds them with a few tests a round.
+"""
+
+VERIFY = "once more"
+"""Why the tests of the last round are made."""
+
+_CLEARED = 2  # good samples that clear a host
+_ODD = 4.0  # sigmas below what is expected
+_TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
+_HOSTS_A_LEAF = 2  # from which tests through a switch are sought: more say the same
+_MOST = 1 << 16  # tests that are looked at for one switch
+_NEVER = 1 << 20  # a count that no path reaches
+
+
+@dataclass(frozen=True)
+class PairState:
+    """
+    Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
+
+    *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
+    is left out, for it is evidence for nothing, unless packets were lost between its hosts: that is 0 Gb/s. *routes*:
+    paths are static, and this is the spine that a leaf sends over to a host; then a test names the spine that it will
+    cross.
+    """
+
+    leaves: Mapping[str, Sequence[str]]
+    spines: tuple[str, ...] = ()
+    rounds: int = 0
+    results: tuple[tuple[PairTest, float], ...] = ()
+    routes: Routes = field(default_factory=dict)
+    rail: str | None = None
+    directed: bool = False
+    most_rounds: int = MOST_ROUNDS
+    further_rounds: int = FURTHER_ROUNDS
+
+    def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
+        """After one more round."""
+        return replace(self, rounds=self.rounds + 1, results=(*self.results, *results))
+
+    def samples(self) -> PairSamples:
+        """What was measured, as arrays."""
+        hosts = tuple(host for group in self.leaves.values() for host in group)
+        at = {host: number for number, host in enumerate(hosts)}
+        spine = {name: number for number, name in enumerate(self.spines)}
+        names = tuple(self.leaves)
+        return PairSamples(
+            hosts=hosts,
+            a=np.array([at[test.a] for test, _ in self.results], dtype=np.int64),
+            b=np.array([at[test.b] for test, _ in self.results], dtype=np.int64),
+            gbps=np.array([gbps for _, gbps in self.results]),
+            leaves=names if len(names) > 1 else (),
+            leaf=np.array([n for n, group in enumerate(self.leaves.values()) for _ in group], dtype=np.int64),
+            spines=self.spines,
+            via=np.array([spine[test.via] if test.via else UNKNOWN for test, _ in self.results], dtype=np.int64),
+            directed=self.directed,
+            one_way=self.directed,
+            placed=True,
+            rail=self.rail,
+            routes=self.routes,
+        )
+
+
+def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest, ...]:
+    """
+    The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
+
+    After those *further_rounds* are for what is blamed and not certain yet. Until everything was measured no verdict
+    stands: a direction that no test went through is not cleared. *fitted* is what the results say beside those of other
+    planes; without it, by themselves.
+    """
+    if state.rounds == 0:
+        return tuple(under_leaves(state.leaves))
+    if state.rounds < FIRST_ROUNDS:
+        return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
+    if state.rounds >= state.most_rounds + state.further_rounds or not any(gbps > 0 for _, gbps in state.results):
+        return ()
+    fitted = fitted or fit(state.samples())
+    if state.rounds >= state.most_rounds:
+        return tuple(_Round(fitted).of(_accused(fitted, certain=False)))
+    return tuple(_Round(fitted).covering())
+
+
+def targeted(fitted: Fitted) -> list[PairTest]:
+    """One host-disjoint round for all that is to be settled; empty when no cleared partner is left to test with."""
+    suspects = to_settle(fitted)
+    return _Round(fitted).of(suspects) if suspects else []
+
+
+def verifying(fitted: Fitted) -> list[PairTest]:
+    """Every blamed part once more with good partners, and the good hosts once more among themselves; one round."""
+    return _Round(fitted).verifying()
+
+
+@dataclass
+class _Round:
+    """A round in the making: who is taken, who may be a partner."""
+
+    fitted: Fitted
+    _found: list[PairTest] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        fitted, samples, components = self.fitted, self.fitted.samples, self.fitted.components
+        parts = len(components.names) + 1  # the last: of no component
+        self._doubtful = np.zeros(parts, dtype=np.bool_)
+        self._doubtful[[*to_settle(fitted), *(blamed.component for blamed in fitted.blamed)]] = True
+        self._open, self._bad = np.zeros((2, parts), dtype=np.bool_)
+        self._bad[_accused(fitted)] = True
+        self._crossed = np.zeros(parts, dtype=np.int64)  # by tests of this round
+        good = fitted.ratio > 1 - max(fitted.least_loss / 2, 2 * fitted.noise)
+        self._cleared = np.zeros(len(samples.hosts), dtype=np.bool_)
+        self._cleared[samples.a[good]] = self._cleared[samples.b[good]] = True
+        self._free = np.ones(len(samples.hosts), dtype=np.bool_)
+        self._partner = self._free.copy()
+        hosts = components.hosts[_accused(fitted)]
+        self._partner[hosts[hosts != UNKNOWN]] = False
+        pair = self._pair(samples.a, samples.b)
+        self._met, self._drawn = np.unique(pair[~samples.drawn]), np.unique(pair[samples.drawn])
+        self._sure = {c for one in fitted.blamed if one.certain for c in (one.component, *one.rivals)}
+        self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
+        self._received = np.bincount(samples.b, minlength=len(samples.hosts))
+
+    def of(self, suspects: list[int]) -> list[PairTest]:
+        """A round for these components, the likeliest first; what this round's tests cross anyway needs no other."""
+        for component in suspects:
+            for turn in range(1 if self._is_host(component) else _TESTS_A_SWITCH):
+                if self._crossed[component] <= turn:
+                    self._test(component, turn)
+        return self._found
+
+    def covering(self) -> list[PairTest]:
+        """
+        What is to be settled, then what no good sample has gone through: what is free is enough for many.
+
+        That is a direction of a host side, and of an uplink where routes say that it is in use.
+        """
+        self.of(to_settle(self.fitted))
+        missing = not_crossed(self.fitted)
+        self._open[missing] = True
+        for component in missing:
+            if self._open[component]:
+                self._test(component, 0)
+        return self._found
+
+    def verifying(self) -> list[PairTest]:
+        """Blamed hosts, then blamed switches and cables, then neighbours of whom nothing bad is known."""
+        components = self.fitted.components
+        for component in self._hosts_first([one.component for one in self.fitted.blamed]):
+            cable = components.kinds[component] in LINKS
+            for turn in range(2 if cable else 1):  # one each way: the evidence says what either reaches
+                self._test(int(components.part[component]) if cable else component, turn)
+        leaf = self.fitted.samples.leaf
+        for number in np.unique(leaf).tolist():
+            free = np.flatnonzero(self._free & self._partner & (leaf == number))
+            for a, b in zip(free[::2].tolist(), free[1::2].tolist(), strict=False):
+                self._add(a, b, UNKNOWN, "")
+        return [replace(test, why=VERIFY) for test in self._found]
+
+    def _hosts_first(self, suspects: list[int]) -> list[int]:
+        return sorted(suspects, key=lambda component: not self._is_host(component))
+
+    def _is_host(self, component: int) -> bool:
+        return bool(self.fitted.components.hosts[component] != UNKNOWN)
+
+    def _test(self, component: int, turn: int) -> None:
+        """The best test through a component, if there is any; of a whole uplink even turns go up and odd ones down."""
+        components, host = self.fitted.components, int(self.fitted.components.hosts[component])
+        if host != UNKNOWN:
+            if self._free[host]:
+                others = np.flatnonzero(self._free & self._partner & (np.arange(len(self._free)) != host))
+                ends = np.full(len(others), host), others
+                self._best(component, *(ends if self._sends(component) else ends[::-1]))
+            return
+        ways = (
+            np.flatnonzero(components.part == component).tolist()[1:] if components.kinds[component] == "link" else []
+        )
+        for one in (*ways[turn % 2 :], *ways[: turn % 2], component):
+            if self._best(one, *self._ends(one)):
+                return
+
+    def _sends(self, component: int) -> bool:
+        """Whether a host side is to send: as its direction is, else what it did less."""
+        kind, host = self.fitted.components.kinds[component], int(self.fitted.components.hosts[component])
+        if kind == "host":
+            return bool(self._sent[host] <= self._received[host])
+        return kind == "host_tx"
+
+    def _ends(self, component: int) -> tuple[Ints, Ints]:
+        """From whom to whom a test through a switch or a cable may go."""
+        leaf, kind = int(self.fitted.components.leaf[component]), self.fitted.components.kinds[component]
+        free = np.flatnonzero(self._free & self._partner)
+        free = free[np.argsort(~self._cleared[free], kind="stable")]
+        under = self.fitted.samples.leaf[free]
+        if leaf == UNKNOWN:
+            order = np.argsort(under, kind="stable")
+            place = np.arange(len(free)) - np.searchsorted(under[order], under[order])
+            few = free[order[place < _HOSTS_A_LEAF]]
+            few = few[:: 1 + len(few) * len(free) // _MOST]
+            a, b = np.meshgrid(few, free, indexing="ij")
+        else:
+            here = free[under == leaf]
+            a, b = np.meshgrid(here, free, indexing="ij")
+            if kind == "link_down":
+                a, b = b, a
+        return a.ravel(), b.ravel()
+
+    def _best(self, component: int, a: Ints, b: Ints) -> bool:
+        """
+        Make the test of these through the component on which the least else is in doubt; False: there is none.
+
+        What was measured once tells nothing new, unless its way was drawn: then the next draw may take another one. Of
+        what is bad for certain that tells nothing either: its rivals are on the same ways.
+        """
+        pair = self._pair(a, b)
+        new = (a != b) & ~np.isin(pair, self._met)
+        if component in self._sure:
+            new &= ~np.isin(pair, self._drawn)
+        a, b, via = self._over(a[new], b[new])
+        components = self.fitted.components
+        paths = components.way(a, b, via)
+        through = (paths == component).any(axis=1)
+        a, b, via, paths = a[through], b[through], via[through], paths[through]
+        if not len(a):
+            return False
+        part = np.append(components.part, UNKNOWN)
+        on = np.bincount(paths.ravel() + 1, minlength=len(part))[1:]
+        avoidable = np.append(on < len(a), False) & self._doubtful
+        doubts = (avoidable[paths] & (part[paths] != part[component])).sum(axis=1)
+        if self._is_host(component):  # it has many partners: it waits for one that is not accused itself
+            doubts[(avoidable & self._bad)[paths].any(axis=1)] = _NEVER
+        opens = self._open[paths].sum(axis=1)
+        length = (paths != UNKNOWN).sum(axis=1)
+        unsure = 2 - self._cleared[a].astype(np.int64) - self._cleared[b]
+        again = np.isin(self._pair(a, b), self._drawn)
+        best = int(np.lexsort((np.abs(a - b), unsure, length, -opens, again, doubts))[0])
+        if doubts[best] == _NEVER:
+            return False
+        self._open[paths[best]] = False
+        self._crossed[paths[best]] += 1
+        host = int(components.hosts[component])
+        name = components.names[component] if host == UNKNOWN else self.fitted.samples.hosts[host]
+        self._add(int(a[best]), int(b[best]), int(via[best]), name)
+        return True
+
+    def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
+        """With the spine that each test would cross: as routes say, else any that can be chosen."""
+        samples = self.fitted.samples
+        across = (samples.leaf[a] != samples.leaf[b]) & (samples.leaf[a] != UNKNOWN) & (samples.leaf[b] != UNKNOWN)
+        if samples.routes or not samples.spines:
+            return a, b, np.where(across, samples.route[samples.leaf[a], b], UNKNOWN)
+        count = np.where(across, len(samples.spines), 1)
+        which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(a, count), np.repeat(b, count), np.where(np.repeat(across, count), which, UNKNOWN)
+
+    def _pair(self, a: Ints, b: Ints) -> Ints:
+        found: Ints = np.minimum(a, b) * len(self.fitted.samples.hosts) + np.maximum(a, b)
+        return found
+
+    def _add(self, a: int, b: int, via: int, why: str) -> None:
+        samples = self.fitted.samples
+        self._free[[a, b]] = False
+        name = samples.spines[via] if via != UNKNOWN else None
+        self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}"))
+
+
+def to_settle(fitted: Fitted) -> list[int]:
+    """
+    Components that another test would say more about: blamed but not certain, their rivals, and open ones.
+
+    What a slow sample drew that nothing explains is open: the next draw may show it again.
+    """
+    kinds, found = fitted.components.kinds, _accused(fitted, certain=False)
+    drawn = np.unique(fitted.components.paths[_odd(fitted) & fitted.samples.drawn]).tolist()
+    found += [*fitted.open, *_unexplained_hosts(fitted)]
+    return list(dict.fromkeys([*found, *(c for c in drawn if c != UNKNOWN and kinds[c] in BUNDLES)]))
+
+
+def _accused(fitted: Fitted, *, certain: bool = True) -> list[int]:
+    """Components that are blamed, with their rivals; without those that are certain, where they are not asked for."""
+    return [
+        component
+        for one in fitted.blamed
+        if certain or one.margin < CERTAIN or one.doubt == DRAWN
+        for component in (one.component, *one.rivals)
+    ]
+
+
+def _odd(fitted: Fitted) -> Bools:
+    """Slow samples that nothing explains."""
+    odd: Bools = (fitted.explained == 0) & (fitted.ratio < 1 - _ODD * fitted.noise)
+    return odd
+
+
+def _unexplained_hosts(fitted: Fitted) -> list[int]:
+    """
+    Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
+
+    Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
+    measured with anything good; under a bad leaf it is enough that the partner is good with others.
+    """
+    samples, components = fitted.samples, fitted.components
+    odd = _odd(fitted)
+    good = (fitted.explained == 0) & ~odd
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
+    blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
+    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
+    bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    with_good = set(samples.a[count[samples.b] > 0].tolist()) | set(samples.b[count[samples.a] > 0].tolist())
+    measured = sorted({*samples.a.tolist(), *samples.b.tolist()})
+    hidden = [
+        host
+        for host in measured
+        if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
+    ]
+    doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
+    return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
+
+
+def not_crossed(fitted: Fitted) -> list[int]:
+    """
+    Directions that no good sample has gone through, uplinks first: nothing cleared them, though nothing accuses them.
+
+    Of an uplink only those that a route leads over, to a host that is not bad; none beside a part that is bad, which
+    would hide them anyway. None at all where samples do not tell which end sent.
+    """
+    components = fitted.components
+    good = (fitted.explained == 0) & ~_odd(fitted)
+    crossed = components.paths[good].ravel()
+    count = np.bincount(crossed[crossed != UNKNOWN], minlength=len(components.names))
+    blamed = {int(components.part[blamed.component]) for blamed in fitted.blamed}
+    bad = np.isin(components.part, list(blamed))
+    usable = _usable(fitted, bad)
+    leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    on_leaf = np.append(fitted.samples.leaf, UNKNOWN)[components.hosts]
+    side = (components.hosts != UNKNOWN) & ~bad & ~np.isin(on_leaf, list(leaves - {UNKNOWN}))
+    directed = components.part != np.arange(len(bad))
+    found = np.flatnonzero((count == 0) & directed & (side | usable)).tolist()
+    return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
+
+
+def _usable(fitted: Fitted, bad: Bools) -> Bools:
+    """Components on the routes from a good host of each leaf to each host, on which nothing is bad."""
+    samples, components = fitted.samples, fitted.components
+    found = np.zeros(len(bad) + 1, dtype=np.bool_)  # the last: of no component
+    well = np.flatnonzero(~bad[components.host_sides])
+    leaves, first = np.unique(samples.leaf[well], return_index=True)
+    leaf, b = np.nonzero(samples.route[leaves] != UNKNOWN)
+    if len(b):
+        paths = components.way(well[first][leaf], b, samples.route[leaves[leaf], b])
+        found[paths[~np.append(bad, False)[paths].any(axis=1)].ravel()] = True
+    return found[:-1]
