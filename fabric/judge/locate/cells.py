@@ -176,7 +176,7 @@ class Cells:
         ways = np.unique(self._way[entries])
         which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
         if fault.ways is not None:
-            known = self._matrix.cost[fault.part] == 0
+            known = self._matrix.entries.cost[fault.part] == 0
             which = log(comb(len(ways), len(fault.ways))) + (0.0 if known else log(len(ways)) / 2)
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 

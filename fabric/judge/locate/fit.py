@@ -77,7 +77,7 @@ class Fit:
             mine = np.flatnonzero(place == number)
             names, of = np.unique(way[mine], return_inverse=True)
             bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
-            least = _LEAST_WAYS if self._data.matrix.cost[self._parts[number]] else 1
+            least = _LEAST_WAYS if self._data.matrix.entries.cost[self._parts[number]] else 1
             if least <= bad.sum() < len(names):
                 chosen[mine] = bad[of]
                 self._ways[number] = frozenset(names[bad].tolist())
