@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import LEAST_FOR_CV
-from fabric.judge.verdict.probes import RETEST, TORN, Judge
+from fabric.judge.verdict.probes import RETEST, Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
@@ -47,10 +47,9 @@ class MoreSamples:
         return [_repetition(members) for members in again]
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
-        """Those that are low, and that nothing explains, or of which two disagree; not those of three samples."""
+        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
-        reasons = ((probe, verdicts[probe.probe_id].reason) for probe in probes)
-        low = {series_key(probe) for probe, reason in reasons if RETEST in reason or TORN in reason}
+        low = {series_key(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
         series: dict[Hashable, list[Probe]] = defaultdict(list)
         for probe in probes if low else ():
             if probe.kind in REPEATED_KINDS and series_key(probe) in low:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 
 RETEST = "seen once: measure it again"
-TORN = "too few to tell, measure it again"
 CONFIRMED = "confirmed by others"
 
 
@@ -156,7 +155,7 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return verdict
     if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
         said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: {TORN}")
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: too few to tell, measure it again")
     if verdict.outcome.is_good and spread.unstable and not verdict.against:
         before = f"; {verdict.reason}" if verdict.reason else ""
         return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")

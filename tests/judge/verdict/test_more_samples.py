@@ -13,7 +13,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.verdict import Baseline
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -47,16 +47,6 @@ def test_one_low_sample_is_measured_again(wide: Topology, second: float, outcome
     assert 1 <= len(added) <= 2
     verdicts, _ = judge.confirmed([*probes, *added], {one.probe_id: one for one in results})
     assert {verdicts[one.probe_id].outcome for one in (probes[2], *added)} == {outcome}
-
-
-def test_two_samples_that_disagree_about_the_limit_want_a_third(rack: Topology) -> None:
-    """Nobody knows which of them is right; three are enough."""
-    probes = one_number_a_host(rack, repeat=2)
-    judge = judge_of(rack, limits=(Limit("rnic_to_rnic", 380.0, "a datasheet"),))
-    results = [result_of(probe, 14.0 if probe is probes[1] else 400.0) for probe in probes]
-    (more,) = MoreSamples(judge).more(phase_of(probes), results, [])
-    assert more.probe_id == probes[1].probe_id.replace(".r2", ".r3")
-    assert MoreSamples(judge).more(phase_of(probes), [*results, result_of(more, 14.0)], [more]) == []
 
 
 def test_what_was_not_measured_is_not_repeated(wide: Topology) -> None:
