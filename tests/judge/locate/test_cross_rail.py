@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.locate.candidates import components_of
+from fabric.judge.locate.candidates import SPINES, components_of
 from fabric.judge.locate.steps import next_step
 from fabric.model.outcome import Outcome
 from tests.probes.test_rnic_to_rnic import probes, rack
@@ -13,7 +13,7 @@ ABOVE = {"gpu001/mlx5_0:above", "gpu001/mlx5_3:above", "gpu001:above"}
 
 
 def test_the_uplinks_are_among_the_suspects() -> None:
-    """Those of both leaves, the cable that the routes of each RNIC take, the switch that those of the host take."""
+    """Those of both leaves, the cable that the routes of each RNIC take, the switch that the host's take, all spines."""
     topology = rack()
     probe = next(one for one in probes(topology) if one.probe_id.endswith("gpu001/rnic_to_rnic.mlx5_0.mlx5_3"))
     leaves = topology.hosts["gpu001"].leaves
@@ -22,6 +22,7 @@ def test_the_uplinks_are_among_the_suspects() -> None:
         *ABOVE,
         f"{leaves[0]}:uplinks",
         f"{leaves[3]}:uplinks",
+        SPINES,
     }
     assert "localise" in next_step("uplinks", Outcome.FAIL)
 
