@@ -13,7 +13,7 @@ ABOVE = {"gpu001/mlx5_0:above", "gpu001/mlx5_3:above", "gpu001:above"}
 
 
 def test_the_uplinks_are_among_the_suspects() -> None:
-    """Those of both leaves, the cable that the routes of each RNIC take, the switch of the host's routes, all spines."""
+    """Those of both leaves, the cable that the routes of each RNIC take, the switch of its routes, all spines."""
     topology = rack()
     probe = next(one for one in probes(topology) if one.probe_id.endswith("gpu001/rnic_to_rnic.mlx5_0.mlx5_3"))
     leaves = topology.hosts["gpu001"].leaves
