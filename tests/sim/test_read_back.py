@@ -32,7 +32,8 @@ def test_a_perftest_table_is_read_without_complaint(kit, gpu):
         log = perftest.parse(ended.stdout + ended.stderr)
         (test,) = log.tests
         (row,) = test.rows
-        assert (test.problems, log.failures) == ((), ())
+        assert not test.problems
+        assert not log.failures
         values.add(row.bw_average_gbps)
     assert len(values) == 1
 
@@ -62,7 +63,8 @@ def test_an_nccl_table_is_read_without_complaint(kit, line):
     (ended,) = kit.played(kit.world(noise_cv=0.01), [(0.0, "gpu001", line)])
     log = nccl.parse(ended.stdout)
     (test,) = log.tests
-    assert (test.problems, log.failures, test.complete) == ((), (), True)
+    assert not test.problems
+    assert (log.failures, test.complete) == ((), True)
     assert test.ranks == (16 if "mpirun" in line else 8)
 
 
