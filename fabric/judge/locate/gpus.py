@@ -41,6 +41,7 @@ _LEAST_GROUPS = 2  # that failed with the same GPU: of one group alone each GPU 
 _MOST_NAMED = 3  # hosts that are named as having all their GPUs
 
 _TRANSFERS = (LoopbackSpec.kind, RnicToRnicSpec.kind)
+_SLOW = (Outcome.FAIL, Outcome.INCONCLUSIVE)  # that, or slow once and well once
 
 _Verdicts = Mapping[str, ProbeVerdict]
 
@@ -100,15 +101,20 @@ def _missing(
         phases = {probe.phase for probe in members}
         beside_it = [probe for probe in probes if probe.hosts == (host,) and probe.phase in phases]
         for probe in _slow_at_times(beside_it, verdicts):
-            yield replace(verdicts[probe.probe_id], named=named)
+            yield replace(verdicts[probe.probe_id], outcome=Outcome.FAIL, named=named)
 
 
 def _slow_at_times(probes: Sequence[Probe], verdicts: _Verdicts) -> Iterator[Probe]:
-    """Transfers within one host that missed their limit, of RNICs that met it in at least half of theirs."""
+    """
+    Transfers within one host that missed their limit, of RNICs that met it in others.
+
+    CUDA numbers the GPUs that are left anew: a transfer goes to another GPU than was planned, and beside transfers that
+    it was not planned beside. An RNIC that is bad itself is slow in all of its own.
+    """
     transfers = [probe for probe in probes if probe.kind in _TRANSFERS and _measured(probe, verdicts)]
-    slow = [probe for probe in transfers if verdicts[probe.probe_id].outcome is Outcome.FAIL]
+    slow = [probe for probe in transfers if verdicts[probe.probe_id].outcome in _SLOW]
     all_of, slow_of = (Counter(rnic for probe in of for rnic in _rnics(probe)) for of in (transfers, slow))
-    return (probe for probe in slow if all(2 * slow_of[rnic] <= all_of[rnic] for rnic in _rnics(probe)))
+    return (probe for probe in slow if all(slow_of[rnic] < all_of[rnic] for rnic in _rnics(probe)))
 
 
 def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts) -> Iterator[ProbeVerdict]:
