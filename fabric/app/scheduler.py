@@ -33,6 +33,8 @@ from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
 from fabric.report.verdict_json import VERDICT_FORMAT
 from fabric.runs.journal import Journal, read_journal
 from fabric.runs.plain_file import read_plain
+from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
+from fabric.runs.run_folders import FILE as RUN
 from fabric.runs.run_folders import run_folders
 from fabric.tools import slurm
 from fabric.tools.driver import complaint, need_success
@@ -56,6 +58,9 @@ _MEASURED = frozenset({"rnic", "gpu", "gpu_pcie", "numa", "path", "link"})
 
 _GOOD = ("pass", "marginal")
 _RUN = re.compile(r"\d{8}-\d", re.ASCII)
+_VALIDATES = re.compile(rb'"because": ?\{')
+"""In the document of a run: it validates a repair, and its verdict alone lets nobody return."""
+
 _CLOCKS_APART = timedelta(hours=1)
 _ALL_DAYS = 36_500
 _MOST_PARTS = 3
@@ -360,5 +365,7 @@ def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
     try:
         each = orjson.loads(read_plain(path / DECISION, MOST_DECISION_BYTES))["each"]
     except FileNotFoundError:
+        if _VALIDATES.search(read_plain(path / RUN, RUN_BYTES)):
+            raise ValueError(f"{DECISION} is not there; fabric report {path} makes it") from None
         each = ()
     return {wanted: tuple(one["name"] for one in each if one["decision"] == wanted.value) for wanted in Decision}

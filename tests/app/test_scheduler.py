@@ -234,6 +234,7 @@ DAYS = 36_500
         (lambda path: without(path, "gpu001", outcome="inconclusive"), OPEN),
         (lambda path: without(path, "gpu001/mlx5_3", outcome="error"), OPEN),
         (lambda path: accepted(path, gpu001="INCONCLUSIVE"), OPEN),
+        (lambda path: (path / "run.json").write_text('{"because": {}}'), OPEN),  # a repair, and nothing decided
         (lambda path: path.rename(path.with_name("20991123-1")), OPEN),  # of the future
         (lambda path: without(path, "gpu001"), Outcome.PASS),  # left out: the older run holds
         (lambda path: path.rename(path.with_name("old-20251123-2")), Outcome.PASS),  # no name of a run
