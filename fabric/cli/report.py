@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from fabric.cli.options import (
     print_lines,
     results_option,
 )
-from fabric.errors import StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.report.output import say, visible, warn
 from fabric.runs.run_folders import run_path
 
@@ -70,6 +71,7 @@ def report_command(
     if len(runs) > 1:
         raise click.UsageError("one run at a time; two are compared by: fabric compare RUN_A RUN_B")
     run = run_path(runs[0])
+    _refuse_beside(act, (probe, html, open_it, figures, as_csv, push, certificate, key))
     if certificate or key is not None:
         return _certify(run, key)
     if probe is not None:
@@ -86,10 +88,24 @@ def report_command(
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(run)
-    code = show(analyze(run), as_json=as_json)
+    judged = analyze(run)
+    refuse_simulated(act, judged.backend)
+    code = show(judged, as_json=as_json)
     if act is not None:
         act_on(run)
     return code
+
+
+def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
+    """What prints something else never comes to act."""
+    if act is not None and any(others):
+        raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
+
+
+def refuse_simulated(act: str | None, backend: str) -> None:
+    """Said before anything is measured or printed."""
+    if act is not None and backend == "mock":
+        raise ConfigError.at("--act", "the run is simulated: no real host is drained")
 
 
 def act_on(run: Path) -> None:

@@ -21,7 +21,7 @@ from fabric.cli.options import (
     scenario_options,
 )
 from fabric.cli.plan import asked_for, backend_of, budget_lines
-from fabric.cli.report import act_on, show
+from fabric.cli.report import act_on, refuse_simulated, show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
@@ -86,8 +86,7 @@ def run_command(
     with planning() as told:
         asked = asked_for(given, repair, told=told)
     name = backend_of(asked, backend)
-    if act is not None and name == "mock":
-        raise ConfigError.at("--act", "the run is simulated: no real host is drained")
+    refuse_simulated(act, name)
     make_executor = backend_named(name)
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
@@ -138,6 +137,7 @@ def resume_command(
     with planning():
         found = look(run, force=force)
     past = found.past
+    refuse_simulated(act, past.backend)
     for text in found.differs:
         say(f"gone on all the same: {text}")
     note = out_of_reach_line(past.scenario, past.inventory, past.baselines)

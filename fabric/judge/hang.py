@@ -61,11 +61,13 @@ def judge_hang(evidence: JobEvidence) -> Hang:
             one = _standstill(group, own, members)
         if one is not None:
             found.append(one)
-    suspects = _placed([*_causes(found, evidence), *_unreached(evidence), *evidence.failures], evidence.places)
+    all_known = any(trace.members or trace.counted for trace in evidence.traces)
+    suspects = _placed(
+        [*_causes(found, evidence, all_known=all_known), *_unreached(evidence), *evidence.failures], evidence.places
+    )
     causes = {one.group for one in suspects}
     standing = sorted((one for one, _ in found), key=lambda one: one.group not in causes)
     outcomes = [one.outcome for one in suspects] + [Outcome.INCONCLUSIVE] * bool(standing or evidence.in_exchange)
-    all_known = any(trace.members or trace.counted for trace in evidence.traces)
     hosts, tests = _next(suspects, standing, evidence)
     return Hang(
         Outcome.worst(outcomes or ([Outcome.PASS] if all_known else [])),
@@ -125,12 +127,20 @@ def _standstill(
             tuple(waiting),
             tuple(rank for rank in states if rank not in waiting),
             tuple(sorted(silent)),
+            certain=not (absent and _is_past(number, traces, waiting)),
         )
         if odd and earlier is None:
             earlier = standing, _different(standing, odd, calls, sure=sure)
         if number >= first and (absent or waiting or number == last):
             return earlier or (standing, list(_awaited(standing, absent, states)))
     return None
+
+
+def _is_past(number: int, traces: Iterable[RankTrace], waiting: Sequence[int]) -> bool:
+    """Whether nobody waits in it and others went on: then who did not call it left a dump of an earlier time."""
+    return not waiting and any(
+        one.called > number or _state(one, number) is CallState.COMPLETED for one in traces if one.called >= number
+    )
 
 
 def _state(trace: RankTrace, number: int) -> CallState:
@@ -221,15 +231,16 @@ def _counted(
 
 
 def _causes(
-    found: Sequence[tuple[Standstill, list[HangSuspect]]], evidence: JobEvidence
+    found: Sequence[tuple[Standstill, list[HangSuspect]]], evidence: JobEvidence, *, all_known: bool
 ) -> list[HangSuspect]:  # fmt: skip
     """
     Without ranks that are absent because they wait in another group, or because a peer of theirs went away.
 
-    All of them where each waits for another. While a rank of the job tells nothing, an absent one is not certain.
+    All of them where each waits for another. While a rank of the job tells nothing, or there may be more ranks, an
+    absent one is not certain.
     """
     everyone = [one for _, suspects in found for one in suspects]
-    silent = evidence.ranks - {trace.rank for trace in evidence.traces}
+    unheard = not all_known or evidence.ranks - {trace.rank for trace in evidence.traces}
 
     def is_consequence(one: HangSuspect) -> bool:
         waits = any(one.rank in other.unfinished for other, _ in found if other.group != one.group)
@@ -238,7 +249,7 @@ def _causes(
     causes = [one for one in everyone if not is_consequence(one)]
     in_circle = not causes and all(standing.absent for standing, _ in found)
     return [
-        replace(one, outcome=Outcome.INCONCLUSIVE) if in_circle or (one.kind is HangKind.ABSENT and silent) else one
+        replace(one, outcome=Outcome.INCONCLUSIVE) if in_circle or (one.kind is HangKind.ABSENT and unheard) else one
         for one in (everyone if in_circle else causes)
     ]
 

@@ -102,7 +102,7 @@ class Standstill:
     """
     The first collective of a group that not all its ranks called alike and finished, and which ranks did what.
 
-    *certain*: the group stands still; False where one look at a job that may well work says so.
+    *certain*: the group stands still; False where one look at a job that may well work says so, or an old dump.
     """
 
     group: str

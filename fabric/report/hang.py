@@ -116,7 +116,9 @@ def _next(hang: Hang, scenario: str | None) -> Iterator[str]:
 
 def _reasons(hang: Hang) -> Iterator[str]:
     """What is not known, and what would tell."""
-    if any(not one.certain for one in hang.standstills):
+    if any(not one.certain and not one.unfinished for one in hang.standstills):
+        yield "nobody waits in it, and others went on: a dump is of an earlier time; dump all ranks again, at once"
+    if any(not one.certain and one.unfinished for one in hang.standstills):
         yield "NCCL RAS answered once; ranks of a job that works are apart, too: ask twice, a minute apart (-f json)"
     if hang.standstills and not hang.suspects:
         yield "network, GPU, or a job that works: dump again after a minute; if the number is the same, test the hosts"

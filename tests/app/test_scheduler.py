@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,17 @@ def judged(results: Path, name: str, *, backend: str = "ssh", hosts: int = 8, **
     (path / "run.json").write_text("{}")
     names = [f"gpu{number:03d}" for number in range(1, hosts + 1)]
     suspects = [
-        {"component": part, "outcome": "fail", "hosts": [host] if host in names else names[:4]}
+        {
+            **{"component": part, "outcome": "fail", "hosts": [host] if host in names else names[:4]},
+            **{"kind": "rnic", "ambiguous_with": []},
+        }
         for host, parts in fails.items()
         for part in parts
     ]
     components: list[dict[str, Any]] = [
         {"component": host, "outcome": "fail" if host in fails else "pass"} for host in names
     ]
-    verdict = {"scenario": "self-check", "run_id": name, "backend": backend, "suspects": suspects}
+    verdict = {"format": 1, "scenario": "self-check", "run_id": name, "backend": backend, "suspects": suspects}
     (path / "verdict.json").write_text(json.dumps({**verdict, "components": components}))
     return path
 
@@ -80,8 +84,8 @@ def accepted(path: Path, **decisions: str) -> Path:
 
 def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) -> None:
     """The reason names the part and the run; the ledger has a line before and one after."""
-    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu001", "gpu003")
-    assert list(act(run, run=slurm)) == ["gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"]
+    run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu001", "gpu003")
+    assert list(act(run, run=slurm)) == ["gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"]
     assert slurm.nodes["gpu003"].is_drained
     assert not slurm.nodes["gpu001"].is_drained
     lines = [(line["change"], line["state"], line["act"]) for line in read_ledger(tmp_path / LEDGER)]
@@ -90,7 +94,7 @@ def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) ->
 
 def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     """Before ours; and one that replaces ours between our two looks is not called ours."""
-    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
+    run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
     other = SlurmNode("gpu003", frozenset({"IDLE", "DRAIN"}), "NHC: disk", "ops")
     slurm.nodes["gpu003"] = other
     assert list(act(run, run=slurm)) == ["gpu003: is drained already (ops: NHC: disk); left as it is"]
@@ -103,18 +107,18 @@ def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_an_accepted_host_is_given_back_and_only_ours(tmp_path: Path) -> None:
     """A foreign drain, an edited reason, a drain of ours that no ledger knows: all stay."""
-    bad = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    bad = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     slurm = Slurm("gpu003")
     list(act(bad, run=slurm))
     ours = slurm.nodes["gpu003"]
-    good = accepted(judged(tmp_path, "20261123-2"), gpu003="ACCEPT")
+    good = accepted(judged(tmp_path, "20251123-2"), gpu003="ACCEPT")
     for foreign in (replace(ours, reason="NHC: disk", by="ops"), replace(ours, reason=ours.reason + ", and hot")):
         slurm.nodes["gpu003"] = foreign
         assert list(act(good, run=slurm)) == [
             f"gpu003: drained by {foreign.by}: {foreign.reason}; not by us, left as it is"
         ]
     slurm.nodes["gpu003"] = ours
-    elsewhere = accepted(judged(tmp_path / "other", "20261123-2"), gpu003="ACCEPT")
+    elsewhere = accepted(judged(tmp_path / "other", "20251123-2"), gpu003="ACCEPT")
     assert "not by us" in next(iter(act(elsewhere, run=slurm)))
     assert list(act(good, run=slurm)) == ["gpu003: given back to Slurm"]
     assert not slurm.nodes["gpu003"].is_drained
@@ -124,14 +128,14 @@ def test_an_accepted_host_is_given_back_and_only_ours(tmp_path: Path) -> None:
 def test_a_rejected_host_is_drained(tmp_path: Path) -> None:
     """A validation that fails names no suspect where the repair is what is missing."""
     slurm = Slurm("gpu003")
-    (said,) = act(accepted(judged(tmp_path, "20261123-2"), gpu003="REJECT"), run=slurm)
-    assert said == "gpu003: drained (fabric: post-repair: REJECT; run self-check/20261123-2)"
+    (said,) = act(accepted(judged(tmp_path, "20251123-2"), gpu003="REJECT"), run=slurm)
+    assert said == "gpu003: drained (fabric: post-repair: REJECT; run self-check/20251123-2)"
 
 
 def test_a_bad_leaf_drains_nobody(tmp_path: Path) -> None:
     """It is said, for it is not done."""
     slurm = Slurm()
-    (said,) = act(judged(tmp_path, "20261123-1", leaf1=["leaf1:uplinks"]), run=slurm)
+    (said,) = act(judged(tmp_path, "20251123-1", leaf1=["leaf1:uplinks"]), run=slurm)
     assert said == "leaf1:uplinks: it is no part of one host: nobody is drained for it"
     assert slurm.asked == []
 
@@ -140,7 +144,7 @@ def test_many_bad_hosts_are_not_drained_at_once(tmp_path: Path) -> None:
     """Three of eight: then it is the network, or the measurement."""
     fails = {f"gpu00{number}": [f"gpu00{number}/mlx5_0"] for number in (1, 2, 3)}
     slurm = Slurm(*fails)
-    assert list(act(judged(tmp_path, "20261123-1", **fails), run=slurm)) == [
+    assert list(act(judged(tmp_path, "20251123-1", **fails), run=slurm)) == [
         "3 of 8 hosts have a bad part: too many to be drained at once"
     ]
     assert slurm.asked == []
@@ -148,24 +152,24 @@ def test_many_bad_hosts_are_not_drained_at_once(tmp_path: Path) -> None:
 
 def test_nothing_is_told_to_slurm_where_nothing_can_be_written_down(tmp_path: Path) -> None:
     """No drain without its line."""
-    run, slurm = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
+    run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
     (tmp_path / LEDGER).mkdir()
-    with pytest.raises(StoreError):
-        list(act(run, run=slurm))
+    (said,) = act(run, run=slurm)
+    assert said.startswith("gpu003: not drained: ")
     assert not slurm.nodes["gpu003"].is_drained
 
 
 def test_a_simulated_run_and_one_without_a_verdict_drain_nobody(tmp_path: Path) -> None:
     """Neither says anything of a real host."""
     with pytest.raises(ConfigError, match="simulated"):
-        list(act(judged(tmp_path, "20261123-1", backend="mock", gpu003=["gpu003"]), run=Slurm("gpu003")))
+        list(act(judged(tmp_path, "20251123-1", backend="mock", gpu003=["gpu003"]), run=Slurm("gpu003")))
     with pytest.raises(StoreError, match="not judged"):
         list(act(tmp_path / "none" / "run", run=Slurm()))
 
 
 def test_a_host_that_slurm_does_not_know_is_told(tmp_path: Path) -> None:
     """Names of the inventory may be others."""
-    (said,) = act(judged(tmp_path, "20261123-1", gpu003=["gpu003"]), run=Slurm())
+    (said,) = act(judged(tmp_path, "20251123-1", gpu003=["gpu003"]), run=Slurm())
     assert said == "gpu003: Slurm knows no node of that name"
 
 
@@ -181,21 +185,132 @@ def test_the_hosts_of_a_job() -> None:
 def test_the_newest_run_that_speaks_of_a_host_decides(tmp_path: Path) -> None:
     """A simulated run says nothing, a later validation clears; who was never measured is open."""
     days = 100_000
-    run = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    run = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     found = standing("gpu003", tmp_path, days=days)
     assert (found.outcome, found.why, found.run) == (Outcome.FAIL, "gpu003/mlx5_2", str(run))
     assert standing("gpu001", tmp_path, days=days).outcome is Outcome.PASS
-    judged(tmp_path, "20261123-2", backend="mock")
+    judged(tmp_path, "20251123-2", backend="mock")
     assert standing("gpu003", tmp_path, days=days).outcome is Outcome.FAIL
-    accepted(judged(tmp_path, "20261123-3"), gpu003="ACCEPT")
+    accepted(judged(tmp_path, "20251123-3"), gpu003="ACCEPT")
     assert standing("gpu003", tmp_path, days=days).outcome is Outcome.PASS
     assert standing("gpu099", tmp_path, days=days).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_gate_drains_what_it_found(tmp_path: Path) -> None:
     """With the same ledger and the same rules."""
-    judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
+    judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     slurm = Slurm("gpu003")
     said = drain(standing("gpu003", tmp_path, days=100_000), tmp_path, run=slurm)
-    assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"
+    assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"
     assert len(list(read_ledger(tmp_path / LEDGER))) == 2
+
+
+def changed(path: Path, **keys: Any) -> Path:
+    """The same run with other keys in its verdict."""
+    document = json.loads((path / "verdict.json").read_text())
+    (path / "verdict.json").write_text(json.dumps(document | keys))
+    return path
+
+
+def without(path: Path, *names: str, outcome: str = "skipped") -> Path:
+    """The same run, in which these parts have another outcome."""
+    components = json.loads((path / "verdict.json").read_text())["components"]
+    return changed(
+        path,
+        components=[one for one in components if one["component"] not in names]
+        + [{"component": name, "outcome": outcome} for name in names],
+    )
+
+
+OPEN, BAD = Outcome.INCONCLUSIVE, Outcome.FAIL
+DAYS = 36_500
+
+
+@pytest.mark.parametrize(
+    ("newest", "expected"),
+    [
+        (lambda path: changed(path, format=2), OPEN),  # of another version
+        (lambda path: (path / "verdict.json").write_text("{"), OPEN),  # damaged
+        (lambda path: without(path, "gpu001", outcome="inconclusive"), OPEN),
+        (lambda path: without(path, "gpu001/mlx5_3", outcome="error"), OPEN),
+        (lambda path: accepted(path, gpu001="INCONCLUSIVE"), OPEN),
+        (lambda path: (path / "run.json").write_text('{"because": {}}'), OPEN),  # a repair, and nothing decided
+        (lambda path: path.rename(path.with_name("20991123-1")), OPEN),  # of the future
+        (lambda path: without(path, "gpu001"), Outcome.PASS),  # left out: the older run holds
+        (lambda path: path.rename(path.with_name("old-20251123-2")), Outcome.PASS),  # no name of a run
+    ],
+)
+def test_a_newer_run_that_does_not_say_good_is_no_pass(tmp_path: Path, newest: Any, expected: Outcome) -> None:
+    """An older run said so; what the newer one is about is not known, or not good."""
+    judged(tmp_path, "20251123-1")
+    newest(judged(tmp_path, "20251123-2"))
+    assert standing("gpu001", tmp_path, days=DAYS).outcome is expected
+
+
+def test_either_of_a_pair_is_no_pass_and_nobody_is_drained(tmp_path: Path) -> None:
+    """One of them is bad, or what is between them; so with rivals on another host."""
+    suspect = {"component": "gpu001+gpu002", "outcome": "fail", "hosts": ["gpu001", "gpu002"], "kind": "pair"}
+    rivals = {"component": "gpu003/mlx5_0", "outcome": "fail", "hosts": ["gpu003"], "kind": "rnic"}
+    run = changed(
+        judged(tmp_path, "20251123-1"),
+        suspects=[{**suspect, "ambiguous_with": []}, {**rivals, "ambiguous_with": ["leaf1"]}],
+    )
+    for host in ("gpu001", "gpu002", "gpu003"):
+        assert standing(host, tmp_path, days=DAYS).outcome is OPEN
+    slurm = Slurm("gpu001", "gpu002", "gpu003")
+    assert all("nobody is drained" in line for line in act(run, run=slurm))
+    assert slurm.asked == []
+
+
+def test_a_bad_part_stays_bad_until_it_was_measured_again(tmp_path: Path) -> None:
+    """A run of other parts does not clear it, nor one that could not measure the host."""
+    judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2->numa1-gpus"])
+    judged(tmp_path, "20251123-2")
+    without(judged(tmp_path, "20251123-3"), "gpu003", outcome="inconclusive")
+    assert standing("gpu003", tmp_path, days=DAYS).outcome is BAD
+    without(judged(tmp_path, "20251123-4"), "gpu003/mlx5_2", outcome="pass")
+    assert standing("gpu003", tmp_path, days=DAYS).outcome is Outcome.PASS
+
+
+def test_an_old_run_does_not_undo_a_newer_one(tmp_path: Path) -> None:
+    """Acted upon late: a host that was accepted since is not drained, one found bad since is not given back."""
+    slurm = Slurm("gpu003")
+    old = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
+    good = accepted(judged(tmp_path, "20251123-2"), gpu003="ACCEPT")
+    assert list(act(old, run=slurm)) == [f"gpu003: not drained: found to be good since, by {good}"]
+    list(act(judged(tmp_path, "20251123-3", gpu003=["gpu003/mlx5_2"]), run=slurm))
+    assert "drained since" in next(iter(act(good, run=slurm)))
+    assert slurm.nodes["gpu003"].is_drained
+
+
+def test_a_gate_drains_no_host_of_a_run_with_too_many(tmp_path: Path) -> None:
+    """Each host's own gate would drain all of them, one by one."""
+    judged(tmp_path, "20251123-1", **{f"gpu00{number}": [f"gpu00{number}/mlx5_0"] for number in (1, 2, 3)})
+    slurm = Slurm("gpu001")
+    assert "too many" in drain(standing("gpu001", tmp_path, days=DAYS), tmp_path, run=slurm)
+    assert slurm.asked == []
+
+
+def test_the_ledger_is_in_the_results_folder_also_from_within_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``fabric report . --act drain``."""
+    monkeypatch.chdir(judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]))
+    list(act(Path(), run=Slurm("gpu003")))
+    assert (tmp_path / LEDGER).is_file()
+
+
+def test_hosts_that_are_drained_at_once_wait_for_the_ledger(tmp_path: Path) -> None:
+    """A health check runs on all hosts in the same second."""
+    names = [f"gpu{number:03d}" for number in range(1, 9)]
+    for number, name in enumerate(names, start=1):
+        judged(tmp_path, f"20251123-{number}", hosts=0, **{name: [f"{name}/mlx5_0"]})
+        changed(
+            tmp_path / "self-check" / f"20251123-{number}",
+            suspects=[{"component": name, "outcome": "fail", "hosts": [name], "kind": "host", "ambiguous_with": []}],
+        )
+    slurm = Slurm(*names)
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda name: drain(standing(name, tmp_path, days=DAYS), tmp_path, run=slurm), names))
+    assert all(": drained (" in line for line in said), said
+    assert len(list(read_ledger(tmp_path / LEDGER))) == 2 * len(names)

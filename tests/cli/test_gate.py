@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ SELF_CHECK = str(SCENARIOS / "self-check.yaml")
 )
 def test_the_exit_code_is_the_answer(tmp_path: Path, host: str, code: int, word: str) -> None:
     """And one line says why."""
-    judged(tmp_path, "20991123-1", gpu003=["gpu003/mlx5_2"])
+    judged(tmp_path, f"{datetime.now(UTC):%Y%m%d-%H%M%S}", gpu003=["gpu003/mlx5_2"])
     said = called(["gate", host, "--results", str(tmp_path)])
     assert (said.returncode, said.stdout.split()[:2]) == (code, [word, f"{host}:"])
     document = json.loads(called(["gate", host, "--results", str(tmp_path), "--json"]).stdout)
@@ -52,3 +53,20 @@ def test_the_hosts_come_from_one_place(tmp_path: Path, monkeypatch: pytest.Monke
     assert (both.returncode, "give one" in both.stderr) == (2, True)
     planned = json.loads(called(["plan", SELF_CHECK, "--slurm-job", "7", "--json"]).stdout)
     assert planned["hosts"] == ["gpu002", "gpu003"]
+
+
+def test_a_host_stays_bad_where_it_cannot_be_drained(tmp_path: Path) -> None:
+    """Exit 1 as without ``--act``: a prolog lets anything else begin."""
+    judged(tmp_path, f"{datetime.now(UTC):%Y%m%d-%H%M%S}", gpu003=["gpu003/mlx5_2"])
+    (tmp_path / "scheduler.jsonl").mkdir()
+    said = called(["gate", "gpu003", "--results", str(tmp_path), "--act", "drain"])
+    assert (said.returncode, "gpu003: not drained" in said.stderr) == (1, True)
+
+
+def test_a_report_prints_one_document_or_acts_alone(tmp_path: Path) -> None:
+    """A simulated run is refused before its verdict is printed; nothing is asked for in vain."""
+    done = called(["run", SELF_CHECK, "--hosts", "gpu[001-002]", "--no-html", "--results", str(tmp_path), "--json"])
+    run = json.loads(done.stdout)["path"]
+    refused = called(["report", run, "--act", "drain", "--json"])
+    assert (refused.returncode, json.loads(refused.stdout)["exit_code"]) == (2, 2)
+    assert "--act goes with the verdict alone" in called(["report", run, "--act", "drain", "--csv"]).stderr

@@ -51,6 +51,20 @@ def test_it_is_no_pass_where_nothing_says_how_many_ranks_there_are():
     assert (found.outcome, found.all_known) == (MAYBE, False)
 
 
+def test_an_absent_rank_is_not_certain_where_nothing_says_how_many_ranks_there_are():
+    found = judged(RankTrace(0, WORLD, 2, 2, {1: OVER, 2: WAITS}), RankTrace(1, WORLD, 1, 2, {1: OVER}))
+    assert suspects(found) == [(1, HangKind.ABSENT, MAYBE)]
+
+
+def test_a_rank_that_others_left_behind_and_nobody_waits_for_has_an_old_dump():
+    after = [rank(number, OVER, OVER, OVER, WAITS) for number in (0, 1, 3)]
+    assert suspects(judged(*after, rank(2, OVER))) == [(2, HangKind.ABSENT, MAYBE)]
+    done = call(CallState.COMPLETED)
+    assert suspects(judged(*(rank(number, done, done) for number in (0, 1, 3)), rank(2, done))) == [
+        (2, HangKind.ABSENT, MAYBE)
+    ]
+
+
 def test_nothing_told_is_no_pass():
     assert judged().outcome is MAYBE
 

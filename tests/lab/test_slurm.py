@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -118,10 +119,14 @@ def test_a_bad_host_is_drained_and_given_back(controller: Path, tmp_path: Path) 
     assert list(act(good)) == ["gpu003: drained by root: NHC: disk; not by us, left as it is"]
     assert node("gpu003").reason == "NHC: disk"
     free("gpu003")
+    bad = judged(tmp_path, "20261123-3", gpu003=["gpu003/mlx5_2"])
     list(act(bad))
+    assert "drained since" in next(iter(act(good)))
+    good = accepted(judged(tmp_path, "20261123-4"), gpu003="ACCEPT")
     assert list(act(good)) == ["gpu003: given back to Slurm"]
     assert not node("gpu003").is_drained
     scontrol("update", "nodename=gpu003", "state=drain", "reason=NHC: disk")
+    bad = judged(tmp_path, "20261123-5", gpu003=["gpu003/mlx5_2"])
     assert list(act(bad)) == ["gpu003: is drained already (root: NHC: disk); left as it is"]
 
 
@@ -145,7 +150,7 @@ def test_the_hosts_of_a_reservation(controller: Path) -> None:
 def test_a_gate_answers_by_its_exit_code(controller: Path, tmp_path: Path) -> None:
     """As a prolog calls it, without a PATH of its own."""
     free(*NODES)
-    judged(tmp_path, "20991123-1", gpu003=["gpu003/mlx5_2"])
+    run = judged(tmp_path, f"{datetime.now(UTC):%Y%m%d-%H%M%S}", gpu003=["gpu003/mlx5_2"])
     code = "from fabric.cli.main import run; run()"
     own = ("SLURM_CONF", "PYTHONPATH", "LD_LIBRARY_PATH", "PATH" if os.environ.get("SLURM_PLUGINS") else "HOME")
     env = {name: os.environ[name] for name in own if name in os.environ}
@@ -157,7 +162,7 @@ def test_a_gate_answers_by_its_exit_code(controller: Path, tmp_path: Path) -> No
         )
         assert (said.returncode, host in said.stdout) == (wanted, True), said.stderr
         assert time.monotonic() - began_s < 60
-    assert node("gpu003").reason == "fabric: gpu003/mlx5_2; run self-check/20991123-1"
+    assert node("gpu003").reason == f"fabric: gpu003/mlx5_2; run self-check/{run.name}"
 
 
 def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Path) -> None:
@@ -171,16 +176,14 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
     )
     parts = {name: [f"{name}/mlx5_0"] for name in NODES}
-    bad = judged(tmp_path, "20261123-1", **parts)
-    good = accepted(judged(tmp_path, "20261123-2"), **dict.fromkeys(NODES, "ACCEPT"))
     killed = 0
     for number in range(KILLS):
         free(*NODES)
+        run = judged(tmp_path, f"20261123-{number}1", **parts)
         if number % 2:
-            subprocess.run((sys.executable, "-c", code, str(bad)), capture_output=True, timeout=60, check=True)
-        process = subprocess.Popen(
-            (sys.executable, "-c", code, str(good if number % 2 else bad)), stdout=subprocess.PIPE
-        )
+            subprocess.run((sys.executable, "-c", code, str(run)), capture_output=True, timeout=60, check=True)
+            run = accepted(judged(tmp_path, f"20261123-{number}2"), **dict.fromkeys(NODES, "ACCEPT"))
+        process = subprocess.Popen((sys.executable, "-c", code, str(run)), stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(chance.uniform(0, 0.6))
@@ -190,6 +193,7 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
         written = {(line["change"], line["reason"]) for line in read_ledger(tmp_path / LEDGER)}
         now = [node(name) for name in NODES]
         assert all((one.name, one.reason) in written for one in now if one.is_drained)
+        good = accepted(judged(tmp_path, f"20261123-{number}3"), **dict.fromkeys(NODES, "ACCEPT"))
         done = subprocess.run(
             (sys.executable, "-c", code, str(good)), capture_output=True, text=True, timeout=60, check=True
         )

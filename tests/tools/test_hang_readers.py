@@ -65,6 +65,21 @@ def test_a_damaged_dump_is_refused(damage):
         read(json.dumps({**document, **damage}).encode(), "trace_rank_2")
 
 
+def test_sizes_that_are_no_numbers_fill_no_memory():
+    document = json.loads((HANG / "absent-json/dump_fr_trace_json_rank_2.json").read_text())
+    document["entries"][0]["input_sizes"] = [["a" * 1000, 10**9]]
+    with pytest.raises(UnreadableOutput, match="a damaged dump"):
+        read(json.dumps(document).encode(), "trace_rank_2")
+
+
+@pytest.mark.parametrize("rank", [-7, 10**6])
+def test_ras_tells_of_no_rank_that_the_communicator_has_not(rank):
+    document = json.loads((HANG / "status-json-docs-2.29.json").read_text())
+    document["communicators"][0]["ranks"][0]["rank"] = rank
+    with pytest.raises(UnreadableOutput, match="a damaged status"):
+        read(json.dumps(document).encode(), "ras.json")
+
+
 def test_a_dump_without_a_rank_in_its_name_is_refused():
     with pytest.raises(UnreadableOutput, match="expected a rank at the end"):
         told("absent/nccl_trace_rank_0", "dump.pickle")

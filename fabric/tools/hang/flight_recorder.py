@@ -9,6 +9,7 @@ that of the last group alone.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections import defaultdict
 from typing import Any
@@ -99,7 +100,7 @@ def _call(entry: dict[str, Any]) -> Call:
 
 def _elements(sizes: list[list[int]]) -> tuple[int, ...]:
     """How many elements each of its tensors has; of many all together."""
-    counts = [math.prod(size[:16]) for size in sizes[:4096]]
+    counts = [math.prod(map(operator.index, size[:16])) for size in sizes[:4096]]  # text times a number is no number
     return tuple(counts) if len(counts) <= 8 else (sum(counts),)
 
 

@@ -51,6 +51,8 @@ def _status(document: dict[str, Any]) -> JobEvidence:
     traces, notes = [], []
     for rank in one["ranks"]:
         launched = sum(int(count) for count in rank["collective_counts"].values())
+        if not 0 <= int(rank["rank"]) < size:
+            raise ValueError(f"rank {int(rank['rank'])} of {size}")
         traces.append(RankTrace(int(rank["rank"]), group, launched, launched + 1, at_s=at, counted=True))
         if rank["status"].get("async_error") or rank["status"].get("abort_flag"):
             notes.append(f"rank {int(rank['rank'])}: NCCL RAS tells of an error, or that it was aborted")
