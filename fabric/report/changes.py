@@ -27,7 +27,7 @@ _OUTCOMES = {
 }
 
 _TOO_EARLY = ("the phase ended before its time came", "cut off after")
-"""As ``changes/hold.py`` and ``changes/cycles.py`` say that there was no time for a change, or for all of it."""
+"""As ``changes/hold.py`` and ``changes/link_down.py`` say that there was no time for a change, or for all of it."""
 
 _RUN_ENDED_FIRST = (
     "nothing is altered any more: where the run ended before, fabric resume RUN makes it anew and measures what is "

@@ -37,7 +37,7 @@ def test_all_to_all_inside_a_host_by_generation(kit, baseline, line_rate_gbps, l
 
 
 def test_a_slow_rail_shows_over_rings_and_hides_in_a_tree(kit):
-    """The trap of design.md: over rings one rail at 0.7 is seen at once, in a tree NVLink is the bottleneck anyhow."""
+    """Over rings one rail at 0.7 is seen at once, in a tree NVLink is the bottleneck anyhow."""
     for fault in (Fault("gpu002/mlx5_4", "slow", 0.7), Fault("leaf4", "slow", 0.7), Fault("gpu002/gpu4", "slow", 0.7)):
         (ring,) = kit.busbw_gbps(one(kit, RING, fault).stdout)
         (tree,) = kit.busbw_gbps(one(kit, TREE, fault).stdout)

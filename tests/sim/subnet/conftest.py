@@ -10,8 +10,6 @@ from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 
 CONFIG = "/etc/opensm/opensm.conf"
-STARTS_S = 5.0
-"""From the launch of a collective over two hosts to its first byte: launcher, CUDA contexts, NCCL."""
 
 
 def pod_topology(kit, link_layer="infiniband") -> Topology:

@@ -2,7 +2,7 @@
 Which pairs to measure next, round by round, until the bad part is named or no more can be learnt.
 
 ``next_round(state)`` is a pure function: whoever measures (an engine, a person, the benchmark) runs the tests it
-returns, adds the results with ``State.with_results`` and asks again. No tests: it is over.
+returns, adds the results with ``PairState.with_results`` and asks again. No tests: it is over.
 
 After the first rounds each suspect is tested with another partner that is cleared, over parts that are cleared. The
 first host of a test sends. What a test would pass through is known before it is made, from the same components that

@@ -96,7 +96,7 @@ def bus_factor(operation: str, gpus: int) -> float:
 
 
 def is_tree(operation: str, ranks: Ranks, *, algorithm: str) -> bool:
-    """Between hosts NCCL takes a tree for all-reduce unless told to take rings (see design.md, traps)."""
+    """Between hosts NCCL takes a tree for all-reduce unless told to take rings."""
     return operation == "all_reduce" and ranks.hosts > 1 and "RING" not in algorithm.upper()
 
 
