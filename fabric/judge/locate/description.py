@@ -274,8 +274,8 @@ OPEN = 1.5
 _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 
 
-def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float) -> tuple[int, ...]:
-    """Parts that are not blamed and may be bad, the likeliest first, priors aside: another test would tell."""
+def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float) -> tuple[tuple[int, float], ...]:
+    """Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside."""
     search = PairSearch(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
     density, explained = search.explained(found.effects)
     taken = np.array([one.part for one in found.effects], dtype=np.int64)
@@ -284,4 +284,4 @@ def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float
         return ()
     gain, *_ = search.gains(density, explained, parts, None)
     order = np.argsort(-gain, kind="stable")
-    return tuple(int(parts[i]) for i in order.tolist() if gain[i] > OPEN)
+    return tuple((int(parts[i]), float(gain[i])) for i in order.tolist() if gain[i] > OPEN)

@@ -44,6 +44,10 @@ _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
+LIKELY = 4.0
+"""Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class PairClass:
     """
@@ -89,10 +93,10 @@ class Fitted:
     """
     Samples of one plane with what was estimated, and the components found bad with it.
 
-    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
-    of each to what is expected of it, *noise* of one sample, *of_class* its class. *least_loss*: a smaller one is not
-    worth naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of samples that are slow
-    and belong to no part.
+    *blamed*, most certain first; *open* components may be bad, *likely* ones of them more than by chance; *explained* is
+    the expected loss of each sample, *ratio* of each to what is expected of it, *noise* of one sample, *of_class* its
+    class. *least_loss*: a smaller one is not worth naming, however certain it is. *degrees* of freedom of the noise;
+    *dips*: the share of samples that are slow and belong to no part.
     """
 
     samples: PairSamples
@@ -102,6 +106,7 @@ class Fitted:
     least_loss: float
     blamed: tuple[Blamed, ...]
     open: tuple[int, ...]
+    likely: tuple[int, ...]
     explained: Floats
     classes: tuple[PairClass, ...]
     of_class: Ints
@@ -191,7 +196,8 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 noise,
                 least,
                 tuple(here),
-                tuple(component for part in maybe for component in joint.components_of(part, place)),
+                tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
+                tuple(c for part, gain in maybe if gain > LIKELY for c in joint.components_of(part, place)),
                 explained[mine],
                 tuple(_pair_class(normal, n, float(own[place]), joint, samples) for n in present.tolist()),
                 of_class,

@@ -101,9 +101,9 @@ def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest
     """
     The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
 
-    After those *further_rounds* are for what is blamed and not certain yet. Until everything was measured no verdict
-    stands: a direction that no test went through is not cleared. *fitted* is what the results say beside those of other
-    planes; without it, by themselves.
+    After those *further_rounds* are for what is blamed and not certain yet, or likely. Until everything was measured no
+    verdict stands: a direction that no test went through is not cleared. *fitted* is what the results say beside those
+    of other planes; without it, by themselves.
     """
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
@@ -113,7 +113,7 @@ def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest
         return ()
     fitted = fitted or fit(state.samples())
     if state.rounds >= state.most_rounds:
-        return tuple(_Round(fitted).of(_accused(fitted, certain=False)))
+        return tuple(_Round(fitted).of(list(dict.fromkeys((*_accused(fitted, certain=False), *fitted.likely)))))
     return tuple(_Round(fitted).covering())
 
 
