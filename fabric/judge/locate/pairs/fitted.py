@@ -93,8 +93,8 @@ class Fitted:
     """
     Samples of one plane with what was estimated, and the components found bad with it.
 
-    *blamed*, most certain first; *open* components may be bad, *likely* ones of them more than by chance; *explained* is
-    the expected loss of each sample, *ratio* of each to what is expected of it, *noise* of one sample, *of_class* its
+    *blamed*, most certain first; *open* components may be bad, *likely* ones more than by chance; *explained* is the
+    expected loss of each sample, *ratio* of each to what is expected of it, *noise* of one sample, *of_class* its
     class. *least_loss*: a smaller one is not worth naming, however certain it is. *degrees* of freedom of the noise;
     *dips*: the share of samples that are slow and belong to no part.
     """
