@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -263,7 +262,7 @@ def _drained(host: str, reason: str, ledger: Path, run: Run) -> str:
 def _given_back(host: str, accepted_by: str, ledger: Path, run: Run) -> str:
     """Only where the reason of the drain is the last that was written here for this node, for an older run."""
     try:
-        mine = {entry["change"]: entry.get("reason") for entry in read_ledger(ledger) if entry.get("act") == "drain"}
+        mine = {entry["change"]: entry.get("reason") for entry in read_journal(ledger) if entry.get("act") == "drain"}
         before = _node(host, run)
         if before is None or not before.is_drained:
             return f"{host}: is not drained" if before else f"{host}: Slurm knows no node of that name"
@@ -278,11 +277,6 @@ def _given_back(host: str, accepted_by: str, ledger: Path, run: Run) -> str:
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
     return f"{host}: given back to Slurm" if written.done else f"{host}: still drained"
-
-
-def read_ledger(ledger: Path) -> Iterable[Mapping[str, Any]]:
-    """What was written down, in order: node (``change``), ``state``, ``act``, ``reason``, ``at``."""
-    return read_journal(ledger)
 
 
 class _Written:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from fabric.app.scheduler import LEDGER, act, drain, hosts_of, read_ledger, standing
+from fabric.app.scheduler import LEDGER, act, drain, hosts_of, standing
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
+from fabric.runs.journal import read_journal
 from fabric.tools.slurm import SlurmNode
 
 
@@ -88,7 +89,7 @@ def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) ->
     assert list(act(run, run=slurm)) == ["gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"]
     assert slurm.nodes["gpu003"].is_drained
     assert not slurm.nodes["gpu001"].is_drained
-    lines = [(line["change"], line["state"], line["act"]) for line in read_ledger(tmp_path / LEDGER)]
+    lines = [(line["change"], line["state"], line["act"]) for line in read_journal(tmp_path / LEDGER)]
     assert lines == [("gpu003", "intended", "drain"), ("gpu003", "done", "drain")]
 
 
@@ -102,7 +103,7 @@ def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     late = Slurm("gpu003")
     late.then = {2: other}
     assert list(act(run, run=late)) == ["gpu003: drained by ops: NHC: disk"]
-    assert [line["state"] for line in read_ledger(tmp_path / LEDGER)] == ["intended", "not seen"]
+    assert [line["state"] for line in read_journal(tmp_path / LEDGER)] == ["intended", "not seen"]
 
 
 def test_an_accepted_host_is_given_back_and_only_ours(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_gate_drains_what_it_found(tmp_path: Path) -> None:
     slurm = Slurm("gpu003")
     said = drain(standing("gpu003", tmp_path, days=100_000), tmp_path, run=slurm)
     assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"
-    assert len(list(read_ledger(tmp_path / LEDGER))) == 2
+    assert len(list(read_journal(tmp_path / LEDGER))) == 2
 
 
 def changed(path: Path, **keys: Any) -> Path:
@@ -313,4 +314,4 @@ def test_hosts_that_are_drained_at_once_wait_for_the_ledger(tmp_path: Path) -> N
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(lambda name: drain(standing(name, tmp_path, days=DAYS), tmp_path, run=slurm), names))
     assert all(": drained (" in line for line in said), said
-    assert len(list(read_ledger(tmp_path / LEDGER))) == 2 * len(names)
+    assert len(list(read_journal(tmp_path / LEDGER))) == 2 * len(names)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.scheduler import LEDGER, act, hosts_of, read_ledger
+from fabric.app.scheduler import LEDGER, act, hosts_of
+from fabric.runs.journal import read_journal
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
 from tests.app.test_scheduler import accepted, judged
@@ -190,7 +191,7 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
         process.kill()
         killed += process.wait(10) == -9
         process.stdout.close()
-        written = {(line["change"], line["reason"]) for line in read_ledger(tmp_path / LEDGER)}
+        written = {(line["change"], line["reason"]) for line in read_journal(tmp_path / LEDGER)}
         now = [node(name) for name in NODES]
         assert all((one.name, one.reason) in written for one in now if one.is_drained)
         good = accepted(judged(tmp_path, f"20261123-{number}3"), **dict.fromkeys(NODES, "ACCEPT"))
