@@ -7,20 +7,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fabric.changes import nvue
+from fabric.changes import nvue, roce_accl
 from fabric.changes.kind import Alters, Context, Wrong
-from fabric.changes.ports import look, program
 from fabric.changes.procedure import Procedure
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
-from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check
+from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff
-from fabric.tools import mlxreg
-
-FIELD = "adaptive_routing_forced_en"
-SELECT = "adaptive_routing_forced_en_field_select"
-"""Reads 1 where the field may be chosen, and must be written 1 for the field to be taken."""
 
 
 class AdaptiveRouting(Toggle):
@@ -41,6 +34,10 @@ class AdaptiveRouting(Toggle):
     scope: Annotated[str, Choice(("fabric", "host", "job"))] = Field(
         description="For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."
     )
+
+    @property
+    def _field(self) -> dict[str, int]:
+        return {roce_accl.ADAPTIVE_ROUTING: int(self.on)}
 
     @property
     def alters(self) -> bool:
@@ -89,7 +86,7 @@ class AdaptiveRouting(Toggle):
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "host":
-            return (yield from _of_host(change.component, context, on=self.on))
+            return (yield from roce_accl.on_host(change.component, self._field, context))
         if context.topology.ethernet:
             return (yield from nvue.prepare(change.change_id, context, on=self.on))
         return (yield from super().prepare(change, context))
@@ -97,11 +94,7 @@ class AdaptiveRouting(Toggle):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
-            for alteration in alterations:
-                for check in alteration.checks:
-                    fields = mlxreg.read(*(yield from look(context, alteration.host, check.argv)))
-                    if mlxreg.need(fields, FIELD) != int(self.on):
-                        raise NotInForce(f"{change.component}: {check.argv[2]}: {FIELD} is {fields[FIELD]}")
+            yield from roce_accl.confirm(change, alterations, self._field, context)
         elif context.topology.ethernet:
             yield from nvue.confirm(alterations, context, on=self.on)
         else:
@@ -113,30 +106,3 @@ class AdaptiveRouting(Toggle):
         """Of subnet managers: wait until a master is at work again."""
         by_managers = change.scope == "fabric" and not context.topology.ethernet
         return (yield from super().recovered(change, alterations if by_managers else (), context, until_s))
-
-
-def _of_host(name: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
-    """The register ROCE_ACCL of every RNIC of one host; it holds for queue pairs made from then on."""
-    host = context.topology.hosts.get(name)
-    if host is None:
-        raise Refused(f"there is no host {name}")
-    if host.platform.link_layer != "ethernet":
-        raise Refused(f"{host.name}: adaptive routing of InfiniBand is the fabric's (scope: fabric), not its hosts'")
-    tool, wanted = program(context, host.name, "mlxreg"), int(on)
-    apply: list[Argv] = []
-    undo: list[Argv] = []
-    checks: list[Check] = []
-    for rnic in host.platform.rnics:
-        get = mlxreg.get(rnic.device, "ROCE_ACCL", {}, tool=tool)
-        fields = mlxreg.read(*(yield from look(context, host.name, get)))
-        if mlxreg.need(fields, SELECT) != 1:
-            raise Refused(f"{host.name}/{rnic.device}: its firmware does not let {FIELD} be chosen")
-        before = mlxreg.need(fields, FIELD)
-        if before != wanted:
-            apply.append(mlxreg.write(rnic.device, "ROCE_ACCL", {}, {FIELD: wanted, SELECT: 1}, tool=tool))
-            undo.append(mlxreg.write(rnic.device, "ROCE_ACCL", {}, {FIELD: before, SELECT: 1}, tool=tool))
-            checks.append(Check(get, (mlxreg.equals(FIELD, before),)))
-    if not apply:
-        return ()
-    prior = f"{host.name}: {FIELD} {1 - wanted} on {len(apply)} of {len(host.platform.rnics)} RNICs"
-    return (Alteration(host.name, tuple(apply), tuple(undo), tuple(checks), prior),)

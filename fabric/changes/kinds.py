@@ -9,6 +9,7 @@ from fabric.changes.ber import Ber
 from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.changes.ports import parts
+from fabric.changes.retransmission import Retransmission
 from fabric.changes.shield import Shield
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.fields.kinds import add_others
@@ -21,6 +22,7 @@ OURS: tuple[type[Kind], ...] = (
     PortFlap,
     AdaptiveRouting,
     Shield,
+    Retransmission,
 )
 GROUP = "fabric.changes"
 

@@ -49,6 +49,8 @@ def change(kind: str, component: str, *, scope: str = "port", when: When | None 
         spec = Passing.from_file({kind: more["on"], "scope": scope, "lasting_s": times.for_s})
     elif kind in ("adaptive_routing", "shield"):
         spec = asked(kind, scope=scope, **{kind: more["on"]})
+    elif kind == "retransmission":
+        spec = asked(kind, **more)
     else:
         keys = {"at": times.at_s, "for_": times.for_s, "stop_above": dict(times.stop_above) or None}
         spec = asked(

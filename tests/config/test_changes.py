@@ -16,7 +16,7 @@ from fabric import config
 from fabric.changes.ber import BitErrorRate, BitErrorText
 from fabric.model.change import BlastRadius, ChangeSettings, ChangeSpec, Lease, SubnetManager
 from fabric.model.scenario import Phase
-from tests.changes.asked import ber, link_down, port_flap, routing, shield
+from tests.changes.asked import asked, ber, link_down, port_flap, routing, shield
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -92,6 +92,12 @@ def test_adaptive_routing_of_the_hosts_is_for_roce(written: Callable[..., Path])
     assert phase_of(path).changes == (routing(True, "host"),)
 
 
+def test_retransmission_is_for_roce(written: Callable[..., Path]) -> None:
+    """There the RNICs send again what was lost."""
+    path = written("retransmission: {selective_repeat: on, adaptive_timers: off}", roce=True)
+    assert phase_of(path).changes == (asked("retransmission", selective_repeat=True, adaptive_timers=False),)
+
+
 @pytest.mark.parametrize(
     ("change", "settings", "env"),
     [
@@ -109,7 +115,7 @@ def test_adaptive_routing_of_the_job_is_asked_of_nccl(
 
 
 BAD = [
-    ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing or shield) and its settings"]),
+    ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing, shield or retransmission) and its"]),
     ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
     ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
     ("ber: {links: gpu1/mlx5_0}", ["7: 'raw' or 'effective' is required here"]),
@@ -130,6 +136,8 @@ BAD = [
     ("shield: on", ["7: 'scope' is required here: fabric, because it is the subnet managers' setting, for everyone"]),
     ("{shield: on, scope: job}", ["7: expected fabric, got 'job'"]),
     ("{adaptive_routing: on, scope: host}", ["7: scope host is for RoCE"]),
+    ("retransmission: {selective_repeat: on}", ["7: it is for RoCE"]),
+    ("retransmission: {}", ["7: 'selective_repeat' or 'adaptive_timers' is required here", "7: it is for RoCE"]),
     (
         "{shield: on, scope: fabric}\n      - {shield: off, scope: fabric}",
         ["8: shield with scope fabric is in this phase twice"],
