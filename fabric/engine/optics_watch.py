@@ -81,6 +81,7 @@ class OpticsWatch:
     def _write(self, end: End, found: Optics, at_s: float) -> None:
         rx, tx = found.rx, found.tx
         limits = [bound for light in (rx, tx) for bound in ((light.low_dbm, light.high_dbm) if light else (None, None))]
+        limits += [light.warn_dbm if light else None for light in (rx, tx)]
         if (one := found.module) is not None:
             self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
         counts = ("raw_errors", "effective_errors", "full_blocks")

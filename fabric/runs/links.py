@@ -25,7 +25,11 @@ _CABLE, _FAILED, _MODULE = "cable", "failed", "module"
 
 @dataclass(frozen=True, slots=True)
 class LinkModule:
-    """What is plugged in at an end, as it was last read, and its own alarm limits (dBm); None: it does not say."""
+    """
+    What is plugged in at an end, as it was last read, its own alarm limits, and below which light it warns (dBm).
+
+    None: it does not say. ``mlxlink`` tells no warning limits.
+    """
 
     vendor: str | None = None
     part_number: str | None = None
@@ -35,6 +39,8 @@ class LinkModule:
     rx_high_dbm: float | None = None
     tx_low_dbm: float | None = None
     tx_high_dbm: float | None = None
+    rx_warn_dbm: float | None = None
+    tx_warn_dbm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,12 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """Power of each lane, and between which alarm limits of the module it shall be (dBm)."""
+    """Power of each lane, between which alarm limits of the module it shall be, and below which it warns (dBm)."""
 
     lanes_dbm: tuple[float, ...]
     low_dbm: float
     high_dbm: float
+    warn_dbm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

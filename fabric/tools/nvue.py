@@ -324,7 +324,7 @@ def _light(told: Mapping[str, Any], way: str) -> Light | None:
     for names in _LIMITS:
         limits = [limit for name in names if rows and (limit := _dbm(rows[0].get(name))) is not None]
         if len(levels) == len(rows) and len(limits) == 2 and limits[0] < limits[1]:
-            return Light(tuple(levels), *limits)
+            return Light(tuple(levels), limits[0], limits[1], _dbm(rows[0].get("low-warning-threshold")))
     return None
 
 

@@ -95,11 +95,13 @@ def test_neighbours_and_light_are_read() -> None:
     said = json.dumps({"swp1": {"lldp": {"neighbor": {"spine1": heard}}}, "swp2": {}})
     assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3"),)
     alarms = {"high-alarm-threshold": "3.9811 mW / 6.00 dBm", "low-alarm-threshold": "0.0910 mW / -10.41 dBm"}
+    alarms["low-warning-threshold"] = "0.1445 mW / -8.40 dBm"
     powers = ["0.8625 mW / -0.64 dBm", "0.0000 mW / -inf dBm"]
     channels = {f"channel-{n}": {"rx-power": {"power": one, **alarms}} for n, one in enumerate(powers, 1)}
     optics = nvue.read_optics(json.dumps({"swp1": MODULE | {"channel": channels}}))["swp1"]
     assert optics.rx is not None
     assert (optics.rx.lanes_dbm, optics.rx.low_dbm, optics.rx.high_dbm) == ((-0.64, -40.0), -10.41, 6.0)
+    assert optics.rx.warn_dbm == -8.4
     assert optics.module is not None
     assert (optics.module.serial, optics.tx, optics.temperature_c) == ("MT1", None, 42.56)
 

@@ -3,7 +3,8 @@ The light and the raw bit errors of both ends of a cable: what goes wrong before
 
 - A lane outside the alarm limits of its module, or 3 dB and more below its siblings, FAILs: one fibre of a ribbon is
   dirty, or one laser dies, long before the error correction has too much to mend. Alarm limits are broad: a lane of
-  -9 dBm lies within -10.4 to 6. Sound lanes of one module were seen within 0.4 dB.
+  -9 dBm lies within -10.4 to 6. Sound lanes of one module were seen within 0.4 dB. Below the module's own warning
+  limit, where it tells one (NVUE), it is MARGINAL.
 - More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc), and so are blocks
   with as many wrong symbols as it can mend: one more, and such a block is lost.
 - So is a module that is 10 C hotter than its peers: those with its part number in switches of the tier, or in the same
@@ -65,9 +66,9 @@ def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
 def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
     """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
     one = module or LinkModule()
-    for way, does, low, high in (
-        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm),
-        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm),
+    for way, does, low, high, warn in (
+        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm, one.rx_warn_dbm),
+        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm, one.tx_warn_dbm),
     ):
         dark = dark_lanes(courses, way)
         for lane, dbm in light(courses, way).items():
@@ -76,6 +77,9 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
                 wrong = f"its module wants {low:g} to {high:g}"
             if wrong:
                 yield f"{way}{lane}_dbm", Outcome.FAIL, f"lane {lane} {does} {dbm:.1f} dBm, {wrong}"
+            elif warn is not None and dbm < warn:
+                said = f"lane {lane} {does} {dbm:.1f} dBm, its module warns below {warn:g}"
+                yield f"{way}{lane}_dbm", Outcome.MARGINAL, said
         if way == "rx" and dark:
             sent = "sends as little: its laser" if dark_lanes(far, "tx") else "sends well: fibre or connector"
             yield "rx", Outcome.FAIL, f"the other end {sent}"

@@ -16,6 +16,7 @@ from fabric.sim.tools.mlxlink import DARK, module_rows
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
+_WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, adaptive routing, system and commits are simulated"
@@ -105,6 +106,7 @@ def _module(asked: ToolCall, port: Port) -> dict[str, object]:
         low, _, high = limits.strip("[]").partition("..")
         for number, level in enumerate(levels.split(","), 1):
             alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
+            alarms["low-warning-threshold"] = _power(f"{float(low) + _WARNS_DB}")
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,

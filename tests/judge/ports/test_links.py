@@ -98,6 +98,10 @@ def test_light_outside_the_limits_of_its_own_module_fails_though_all_lanes_are_a
     assert one.outcome is Outcome.FAIL
     assert "spine0 port 1: lane 0 receives -12.0 dBm, its module wants -10.4 to 6" in one.words
     assert "ends: spine0 port 1 (MMA4Z00 serial MT1, firmware 46.1)" in one.words
+    warns = {f"rx{lane}_dbm": course(-9.0) for lane in range(4)}
+    one = judged(UPLINK[1], modules={UPLINK[1]: replace(module, rx_warn_dbm=-8.4)}, **warns)["leaf0--spine0"]
+    assert one.outcome is Outcome.MARGINAL
+    assert "spine0 port 1: lane 0 receives -9.0 dBm, its module warns below -8.4" in one.words
 
 
 @pytest.mark.parametrize(
