@@ -85,7 +85,16 @@ SHAPES = {
     ),
     "tapered": Shape(12, 6, _two("su[0-1]-leaf[0-3]", "spine[0-2]")),
     "three-to-one-adaptive": Shape(12, 6, _two("su[0-1]-leaf[0-3]", "spine[0-1]"), routing="ar"),
-    "roce-ecmp": Shape(12, 6, _two("su[0-1]-leaf[0-3]", "spine[0-5]"), layer="ethernet", routing="ecmp"),
+    "roce-ecmp": Shape(
+        12,
+        6,
+        tuple(
+            f'{one[:-1]}, address: "{{name}}.mgmt", management: nvue}}'
+            for one in _two("su[0-1]-leaf[0-3]", "spine[0-5]")
+        ),
+        layer="ethernet",
+        routing="ecmp",
+    ),
     "unlike-hosts": Shape(12, 6, _two("tor[0-1]", "spine[0-3]", 6), leaves="tor{unit}", other=6),
 }
 

@@ -145,7 +145,10 @@ def concluded(past: PastRun) -> Verdict:
     links = read_links(past.path)
     courses = over_time(probes, by_id, scenario.phases, topology, samples)
     well = {port for one in courses for port in one.ports}
-    verdict = with_samples(verdict, samples, probes, by_id, topology, scenario.hosts, growth, links, well=well)
+    watches = any(phase.fills is not None for phase in scenario.phases)
+    verdict = with_samples(
+        verdict, samples, probes, by_id, topology, scenario.hosts, growth, links, well=well, watches=watches
+    )
     verdict = with_over_time(verdict, courses)
     verdict = with_training(
         verdict, samples, probes, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links

@@ -114,6 +114,7 @@ class Run:
     rx_crc_errors                    Int64
     raw_ber                          float64               ratio
     effective_ber                    float64               ratio
+    full_blocks                      Int64
     rx0_dbm                          float64               dBm
     rx1_dbm                          float64               dBm
     rx2_dbm                          float64               dBm

@@ -390,7 +390,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
     seen = courses.get("up", _NOT_READ)
     counted = {
         name: sum(step.by for step in steps_of(name, courses[name], (), every_s)[0])
-        for name in (*COUNTED.values(), "rx_crc_errors")
+        for name in (*COUNTED.values(), "rx_crc_errors", "full_blocks")
         if name in courses
     }
     powers = {f"{way}{lane}_dbm": dbm for way in ("rx", "tx") for lane, dbm in light(courses, way, least=False).items()}

@@ -52,9 +52,9 @@ class Unhealthy:
 def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]:
     """What is on UFM's list now; None where no UFM is asked or no cable of its fabric is changed."""
     settings = context.settings
-    if settings.ufm_url is None or settings.via is None or change.scope != "port":
+    ufm = management.UfmAccess.of(settings)
+    if ufm is None or settings.via is None or change.scope != "port":
         return None
-    ufm = management.UfmAccess(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
     before = yield from _listed(settings.via, ufm)
     try:
         cable = yield from cable_of(change.component, context)

@@ -259,8 +259,7 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
 def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     """What routes, by UFM where there is one, else by the log of the manager that is master; and in words."""
     settings = context.settings
-    if settings.ufm_url is not None and settings.via is not None:
-        ufm = management.UfmAccess(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+    if (ufm := management.UfmAccess.of(settings)) is not None and settings.via is not None:
         engine = management.read_engine(*(yield from plainly(settings.via, management.ask_engine(ufm))))
         return engine, f"UFM says that {engine} routes"
     said = "nobody tells what routes: no manager's log says that it is master"

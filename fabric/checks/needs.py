@@ -75,8 +75,8 @@ def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
     if platform.link_layer == "infiniband":
         asked = infiniband.subnet_manager(through=in_band(context), tool=platform.program("sminfo"))
         yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
-    if settings.ufm_url is not None:
-        yield management.list_unhealthy(management.UfmAccess(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure))
+    if (ufm := management.UfmAccess.of(settings)) is not None:
+        yield management.list_unhealthy(ufm)
 
 
 def with_peers(

@@ -28,7 +28,7 @@ IN_VAIN = 3
 _STEP_DBM, _STEP_C = 0.25, 2.0  # by how much it must move to be written again (choice)
 
 
-_CAP_BYTES = 4 * MIB  # NVUE prints some kilobytes a port
+_CAP_BYTES = 64 * MIB  # NVUE prints some kilobytes a port, UFM about one of each port of the fabric
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,11 @@ class OpticsWatch:
     def _write(self, end: End, found: Optics, at_s: float) -> None:
         rx, tx = found.rx, found.tx
         limits = [bound for light in (rx, tx) for bound in ((light.low_dbm, light.high_dbm) if light else (None, None))]
-        one = found.module
-        self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
-        values: dict[str, Value] = {"raw_errors": found.raw_errors, "effective_errors": found.effective_errors}
+        limits += [light.warn_dbm if light else None for light in (rx, tx)]
+        if (one := found.module) is not None:
+            self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
+        counts = ("raw_errors", "effective_errors", "full_blocks")
+        values: dict[str, Value] = {name: getattr(found, name) for name in counts}
         for way, light in (("rx", rx), ("tx", tx)):
             for lane, dbm in enumerate(light.lanes_dbm if light else ()):
                 values[f"{way}{lane}_dbm"] = self._moved(end, f"{way}{lane}", dbm, _STEP_DBM)

@@ -8,6 +8,7 @@ its leaf sees the other end of every cable. Where nobody hears anything, LLDP is
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
+from functools import partial
 
 from fabric.changes.procedure import Ask
 from fabric.engine.link_views import SeenLinks, View
@@ -59,13 +60,18 @@ class SwitchView(View):
         return SeenLinks([((self.asker, port), far) for port, far in joined.items()], rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """All modules at once."""
+        """All modules at once, and the bit errors of one port after the other."""
 
         def read(said: CommandResult) -> dict[End, Optics]:
             found = nvue.read_optics(said.stdout, said.stderr, said.exit_status)
             return {(self.asker, number): found[number] for number in sorted(self._known & found.keys())}
 
         yield OpticsAsk(self.asker, self.as_root(nvue.optics()), read)
+        for number in sorted(self._known):
+            yield OpticsAsk(self.asker, self.as_root(nvue.line_errors(number)), partial(self._line_errors, number))
+
+    def _line_errors(self, number: str, said: CommandResult) -> dict[End, Optics]:
+        return {(self.asker, number): nvue.read_line_errors(said.stdout, said.stderr, said.exit_status)}
 
 
 class HostView(View):

@@ -15,8 +15,9 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.links import End
-from fabric.tools import infiniband, mlxlink
+from fabric.tools import infiniband, management, mlxlink
 from fabric.tools.infiniband import PortLine, switch_name
+from fabric.tools.mlxlink import Optics
 
 _PORTS = 254
 _LINKS, _ERRORS = "links", "errors"
@@ -65,8 +66,10 @@ class Subnet(View):
         }
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """Every port that is up: an RNIC's on its own host, a switch's through the fabric."""
-        topology, rnic = self.inventory.topology, self._rnics[self.asker]
+        """Every port that is up: an RNIC's on its own host, a switch's through the fabric; and UFM of all at once."""
+        topology, rnic, settings = self.inventory.topology, self._rnics[self.asker], self.inventory.changes
+        if (ufm := management.UfmAccess.of(settings)) is not None and settings.via is not None:
+            yield OpticsAsk(settings.via, management.ask_telemetry(ufm), self._telemetry)
         for line in self._lines:
             end = self._ends.get((line.end.guid, line.end.port))
             if end is None or line.peer is None or (line.peer.guid, line.peer.port) not in self._ends:
@@ -79,6 +82,14 @@ class Subnet(View):
                 # LIDs are those of its subnet alone
                 argv = mlxlink.optics_in_band(line.end.lid, line.end.port, rnic.device, rnic.port, tool=tool)
                 yield self.mlxlink(end, self.asker, argv)
+
+    def _telemetry(self, said: CommandResult) -> dict[End, Optics]:
+        """What UFM tells of its ends; it names an adapter by the node, ``iblinkinfo`` by the port."""
+        found = management.read_telemetry(said.stdout, said.stderr, said.exit_status)
+        told = {
+            end: found.get((guid, port)) or found.get((guid - port, port)) for (guid, port), end in self._ends.items()
+        }
+        return {end: optics for end, optics in told.items() if optics is not None}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Of links that are joined as before only what was counted is read anew."""

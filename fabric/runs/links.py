@@ -8,7 +8,7 @@ the cables as they were found, which port is joined with which, and why a look a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from fabric.model.sampling import Samples
@@ -25,7 +25,11 @@ _CABLE, _FAILED, _MODULE = "cable", "failed", "module"
 
 @dataclass(frozen=True, slots=True)
 class LinkModule:
-    """What is plugged in at an end, as it was last read, and its own alarm limits (dBm); None: it does not say."""
+    """
+    What is plugged in at an end, as it was last read, its own alarm limits, and below which light it warns (dBm).
+
+    None: it does not say. ``mlxlink`` tells no warning limits.
+    """
 
     vendor: str | None = None
     part_number: str | None = None
@@ -35,6 +39,8 @@ class LinkModule:
     rx_high_dbm: float | None = None
     tx_low_dbm: float | None = None
     tx_high_dbm: float | None = None
+    rx_warn_dbm: float | None = None
+    tx_warn_dbm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,11 @@ class LinkLog(SampleLog):
                 self.note(_CABLE, [*one, *other])
 
     def plugged(self, end: End, module: LinkModule) -> None:
-        """This module is in this end; written when it is another than before."""
+        """This module is in this end; written when more or something else is known of it than before."""
+        before = self._modules.get(end, module)
+        if before.serial == module.serial:  # who asks differently hears of other things
+            known = {name: value for name, value in asdict(module).items() if value is not None}
+            module = replace(before, **known)
         if self._modules.get(end) != module:
             self._modules[end] = module
             self.note(_MODULE, [*end, asdict(module)])

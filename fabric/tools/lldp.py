@@ -13,7 +13,7 @@ from fabric.tools.driver import need_success, program
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """
-    What one interface hears; *switch* and *port_text* are what it calls itself and its port, None where it does not.
+    What one interface hears; *switch* is what it calls itself, None where it does not.
 
     *chassis* tells switches apart, whose names may be alike (a MAC address mostly); *port* is ``swp1``, say.
     """
@@ -22,7 +22,6 @@ class Neighbour:
     switch: str | None
     chassis: str
     port: str
-    port_text: str | None
 
 
 def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:
@@ -58,11 +57,7 @@ def _neighbour(interface: str, told: dict[str, object]) -> Neighbour:
     if "id" not in chassis:  # named: the one key is the name
         ((name, inner),) = chassis.items()
         chassis = _dict(inner)
-    text = port.get("descr")
-    number = _text(_dict(port["id"])["value"])
-    return Neighbour(
-        interface, name, _text(_dict(chassis["id"])["value"]), number, None if text is None else _text(text)
-    )
+    return Neighbour(interface, name, _text(_dict(chassis["id"])["value"]), _text(_dict(port["id"])["value"]))
 
 
 def _dict(value: object) -> dict[str, object]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.change import ChangeSettings
 from fabric.tools.driver import need_success
+from fabric.tools.mlxlink import Module, Optics
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LITERAL = {char: f"[{char}]" for char in ".*+?$|(){"} | {"^": r"\^", "[": r"\[", "\\": r"[\\]"}
@@ -140,6 +144,13 @@ class UfmAccess:
     ca: str | None = None
     insecure: bool = False
 
+    @classmethod
+    def of(cls, settings: ChangeSettings) -> UfmAccess | None:
+        """As an inventory has it; None where there is no UFM, or nobody from whom it is asked."""
+        if settings.ufm_url is None or settings.via is None:
+            return None
+        return cls(settings.ufm_url, settings.ufm_ca, settings.ufm_insecure)
+
 
 @dataclass(frozen=True, slots=True)
 class UnhealthyPort:
@@ -156,6 +167,51 @@ class UnhealthyPort:
 def list_unhealthy(ufm: UfmAccess) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
     return (*_curl(ufm), _address(ufm.url))
+
+
+TELEMETRY = ":9002/csv/xcset/low_freq_debug"
+"""UFM's secondary telemetry, a table of all ports every 300 s; without a password, and on UFM's own host alone unless
+its bind address was widened."""
+
+_ABSENT = ("", "NA", "N/A", "nan")
+
+
+def ask_telemetry(ufm: UfmAccess) -> tuple[str, ...]:
+    """Ask UFM for modules and bit errors of all ports."""
+    host = urlsplit(_address(ufm.url)).hostname or ""
+    place = f"[{host}]" if ":" in host else host
+    return ("curl", "-s", "-S", "--fail", "--max-time", "25", f"http://{place}{TELEMETRY}")
+
+
+def read_telemetry(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[tuple[int, int], Optics]:
+    """
+    Module and bit errors by node's GUID and port, of "Low-Frequency (Secondary) Telemetry Fields" (UFM 6.17 to 6.24).
+
+    Light is not read: where it is documented, it is in dBm here and in mW there. Raises ToolError with curl's own
+    words, UnreadableOutput where the table is cut, or a field that is read is not what it should be.
+    """
+    need_success("curl", stdout, stderr, exit_status)
+    rows = csv.DictReader(stdout.splitlines(), restkey="more")
+    if not {"Node_GUID", "Port_Number", "Raw_Errors_Lane_0"} <= set(rows.fieldnames or ()):
+        raise UnreadableOutput(f"UFM: no table of ports: {stdout[:120]!r}")
+    try:
+        return {(int(row["Node_GUID"], 16), int(row["Port_Number"])): _optics(row) for row in rows}
+    except (ValueError, TypeError, AttributeError, csv.Error) as exc:
+        raise UnreadableOutput(f"UFM: telemetry that cannot be read ({exc}): {stdout[-120:]!r}") from exc
+
+
+def _optics(row: Mapping[str, str]) -> Optics:
+    if None in row.values() or "more" in row:
+        raise ValueError("a row that was cut")
+    known = {name: text.strip() for name, text in row.items() if text.strip() not in _ABSENT}
+    lanes = [int(text) for name, text in known.items() if name.startswith("Raw_Errors_Lane_")]
+    effective, warm = known.get("Effective_Errors"), known.get("Module_Temperature")
+    return Optics(
+        module=Module(None, known.get("Cable_PN"), known.get("Cable_SN"), None),
+        temperature_c=None if warm in (None, "0", "0C") else float(warm.removesuffix("C")),
+        raw_errors=sum(lanes) if lanes else None,
+        effective_errors=None if effective is None else int(effective),
+    )
 
 
 def _curl(ufm: UfmAccess) -> tuple[str, ...]:

@@ -61,27 +61,30 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """Power of each lane, and between which alarm limits of the module it shall be (dBm)."""
+    """Power of each lane, between which alarm limits of the module it shall be, and below which it warns (dBm)."""
 
     lanes_dbm: tuple[float, ...]
     low_dbm: float
     high_dbm: float
+    warn_dbm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Optics:
     """
-    A port's module and what it has received wrong; None where the module does not say, copper none of its light.
+    A port's module and what it has received wrong; None: it does not say, or was not asked. Copper has no light.
 
-    *rx*, *tx*: light received and sent. *raw_errors*, *effective_errors*: bits before and behind the FEC since ever.
+    *rx*, *tx*: light received and sent. *raw_errors*, *effective_errors*: bits before and behind the FEC since ever;
+    *full_blocks*: blocks of it with as many wrong symbols as it can mend, so that one more would have been lost.
     """
 
-    module: Module
-    temperature_c: float | None
-    rx: Light | None
-    tx: Light | None
-    raw_errors: int | None
-    effective_errors: int | None
+    module: Module | None = None
+    temperature_c: float | None = None
+    rx: Light | None = None
+    tx: Light | None = None
+    raw_errors: int | None = None
+    effective_errors: int | None = None
+    full_blocks: int | None = None
 
 
 def show(device: str, *, counters: bool = False, tool: str = "mlxlink") -> tuple[str, ...]:

@@ -8,8 +8,8 @@ that ``--confirm-yes`` keeps the commit, and the units of its time, are from NAP
 
 Keys of ports: ``type``, ``link`` and its ``stats`` as the REST interface of Cumulus Linux 5 prints the same tree
 (NVIDIA's "NVUE API" page shows an answer); neighbours and transceivers as NAPALM's driver reads them. Which keys there
-are depends on the release: what is missing is not made up. ``in-errors`` are all frames that came in damaged; bit
-errors are in ``link phy-detail``, port by port.
+are depends on the release: what is missing is not made up. ``in-errors`` are all frames that came in damaged. Bit
+errors are in ``link phy-detail``, port by port, from 5.10 on and not on Spectrum-1: keys as its reference prints them.
 """
 
 from __future__ import annotations
@@ -198,6 +198,8 @@ _POWER = re.compile(r"[0-9.]+ mW / (-inf|-?[0-9]{1,3}(?:\.[0-9]{1,4})?) dBm", re
 _LIMITS = (("low-alarm-threshold", "high-alarm-threshold"), ("low-alarm-thresh", "high-alarm-thresh"))
 """As releases have called them, the newer first."""
 _DARK_DBM = -40.0  # what mlxlink says where NVUE has no number
+_DEGREES = re.compile(r"(-?[0-9]{1,3}(?:\.[0-9]{1,2})?)(?: degrees)? C\b.*", re.ASCII)
+_RAW, _LAST_BIN = "phy-raw-errors-lane", "rs-num-corr-err-bin15"  # RS(544,514) mends 15 symbols a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,36 @@ def neighbours() -> tuple[str, ...]:
 def optics() -> tuple[str, ...]:
     """Ask for all modules."""
     return ("nv", "show", "platform", "transceiver", "detail", "-o", "json")
+
+
+def line_errors(port: str) -> tuple[str, ...]:
+    """Ask for the bit errors of one port before and behind the error correction."""
+    return ("nv", "show", "interface", word(port, "interface"), "link", "phy-detail", "-o", "json")
+
+
+def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
+    """
+    What one port has received wrong since ever, all lanes together.
+
+    Raises ToolError with the tool's own words, UnreadableOutput where a count is none, or nothing is counted.
+    """
+    told = _below({"": _shown(stdout, stderr, exit_status)}, "")
+    counts = {name: count for name, value in told.items() if (count := _count(name, value)) is not None}
+    lanes = [count for name, count in counts.items() if name.startswith(_RAW)]
+    if not lanes:
+        raise UnreadableOutput(f"nv show: no {_RAW}0 in {stdout[:120]!r}")
+    return Optics(
+        raw_errors=sum(lanes), effective_errors=counts.get("effective-errors"), full_blocks=counts.get(_LAST_BIN)
+    )
+
+
+def _count(name: str, value: object) -> int | None:
+    """A counter of ``phy-detail``, a number or its digits; None for what is none of those that are read."""
+    if not (name.startswith(_RAW) or name in ("effective-errors", _LAST_BIN)):
+        return None
+    if not re.fullmatch(r"[0-9]{1,20}", str(value), re.ASCII):
+        raise UnreadableOutput(f"nv show: {name} is {str(value)[:40]!r}, no count")
+    return int(str(value))
 
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, SwitchPort]:
@@ -265,9 +297,7 @@ def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tupl
             chassis, port = _below(one, "chassis"), _below(one, "port")
             name, number = chassis.get("system-name"), port.get("name")
             if isinstance(name, str) and isinstance(number, str):
-                found.append(
-                    Neighbour(interface, name, str(chassis.get("chassis-id")), number, port.get("description"))
-                )
+                found.append(Neighbour(interface, name, str(chassis.get("chassis-id")), number))
     return tuple(found)
 
 
@@ -278,11 +308,9 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str
             module=Module(
                 _text(told.get("vendor-name")), _text(told.get("vendor-pn")), _text(told.get("vendor-sn")), None
             ),
-            temperature_c=None,
+            temperature_c=_celsius(_below(told, "temperature").get("temperature")),
             rx=_light(told, "rx-power"),
             tx=_light(told, "tx-power"),
-            raw_errors=None,
-            effective_errors=None,
         )
         for name, told in _tree(stdout, stderr, exit_status)
     }
@@ -296,8 +324,13 @@ def _light(told: Mapping[str, Any], way: str) -> Light | None:
     for names in _LIMITS:
         limits = [limit for name in names if rows and (limit := _dbm(rows[0].get(name))) is not None]
         if len(levels) == len(rows) and len(limits) == 2 and limits[0] < limits[1]:
-            return Light(tuple(levels), *limits)
+            return Light(tuple(levels), limits[0], limits[1], _dbm(rows[0].get("low-warning-threshold")))
     return None
+
+
+def _celsius(degrees: object) -> float | None:
+    said = _DEGREES.fullmatch(degrees) if isinstance(degrees, str) else None
+    return None if said is None else float(said[1])
 
 
 def _dbm(power: object) -> float | None:

@@ -121,6 +121,25 @@ def test_a_subnet_of_which_no_host_can_ask_leaves_the_others_seen(tmp_path: Path
     assert seen >= set(topology.parts) - {"leaf1"}
 
 
+def test_ufm_tells_bit_errors_of_all_ends_though_no_port_is_asked(tmp_path: Path) -> None:
+    """Its telemetry, out of one host; mlxlink is not there, so that nobody tells of light."""
+    changes = ChangeSettings(via="gpu001", ufm_url="https://ufm.example")
+    world = World(fabric(), MockSettings(noise_cv=0.0), seed=1, ufm=True)
+    rack = fabric()
+    bare = replace(rack.hosts["gpu001"].platform, tools=(("mlxlink", "/nowhere/absent"),))
+    rack = replace(rack, hosts={name: replace(host, platform=bare) for name, host in rack.hosts.items()})
+    mine = replace(inventory(), topology=rack, changes=changes)
+    watch = LinkWatch(MockExecutor(world), tmp_path, mine, HOSTS, 60.0, nodes=NODES)
+    watch.finish()
+    watch.close()
+    links = read_links(tmp_path)
+    assert links is not None
+    ends = {end for pair in links.cables for end in pair}
+    assert {(one.host, one.part) for one in links.samples.courses if one.name == "raw_errors"} == ends
+    assert links.modules.keys() == ends
+    assert not [one for one in links.samples.courses if one.name == "rx0_dbm"]
+
+
 def test_where_nobody_can_look_that_is_said_and_hinders_nothing(tmp_path: Path) -> None:
     garbled = tuple(Fault(host, "hanging") for host in ("gpu001",))
     mock = MockExecutor(World(fabric(), MockSettings(faults=garbled), seed=1))

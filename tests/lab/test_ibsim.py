@@ -5,14 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from benchmarks.lab.change_rack import LEASE_S, ended
 from benchmarks.lab.lab import SLOWER
 from benchmarks.lab.namespaces import until
-from fabric.tools import mlxreg
 from tests.lab.ibsim import IbSim, missing
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300 * SLOWER)]
@@ -123,31 +121,3 @@ def test_an_engine_is_in_force_when_opensm_routes_by_it(
     assert (found, words in " ".join(said.split())) == (code, True), said
     assert ("is in force" in said) is (engine == "sssp" and reload == "restart-opensm")
     assert (ibsim.folder / "opensm.conf").read_text() == f"routing_engine updn\nlog_file {ibsim.log}\n"
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        mlxreg.get("mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=False), tool="mstreg"),
-        mlxreg.write(
-            "mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=True), mlxreg.pter_values(2, 1, 7, 900), tool="mstreg"
-        ),
-    ],
-    ids=lambda argv: f"{argv[3].lstrip('-')}-{argv[4]}" if argv[3] == "--get" else f"set-{argv[4]}",
-)
-def test_the_real_register_tool_understands_our_options(argv: tuple[str, ...]) -> None:
-    """It gets as far as opening the device, which is not there."""
-    if which("mstreg") is None:
-        pytest.skip("there is no mstreg (mstflint)")
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
-    assert "Failed to open device" in done.stdout + done.stderr
-    assert "unrecognized option" not in done.stdout + done.stderr
-
-
-def test_the_real_register_tool_refuses_an_option_that_it_does_not_have() -> None:
-    """So that the test above can fail."""
-    if which("mstreg") is None:
-        pytest.skip("there is no mstreg (mstflint)")
-    argv = ("mstreg", "-d", "mlx5_0", "--get", "--reg_name", "PAOS", "--index", "local_port=1", "--agree")
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
-    assert "unrecognized option" in done.stdout + done.stderr

@@ -12,6 +12,7 @@ import pytest
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import infiniband, ip_link, management, sysfs
 from fabric.tools.management import ManagerLog, UfmAccess
+from fabric.tools.mlxlink import Module, Optics
 from tests.places import CAPTURES
 from tests.tools.samples import calls, sample
 
@@ -201,6 +202,28 @@ def test_ufm_says_what_routes() -> None:
     assert management.read_engine('{"m_key": "0x0", "sm_priority": 15, "routing_engine_active": "minhop"}') == "minhop"
     argv = management.ask_engine(management.UfmAccess("https://ufm.example.net/", insecure=True))
     assert argv[-1] == "https://ufm.example.net/ufmRest/app/smconf"
+
+
+TABLE = """\
+timestamp,source_id,tag,Node_GUID,port_guid,Port_Number,Raw_Errors_Lane_0,Raw_Errors_Lane_1,Effective_Errors,\
+Module_Temperature,Cable_PN,Cable_SN,rx_power_lane_0
+1763800000000000,0x0,,0x00000000000000a1,0x00000000000000a1,19,700,4,0,44C,MMA4Z00,MT1,1.6
+1763800000000000,0x0,,0x00000000000000a1,0x00000000000000a1,20,N/A,N/A,N/A,0C,NA,NA,N/A
+"""
+
+
+def test_ufms_telemetry_tells_modules_and_bit_errors_of_all_ports() -> None:
+    """Its first columns as in the simulator of NVIDIA's PDR plugin, the others as its manual lists them."""
+    found = management.read_telemetry(TABLE)
+    module = Module(None, "MMA4Z00", "MT1", None)
+    assert found[0xA1, 19] == Optics(module, temperature_c=44.0, raw_errors=704, effective_errors=0)
+    assert found[0xA1, 20] == Optics(Module(None, None, None, None))
+    url = "https://[::1]:8443/ufmRest"
+    assert management.ask_telemetry(UfmAccess(url))[-1] == "http://[::1]:9002/csv/xcset/low_freq_debug"
+    for text in ("", "<html>", TABLE[:-30], TABLE.replace("0x00000000000000a1", "x"), TABLE.replace("704", "many")):
+        if text != TABLE:
+            with pytest.raises(UnreadableOutput):
+                management.read_telemetry(text)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import nvue
 from fabric.tools.lldp import Neighbour
+from fabric.tools.mlxlink import Optics
 from fabric.tools.nvue import Configured, Setting, SwitchPort
 from tests.places import GOLDEN
 
@@ -86,14 +87,29 @@ def test_what_is_no_list_of_ports_is_refused(text: str) -> None:
         nvue.read_ports(text)
 
 
+MODULE = {"vendor-sn": "MT1 ", "temperature": {"temperature": "42.56 C", "alarm": "Off"}}
+
+
 def test_neighbours_and_light_are_read() -> None:
     heard = {"chassis": {"chassis-id": "44:38:39:00:00:01", "system-name": "spine1"}, "port": {"name": "swp3"}}
     said = json.dumps({"swp1": {"lldp": {"neighbor": {"spine1": heard}}}, "swp2": {}})
-    assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3", None),)
+    assert nvue.read_neighbours(said) == (Neighbour("swp1", "spine1", "44:38:39:00:00:01", "swp3"),)
     alarms = {"high-alarm-threshold": "3.9811 mW / 6.00 dBm", "low-alarm-threshold": "0.0910 mW / -10.41 dBm"}
+    alarms["low-warning-threshold"] = "0.1445 mW / -8.40 dBm"
     powers = ["0.8625 mW / -0.64 dBm", "0.0000 mW / -inf dBm"]
     channels = {f"channel-{n}": {"rx-power": {"power": one, **alarms}} for n, one in enumerate(powers, 1)}
-    optics = nvue.read_optics(json.dumps({"swp1": {"vendor-sn": "MT1 ", "channel": channels}}))["swp1"]
+    optics = nvue.read_optics(json.dumps({"swp1": MODULE | {"channel": channels}}))["swp1"]
     assert optics.rx is not None
     assert (optics.rx.lanes_dbm, optics.rx.low_dbm, optics.rx.high_dbm) == ((-0.64, -40.0), -10.41, 6.0)
-    assert (optics.module.serial, optics.tx) == ("MT1", None)
+    assert optics.rx.warn_dbm == -8.4
+    assert optics.module is not None
+    assert (optics.module.serial, optics.tx, optics.temperature_c) == ("MT1", None, 42.56)
+
+
+def test_bit_errors_of_a_port_are_those_of_all_its_lanes() -> None:
+    """As the reference of 5.10 prints a healthy port: 1.5e9 of 1.6e16 bits wrong, all mended, none at the limit."""
+    said = golden("phy-detail-5.10.json")
+    assert nvue.read_line_errors(said) == Optics(raw_errors=1478918665, effective_errors=0, full_blocks=0)
+    for text in ("", "[]", "{}", said.replace("747567424", '"a few"'), said.replace("747567424", "-1")):
+        with pytest.raises(ToolError, match="nv show"):
+            nvue.read_line_errors(text)

@@ -19,7 +19,7 @@ LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").rea
 def test_lldp_of_a_recorded_rack() -> None:
     """Two neighbours are a list, one is none; a switch without a name is told by its chassis."""
     first, second = lldp.read_neighbours(LLDP["two-neighbours"])
-    assert first == lldp.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1", "gpu-node-01 rail0")
+    assert first == lldp.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1")
     assert (second.interface, second.switch) == ("eth3", "tor-2")
     document = json.loads(LLDP["two-neighbours"])
     document["lldp"]["interface"] = document["lldp"]["interface"][1]

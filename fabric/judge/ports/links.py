@@ -25,7 +25,7 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
-from fabric.judge.ports.optics import Found, optics_of
+from fabric.judge.ports.optics import Found, hot_modules, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
@@ -213,10 +213,18 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     gone = _hosts_going_down(cables, looked.courses)
     counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
     told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
+    likes = {end: _like(end, looked) for one in counted for end in one.ends}
+    hot = hot_modules(looked.courses, likes)
     ends = [(one.name, end, health) for one, found in told for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
-    return _as_switches([_cable(one, found, looked) for one, found in told], counted) + batches
+    return _as_switches([_cable(one, found, looked, hot) for one, found in told], counted) + batches
+
+
+def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
+    """Which modules its own is like: part number, and the tier of the switch or the place in the host."""
+    module, switch = looked.links.modules.get(end), looked.topology.switches.get(end[0])
+    return None if module is None else module.part_number, end[1] if switch is None else switch.tier
 
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
@@ -293,10 +301,16 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
     return told
 
 
-def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence) -> PortHealth:
+def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, Found]) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted = looked.wanted(ethernet=cable.ethernet)
-    found = [*_seen_light(cable, looked), *_standing(cable, looked)]
+    warm = [
+        (name, outcome, f"{label(end)}: {text}")
+        for end in cable.ends
+        if end in hot
+        for name, outcome, text in [hot[end]]
+    ]
+    found = [*_seen_light(cable, looked), *warm, *_standing(cable, looked)]
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
     itself = PortHealth(

@@ -3,26 +3,39 @@ The light and the raw bit errors of both ends of a cable: what goes wrong before
 
 - A lane outside the alarm limits of its module, or 3 dB and more below its siblings, FAILs: one fibre of a ribbon is
   dirty, or one laser dies, long before the error correction has too much to mend. Alarm limits are broad: a lane of
-  -9 dBm lies within -10.4 to 6. Sound lanes of one module were seen within 0.4 dB.
-- More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc).
+  -9 dBm lies within -10.4 to 6. Sound lanes of one module were seen within 0.4 dB. Below the module's own warning
+  limit, where it tells one (NVUE), it is MARGINAL.
+- More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc), and so are blocks
+  with as many wrong symbols as it can mend: one more, and such a block is lost.
+- So is a module that is 10 C hotter than its peers: those with its part number in switches of the tier, or in the same
+  place of other hosts. Its coolest reading counts beside the coolest of each, and its hottest beside the hottest: what
+  is busy while others wait is as cool as they are when nothing runs.
 
 Copper has no light, and a module that does not say has none that could be judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from math import inf
 from statistics import median
 
 from fabric.judge.ports.health import known_values
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
-from fabric.runs.links import LinkModule
+from fabric.runs.links import End, LinkModule
 
 OFF_DB = 3.0
 """So far below the other lanes of its module is dark: half of their light."""
 
 RAW_BER = 1e-5
+
+HOTTER_C = 10.0
+"""A choice: NVIDIA's UFM plugin for packet drop rates isolates what changes by more from look to look (D_TMAX)."""
+
+PEERS = 4
+"""Of so few nobody is an outlier (a choice)."""
 
 LANES = 8
 """The most that a module has (OSFP)."""
@@ -53,9 +66,9 @@ def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
 def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
     """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
     one = module or LinkModule()
-    for way, does, low, high in (
-        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm),
-        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm),
+    for way, does, low, high, warn in (
+        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm, one.rx_warn_dbm),
+        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm, one.tx_warn_dbm),
     ):
         dark = dark_lanes(courses, way)
         for lane, dbm in light(courses, way).items():
@@ -64,11 +77,35 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
                 wrong = f"its module wants {low:g} to {high:g}"
             if wrong:
                 yield f"{way}{lane}_dbm", Outcome.FAIL, f"lane {lane} {does} {dbm:.1f} dBm, {wrong}"
+            elif warn is not None and dbm < warn:
+                said = f"lane {lane} {does} {dbm:.1f} dBm, its module warns below {warn:g}"
+                yield f"{way}{lane}_dbm", Outcome.MARGINAL, said
         if way == "rx" and dark:
             sent = "sends as little: its laser" if dark_lanes(far, "tx") else "sends well: fibre or connector"
             yield "rx", Outcome.FAIL, f"the other end {sent}"
+    blocks = known_values(courses.get("full_blocks"))
+    if blocks and blocks[-1] > blocks[0]:
+        full = f"{blocks[-1] - blocks[0]:,.0f} blocks with as many wrong symbols as the error correction can mend"
+        yield "full_blocks", Outcome.MARGINAL, full
     if (ber := raw_ber(courses, line_rate_gbps)) is not None and ber > RAW_BER:
         yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
+
+
+def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, Found]:
+    """What is said of ends whose module is hotter than its peers: those of which *likes* has the same."""
+    groups: dict[Hashable, dict[End, tuple[float, float]]] = defaultdict(dict)
+    for end, like in likes.items():
+        if known := known_values(courses.get(end, {}).get("module_c")):
+            groups[like][end] = min(known), max(known)
+    found: dict[End, Found] = {}
+    for warm in groups.values():
+        usual = [median(one) for one in zip(*warm.values(), strict=True)] if len(warm) > PEERS else [inf, inf]
+        for end, own in warm.items():
+            above_c = min(mine - theirs for mine, theirs in zip(own, usual, strict=True))
+            if above_c >= HOTTER_C:
+                said = f"its module is {above_c:.0f} C hotter than the middle of {len(warm)} like it"
+                found[end] = "module_c", Outcome.MARGINAL, said
+    return found
 
 
 def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:

@@ -59,19 +59,20 @@ def with_samples(
     links: LinkSamples | None = None,
     *,
     well: AbstractSet[str] = frozenset(),
+    watches: bool = False,
 ) -> Verdict:
     """
     The verdict of a run with what the ports of its *hosts* counted meanwhile, and both ends of its *links*.
 
-    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE. Of ports
-    that are *well* another part explains all that they counted.
+    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE, and one that
+    *watches* for a time says so. Of ports that are *well* another part explains all that they counted.
     """
-    if not samples.courses and zero_growth is None and links is None:
+    if not samples.courses and zero_growth is None and links is None and not watches:
         return verdict
     contended = [results[probe.probe_id] for probe in probes if SHARE in probe.params and probe.probe_id in results]
     shared = sorted({(result.started_s, result.ended_s) for result in contended})
     ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
-    cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth)
+    cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth, watches=watches)
     bad = (port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
     sick = _together(port for port in bad if port.component not in well)
     meanwhile = _meanwhile(probes, results, sick, topology)
@@ -84,7 +85,8 @@ def with_samples(
         words = "; ".join([*port.words, *([_unshown(port)] if port.unread else [])])
         components[port.component] = ComponentVerdict(port.component, port.outcome, words)
     read = {(port.host, port.device) for port in ports}
-    unread = [h for h in hosts if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
+    asked = hosts if samples.courses or zero_growth else ()
+    unread = [h for h in asked if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
     return replace(
         verdict,
         outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in (*ports, *cables))]),
@@ -112,8 +114,10 @@ def _cables(
     verdict: Verdict,
     ports: Sequence[PortHealth],
     zero_growth: ZeroGrowth | None,
+    *,
+    watches: bool,
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
-    """Every cable that counts, and how much was seen; where nobody looked only if the scenario accepts links."""
+    """Every cable that counts, and how much was seen; where nobody looked only if somebody wanted it seen."""
     times = [(one.started_s, one.ended_s) for one in results.values()]
     looked = LinkEvidence(
         links or LinkSamples(),
@@ -124,7 +128,7 @@ def _cables(
         began_s=min((began_s for began_s, _ in times), default=0.0),
         ended_s=max((ended_s for _, ended_s in times), default=0.0),
     )
-    if links is None and looked.wanted() is None:
+    if links is None and looked.wanted() is None and not watches:
         return [], None
     cables = cables_of(looked.links, topology, hosts)
     return link_health(looked, cables), coverage_of(looked, cables)

@@ -29,7 +29,7 @@ class Counts:
     Totals since the world began, or of errors what comes a second.
 
     *lost_gb* is what was lost on its way here, *waited_s* how long data for the port waited because something further
-    on held it up.
+    on held it up, *full* the codewords with as many wrong symbols as the FEC mends.
     """
 
     age_s: float = 0.0
@@ -43,6 +43,7 @@ class Counts:
     received_gb: float = 0.0
     lost_gb: float = 0.0
     waited_s: float = 0.0
+    full: float = 0.0
 
     @property
     def wait_ticks(self) -> float:
@@ -115,6 +116,7 @@ class PortTally:
             downed=counts.downed,
             recovered=counts.recovered + rates.recovered * lasted_s,
             lost_gb=counts.lost_gb,
+            full=counts.full + rates.full * lasted_s,
         )
 
     def read(self, at_s: float, traffic: Traffic) -> Counts:

@@ -26,6 +26,7 @@ from fabric.sim.phy.port import (
     Traffic,
     traffic_of,
 )
+from fabric.sim.phy.quality import CODEWORD_BITS, full_share
 
 # How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
 # must sweep before an InfiniBand port is Active.
@@ -268,8 +269,9 @@ class Ports:
             quality = sender.quality()
         bits = port.rate_gbps * 1e9
         raw, effective, symbol = (bits * ber for ber in (quality.raw_ber, quality.effective_ber, quality.symbol_ber))
+        full = bits / CODEWORD_BITS * full_share(quality.raw_ber, port.line.fec)
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
-        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries), quality.loss
+        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""

@@ -51,6 +51,17 @@ def uncorrectable(ber: float, fec: str) -> tuple[float, float]:
     return beyond, ber * float(betainc(limit, symbols - limit, bad))
 
 
+@lru_cache(maxsize=4096)
+def full_share(ber: float, fec: str) -> float:
+    """The share of codewords with exactly as many bad symbols as can be mended: P[Bin(n, p) = t]."""
+    from scipy.stats import binom  # only where somebody looks at a port
+
+    if fec == NO_FEC:
+        return 0.0
+    symbols, payload = CODES[fec]
+    return float(binom.pmf((symbols - payload) // 2, symbols, any_of(ber, SYMBOL_BITS)))
+
+
 def frame_loss(codeword_error: float, *, frame_bits: float, fec: str, interleave: int = 1) -> float:
     """
     That a frame is lost because one of the codewords it touches is: 1-(1-P)^(bits/payload + interleave).
@@ -68,6 +79,9 @@ MTU_BYTES = 4096
 
 PACKET_BITS = (MTU_BYTES + HEADER_BYTES) * 8
 """A full packet on the wire."""
+
+CODEWORD_BITS = 5440
+"""Of RS(544,514) on the wire."""
 
 PLR_RTT_US = 0.3
 """Round trip of one cable for link-level retry: both transceivers and some tens of metres. An estimate."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 
+from fabric.sim.phy.port import LINK_UP, lanes
 from fabric.sim.subnet.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
 from fabric.sim.tools.interfaces import ROCE_NAME, roce_settings
+from fabric.sim.tools.mlxlink import module_rows
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
 CONF_NAME = "fabric-conf"
 """The name ($0) under which a shell text that edits a configuration file is started."""
 
 SM_PATH = "/ufmRest/app/smconf"
+TELEMETRY = "/csv/xcset/low_freq_debug"
 LOG_NAME = "fabric-sm-log"
 UNITS = ("opensm", "opensmd")
 _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
@@ -135,13 +138,15 @@ def curl(asked: ToolCall) -> Said:
     if not rest:
         return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
     host, _, path = rest[-1].partition("://")[2].partition("/")
-    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith((PATH, SM_PATH)):
+    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith((PATH, SM_PATH, TELEMETRY)):
         name, _, port = host.partition(":")
         port = port or ("443" if rest[-1].startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
         return Said(stderr=reason, status=7)
     if rest[-1].startswith("https") and "trust" not in fields:  # UFM ships a certificate that only itself has signed
         return Said(stderr="curl: (60) SSL certificate problem: self-signed certificate\n", status=60)
+    if f"/{path}".endswith(TELEMETRY):
+        return Said(_telemetry(asked))
     if f"/{path}".endswith(SM_PATH):
         running = {"sm_priority": 15, "routing_engine_active": asked.rack.managers.engine(asked.at_s) or "minhop"}
         return Said(json.dumps({"m_key": "0x0", **running, "log_file": LOG}))
@@ -149,6 +154,30 @@ def curl(asked: ToolCall) -> Said:
     if code >= 400 and "fail" in fields:
         return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
     return Said(answer)
+
+
+_COLUMNS = "timestamp,source_id,tag,Node_GUID,port_guid,Port_Number,Symbol_Errors,Effective_Errors,"
+_COLUMNS += (
+    "Raw_Errors_Lane_0,Raw_Errors_Lane_1,Raw_Errors_Lane_2,Raw_Errors_Lane_3,Module_Temperature,Cable_PN,Cable_SN"
+)
+
+
+def _telemetry(asked: ToolCall) -> str:
+    """The secondary telemetry: header and first columns as the simulator of NVIDIA's PDR plugin has them."""
+    ports, rows = asked.ports, [_COLUMNS]
+    for end in sorted(ports.cabling.peers):
+        port = ports.at(end)
+        counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
+        module = module_rows(port, ports.peer(port), asked.at_s, up=up)
+        guid = f"0x{port.node.guid:016x}"
+        counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if up else ("N/A",) * 6
+        plugged = (
+            f"{module['Temperature [C]'].split(' ')[0]}C",
+            module["Vendor Part Number"],
+            module["Vendor Serial Number"],
+        )
+        rows.append(",".join(map(str, (int(asked.at_s * 1e6), guid, "", guid, guid, end[1], *counted, *plugged))))
+    return "\n".join(rows) + "\n"
 
 
 def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from fabric.sim.phy.port import LINK_UP, Port
+from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.phy.quality import ber_text
 from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
@@ -15,6 +16,7 @@ from fabric.sim.tools.mlxlink import DARK, module_rows
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
+_WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, adaptive routing, system and commits are simulated"
@@ -38,16 +40,21 @@ def nv(asked: ToolCall) -> Said:
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if path in _OF_PORTS:
-        ports = [asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name])]
-        return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in ports})
+        return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
         return _json({"enable": switch.applied.get(f"{AR} enable", "off")})
+    if path.endswith(" link phy-detail"):
+        return _line_errors(asked, switch, path.split(" ")[1])
     interface = path.removeprefix("interface ").removesuffix(AR).strip()
     if path == f"interface {interface} {AR}" and interface in _ports(switch):
         value = switch.applied.get(f"interface {interface} {AR} enable")
         value = value or switch.applied.get(f"interface swp1-{switch.uplinks} {AR} enable", "off")
         return _json({"enable": value})
     return Said(stderr="Error: The requested item does not exist.\n", status=1)
+
+
+def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
+    return [asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name])]
 
 
 def _ports(switch: NvueSwitch) -> set[str]:
@@ -63,6 +70,20 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
     link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}
     return {"link": {**link, "stats": stats}, "type": "swp"}
+
+
+def _line_errors(asked: ToolCall, switch: NvueSwitch, interface: str) -> Said:
+    """What a port has received wrong, as the reference prints it: eight lanes, half of which this line has."""
+    port = next((one for one in _ports_of(asked, switch) if f"swp{one.end[1]}" == interface), None)
+    if port is None:
+        return Said(stderr="Error: The requested item does not exist.\n", status=1)
+    counts = port.tally.errors(asked.at_s)
+    told: dict[str, object] = {"time-since-last-clear-min": int(counts.age_s / 60.0)}
+    told |= {"phy-received-bits": int(counts.bits), "effective-errors": counts.effective_errors}
+    raw = (*lanes(counts), 0, 0, 0, 0)
+    told |= {f"phy-raw-errors-lane{lane}": errors for lane, errors in enumerate(raw)}
+    told |= {"raw-ber": ber_text(counts.raw_ber), "effective-ber": ber_text(counts.effective_ber)}
+    return _json(told | {"rs-num-corr-err-bin15": int(counts.full) if port.line.fec == "kp4" else 0})
 
 
 def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
@@ -85,12 +106,14 @@ def _module(asked: ToolCall, port: Port) -> dict[str, object]:
         low, _, high = limits.strip("[]").partition("..")
         for number, level in enumerate(levels.split(","), 1):
             alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
+            alarms["low-warning-threshold"] = _power(f"{float(low) + _WARNS_DB}")
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,
         "vendor-name": rows["Vendor Name"],
         "vendor-pn": rows["Vendor Part Number"],
         "vendor-sn": rows["Vendor Serial Number"],
+        "temperature": {"temperature": f"{float(rows['Temperature [C]'].split(' ')[0]):.2f} C", "alarm": "Off"},
     }
 
 

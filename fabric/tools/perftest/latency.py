@@ -23,17 +23,15 @@ _TABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """One table: of *iterations* messages the least, the most, the median and two percentiles, microseconds one way."""
+    """One table: of *iterations* messages the most, the median and the 99th percentile, microseconds one way."""
 
     device: str
     link_type: str
     size_bytes: int
     iterations: int
-    least_us: float
     most_us: float
     typical_us: float
     p99_us: float
-    p999_us: float
 
 
 def parse(text: str) -> Latency | None:
@@ -51,7 +49,7 @@ def parse(text: str) -> Latency | None:
     least, most, typical, _, _, p99, p999 = numbers
     if not 0.0 < least <= typical <= p99 <= p999 <= most:
         return None
-    return Latency(device[1], link[1], size, iterations, least, most, typical, p99, p999)
+    return Latency(device[1], link[1], size, iterations, most, typical, p99)
 
 
 def otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from fabric.judge.ports.health import PortHealth, judge_ber, port_health
 from fabric.judge.ports.links import LinkEvidence, SeenCable, bad_batches, cables_of, coverage_of, link_health
+from fabric.judge.ports.optics import hot_modules
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, SYMBOL_ERRORS, CounterCourse, CounterReading, Samples, ZeroGrowth
@@ -97,6 +98,31 @@ def test_light_outside_the_limits_of_its_own_module_fails_though_all_lanes_are_a
     assert one.outcome is Outcome.FAIL
     assert "spine0 port 1: lane 0 receives -12.0 dBm, its module wants -10.4 to 6" in one.words
     assert "ends: spine0 port 1 (MMA4Z00 serial MT1, firmware 46.1)" in one.words
+    warns = {f"rx{lane}_dbm": course(-9.0) for lane in range(4)}
+    one = judged(UPLINK[1], modules={UPLINK[1]: replace(module, rx_warn_dbm=-8.4)}, **warns)["leaf0--spine0"]
+    assert one.outcome is Outcome.MARGINAL
+    assert "spine0 port 1: lane 0 receives -9.0 dBm, its module warns below -8.4" in one.words
+
+
+@pytest.mark.parametrize(
+    ("own", "above"), [(course(62), 22.0), (course(41, 62), None), (course(62, 41), None), (course(48), None)]
+)
+def test_a_module_that_is_hotter_than_its_like_is_marginal(own: CounterCourse, above: float | None) -> None:
+    """Hotter at its coolest and at its hottest; not who was busy while the others were not."""
+    ends = [("gpu00" + str(n), "mlx5_0") for n in range(9)]
+    courses = {end: {"module_c": own if end == ends[4] else course(40)} for end in ends}
+    found = hot_modules(courses, dict.fromkeys(ends, ("MMA4Z00", "mlx5_0")))
+    assert [*found] == ([ends[4]] if above else [])
+    assert not above or f"{above:g} C hotter than the middle of 9 like it" in found[ends[4]][2]
+    assert not hot_modules(courses, {end: number for number, end in enumerate(ends)})
+
+
+def test_blocks_that_the_error_correction_could_just_mend_are_marginal() -> None:
+    """Those of this run: what was counted before it began, or was cleared, accuses nobody."""
+    assert judged(UPLINK[1], full_blocks=course(7, 7))["leaf0--spine0"].outcome is Outcome.PASS
+    one = judged(UPLINK[1], full_blocks=course(7, 7, 12))["leaf0--spine0"]
+    assert one.outcome is Outcome.MARGINAL
+    assert "spine0 port 1: 5 blocks with as many wrong symbols as the error correction can mend" in one.words
 
 
 def test_a_change_of_ours_explains_its_own_cable_and_no_other() -> None:

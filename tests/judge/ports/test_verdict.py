@@ -45,15 +45,23 @@ def samples(name: str, *steps: tuple[float, int]) -> Samples:
     return Samples(10.0, courses)
 
 
-def judged(found: Samples, verdict: Verdict = GOOD) -> Verdict:
+def judged(found: Samples, verdict: Verdict = GOOD, *, watches: bool = False) -> Verdict:
     """With these samples."""
-    return with_samples(verdict, found, PROBES, RESULTS, RACK, tuple(RACK.hosts))
+    return with_samples(verdict, found, PROBES, RESULTS, RACK, tuple(RACK.hosts), watches=watches)
 
 
 def test_nothing_changes_where_nothing_was_sampled_or_counted() -> None:
     """The verdict itself, or one as good."""
     assert judged(Samples(10.0, {})) is GOOD
     assert judged(samples("link_downed")).outcome is Outcome.PASS
+
+
+def test_a_run_that_watches_for_hours_says_that_nobody_looked_at_the_cables() -> None:
+    """Also where it accepts no links."""
+    found = judged(Samples(10.0, {}), watches=True)
+    many = len(list(RACK.links()))
+    assert found.reasons == (f"links: none of the {many} cables was looked at from both ends",)
+    assert found.outcome is Outcome.PASS
 
 
 def test_good_bandwidth_over_a_link_that_recovers_is_marginal() -> None:
