@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fabric.app import derived
 from fabric.app.analyze import reopened
 from fabric.errors import ConfigError, StoreError
-from fabric.report import derived
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.shown_run import ShownRun

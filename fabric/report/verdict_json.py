@@ -14,7 +14,7 @@ from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.hall import hall_document
 from fabric.report.output import jsonable
 from fabric.report.plan import change_document
-from fabric.report.told_verdict import KEY
+from fabric.runs.told_verdict import KEY
 
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
