@@ -162,7 +162,7 @@ class ConsoleProgress:
     """
     Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name.
 
-    *failed* is told of each part that a tool calls bad, and why.
+    *failed* is told of each part that a tool calls bad, and why, *ended* of each phase that is over.
     """
 
     def __init__(
@@ -171,8 +171,9 @@ class ConsoleProgress:
         quiet: bool = False,
         addresses: Mapping[str, str] = MappingProxyType({}),
         failed: Callable[[str, str], None] = lambda _part, _why: None,
+        ended: Callable[[PhasePlan, Sequence[ProbeResult]], None] = lambda _plan, _results: None,
     ) -> None:
-        self._failed = failed
+        self._failed, self._ended = failed, ended
         self._console = Console(file=stderr_that_may_go_away(), stderr=True, highlight=False, quiet=quiet)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -222,6 +223,10 @@ class ConsoleProgress:
             expected = duration_text(plan.schedule.makespan_s)
             self._say(f"{self._phase}: {counted(self._total, 'probe')}, about {expected} on hardware")
 
+    def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
+        """Hand it on."""
+        self._ended(plan, results)
+
     def probe_finished(self, result: ProbeResult) -> None:
         """
         Count it; only what the tools themselves called bad is known before the judging.
@@ -268,12 +273,13 @@ class ConsoleProgress:
 
     def interrupted(self, open_changes: int, again: int) -> None:
         """Say what the run still does before it ends, and what another Ctrl-C would leave out."""
+        back = f"taking back {counted(open_changes, 'change')}"
         if not open_changes:
             self._say("interrupted: ending the run")
         elif again == 1:
-            self._say(f"interrupted: taking back {_many(open_changes)} first; once more to leave out all but the undo")
+            self._say(f"interrupted: {back} first; once more to leave out all but the undo")
         else:
-            self._say(f"interrupted again: taking back {_many(open_changes)}; that is never left out")
+            self._say(f"interrupted again: {back}; that is never left out")
 
     def _say(self, text: str) -> None:
         self._states.flush()
@@ -313,7 +319,3 @@ def planning(*, after_s: float = PLANNING_S) -> Iterator[Told]:
     finally:
         late.cancel()
         late.join()
-
-
-def _many(changes: int) -> str:
-    return "1 change" if changes == 1 else f"{changes} changes"

@@ -39,7 +39,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _expected, _bandwidth, _hosts, _pairs, _network, _time, _training):
+    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _network, _time, _training):
         yield from part(run)
 
 
@@ -60,8 +60,9 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
         section = f"suspect-{number}"
         drawn = figures.evidence(run.frames, suspect.component, suspect.probes)
         if drawn is not None:
-            words = "Signs: what did not pass. " + _said_of(drawn)
-            yield Picture(section, section, "", words if not _good_alone(run, suspect) else _GOOD_ALONE, drawn)
+            rows = [run.row_of[probe].verdict for probe in suspect.probes if probe in run.row_of]
+            good = all(one.outcome.is_good for one in rows) and any(one.value_gbps is not None for one in rows)
+            yield Picture(section, section, "", _GOOD_ALONE if good else "Signs: what did not pass.", drawn)
         host = Part.of(suspect.component).host
         if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
             hosts[host] = None
@@ -80,19 +81,6 @@ def _network(run: ShownRun) -> Iterator[Picture]:
 
 
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
-
-
-def _said_of(drawn: Figure) -> str:
-    return "Time is that of the run's clock." if "course" in str(drawn.get_label()) else "The worst numbers first."
-
-
-def _good_alone(run: ShownRun, suspect: Suspect) -> bool:
-    """Whether every number against it meets what is required: then the evidence is something else, such as counters."""
-    rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
-    known = [row.verdict for row in rows if row.verdict.value_gbps is not None]
-    return bool(known) and all(
-        one.limit_gbps is not None and one.value_gbps is not None and one.value_gbps >= one.limit_gbps for one in known
-    )
 
 
 def expected_frame(run: ShownRun) -> pd.DataFrame:
@@ -141,6 +129,19 @@ def _bandwidth(run: ShownRun) -> Iterator[Picture]:
         if drawn is not None:
             words = "Line: median; band: least to most."
             yield Picture("sizes", f"sizes-{kind}", f"{kind}: against message size", words, drawn)
+
+
+def _hall(run: ShownRun) -> Iterator[Picture]:
+    import pandas as pd
+
+    from fabric.report import figures
+
+    hall = run.judged.verdict.hall
+    points = [(one.kind, one.hosts, one.gbps, one.bound_gbps) for one in hall.points] if hall is not None else []
+    columns = {"kind": object, "hosts": int, "gbps": float, "bound_gbps": float}
+    drawn = figures.scaling(pd.DataFrame(points, columns=list(columns)).astype(columns))
+    if drawn is not None:
+        yield Picture("hall", "scaling", "", "", drawn)
 
 
 def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from fabric.report.figures.configurations import bars, rings, sizes
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
 from fabric.report.figures.network import network
-from fabric.report.figures.ratios import expectations, history, training
+from fabric.report.figures.ratios import expectations, history, scaling, training
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
@@ -28,6 +28,7 @@ __all__ = [
     "pairs",
     "rings",
     "save",
+    "scaling",
     "sizes",
     "timeline",
     "training",

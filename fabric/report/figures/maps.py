@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch, Rectangle
 
+from fabric.model.part import Part
 from fabric.report.figures.samples import UPPER, disturbed, with_normal
 from fabric.report.figures.style import (
     BOUNDS,
@@ -223,11 +224,16 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
 
 
 def low_words(run: Frames, kind: str) -> str:
-    """Which hosts are low with all their partners; of other low pairs that they are no host's: empty where none is."""
+    """
+    Which hosts are low with all their partners; of other low pairs that they are no host's: empty where none is.
+
+    Pairs of a suspected host are low because of it, and nothing is said of them.
+    """
     import pandas as pd
 
-    found = pair_shares(run, kind)
-    found["is_low"] = found["share"] < LOW
+    found, suspected = pair_shares(run, kind), {Part.of(one).host for one in run.suspects["part"]}
+    found = found[~found["low"].isin(suspected) & ~found["high"].isin(suspected)]
+    found = found.assign(is_low=found["share"] < LOW)
     of_host = (
         pd.concat([found.set_index(end)["is_low"] for end in ("low", "high")]).groupby(level=0).agg(["size", "all"])
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
 from fabric.model.change import ChangeResult
-from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
@@ -37,9 +36,9 @@ def network(
     inventory knows no switches, and where there are too many cables to draw and nothing happened to any.
     """
     cables = sorted(_cables(topology, hosts))
-    drawn = cables if len(cables) <= _MOST_CABLES else []
+    few = len(cables) <= _MOST_CABLES
     changed = dict.fromkeys(one.change.component for one in changes if one.change.is_fault)
-    if not topology.switches or not (drawn or suspects or changed):
+    if not topology.switches or not (few or suspects or changed):
         return None
     tiers = _tiers(topology, hosts)
     places = {
@@ -47,9 +46,9 @@ def network(
         for level, names in enumerate(tiers.values())
         for number, name in enumerate(names)
     }
-    made = figure("topology with suspects and changes marked", 9.8, 1.3 + 0.8 * (len(tiers) - 1))
-    ax = axes(made, left=1.75, right=0.2, top=0.45, bottom=0.55)
-    points = [place for ends in drawn for place in (*(places[end] for end in ends if end in places), _NONE)]
+    made = figure("topology with suspects and changes marked", 9.8, 1.4 + 0.8 * (len(tiers) - 1))
+    ax = axes(made, left=1.75, right=0.2, top=0.45, bottom=0.65)
+    points = [place for ends in cables if few for place in (*(places[end] for end in ends if end in places), _NONE)]
     ax.plot(*_xy(points), color=COLOURS["line"], linewidth=0.6)
     for level, names in enumerate(tiers.values()):
         size = min(max(560 / len(names), 0.8), 12.0)
@@ -59,14 +58,15 @@ def network(
         ends = _ends(name, places, topology)
         ax.plot(*_xy(ends), "D-", color=COLOURS["marginal"], ms=7, mfc=COLOURS["paper"], mew=1.8, clip_on=False)
     _suspected(ax, suspects, places, topology)
-    words = [f"{name}: {len(names):,}" for name, names in tiers.items()]
-    ticks(ax.yaxis, words, range(len(tiers)))
+    ticks(ax.yaxis, [f"{name}: {len(names):,}" for name, names in tiers.items()], range(len(tiers)))
     ax.set_xticks([])
     no_frame(ax)
     ax.set(xlim=(0, 1), ylim=(len(tiers) - 0.75, -0.2))
-    if not drawn:
-        ax.set_xlabel("only cables that something happened to are drawn")
-    key(ax, *_keys(suspects, changed))
+    if not few:
+        ax.set_xlabel("only cables that something happened to are drawn", labelpad=18)
+    diamond = Line2D([], [], linestyle="none", marker="D", label="changed on purpose")
+    diamond.set(markerfacecolor="none", markeredgecolor=COLOURS["marginal"], markeredgewidth=1.8)
+    key(ax, *([sign_key("fail", "suspect")] if suspects else []), *([diamond] if changed else []))
     return made
 
 
@@ -90,54 +90,36 @@ def _cables(topology: Topology, hosts: Sequence[str]) -> set[tuple[str, str]]:
     return found
 
 
-def _ends(component: str, places: dict[str, Place], topology: Topology) -> list[Place]:
+def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> list[Place]:
     """A switch, a cable between two switches (``a--b``), the cable of an RNIC (``host/mlx5_0``), or a host."""
     part = Part.of(component)
-    if component in places or part.link_ends:
-        return [places[end] for end in part.link_ends or (component,) if end in places]
-    if not part.item or part.host not in places:
-        return []
-    known = topology.hosts[part.host].platform.rnic_by_device.get(part.item)
-    leaves = topology.hosts[part.host].leaves
-    if known is not None and part.aspect in ("", PORT) and known.rail < len(leaves) and leaves[known.rail] in places:
-        return [places[part.host], places[leaves[known.rail]]]
-    return [places[part.host]]
+    names = [*(part.link_ends or ((component,) if component in places else (part.host,)))]
+    host = topology.hosts.get(part.host)
+    known = host.platform.rnic_by_device.get(part.item) if host is not None else None
+    if host is not None and known is not None and part.aspect in ("", PORT) and known.rail < len(host.leaves):
+        names.append(host.leaves[known.rail])
+    return [places[name] for name in names if name in places]
 
 
-def _suspected(ax: Axes, suspects: Sequence[Suspect], places: dict[str, Place], topology: Topology) -> None:
-    marks, named = [], 0
+def _suspected(ax: Axes, suspects: Sequence[Suspect], places: Mapping[str, Place], topology: Topology) -> None:
+    """A sign for each, and the names of the first."""
+    marks: list[tuple[float, float, str]] = []
     for one in suspects:
-        ends = _ends(one.component, places, topology)
+        part, ends = Part.of(one.component), _ends(one.component, places, topology)
+        ends = ends or [places[host] for host in one.hosts[:1] if host in places]
+        if not ends:
+            continue
         if len(ends) == 2:
             ax.plot(*_xy(ends), color=COLOURS.get(one.outcome.value, COLOURS["fail"]), linewidth=2)
-        at = _signs_at(one.component, ends) or [places[host] for host in one.hosts[:4] if host in places]
-        marks += [(x, y, one.outcome.value) for x, y in at]
-        if at and one.outcome in (Outcome.FAIL, Outcome.ERROR) and named < _MOST_NAMED:
-            left = at[0][0] > 0.7
-            away = (-8 if left else 8, -14 - 13 * (named % 2))
-            name = ax.annotate(said(one.component, 36), at[0], away, textcoords="offset points", zorder=8)
+        cable = len(ends) == 2 and (part.link_ends is not None or part.is_port)
+        x, y = ((ends[0][0] + ends[1][0]) / 2, (ends[0][1] + ends[1][1]) / 2) if cable else ends[0]
+        if len(marks) < _MOST_NAMED:
+            left = x > 0.7
+            away = (-8 if left else 8, -14 - 13 * (len(marks) % 2))
+            name = ax.annotate(said(one.component, 36), (x, y), away, textcoords="offset points", zorder=8)
             name.set(ha="right" if left else "left", path_effects=[halo()])
-            named += 1
+        marks.append((x, y, one.outcome.value))
     signs(ax, marks, 8)
-
-
-def _keys(suspects: Sequence[Suspect], changed: Collection[str]) -> list[Line2D]:
-    seen = {one.outcome.value for one in suspects}
-    known = {"fail": "suspect", "error": "could not be measured"}
-    handles = [sign_key(outcome, words) for outcome, words in known.items() if outcome in seen]
-    if changed:
-        diamond = Line2D([], [], linestyle="none", marker="D", label="changed on purpose")
-        diamond.set(markerfacecolor="none", markeredgecolor=COLOURS["marginal"], markeredgewidth=1.8)
-        handles.append(diamond)
-    return handles
-
-
-def _signs_at(component: str, ends: Sequence[Place]) -> list[Place]:
-    part = Part.of(component)
-    if len(ends) == 2 and (part.link_ends or part.is_port):
-        (x1, y1), (x2, y2) = ends
-        return [((x1 + x2) / 2, (y1 + y2) / 2)]
-    return list(ends[:1])
 
 
 def _xy(places: Sequence[Place]) -> tuple[list[float], list[float]]:

@@ -26,6 +26,8 @@ MOST_LINES = 1500
 
 _SLICES = 200
 _MOST_LANES = 8
+_PEERS = 8  # so few have nothing to be compared with
+_UNLIKE = 3.0  # times what most parts count: less is what the fabric does (a choice)
 _MOST_BANDS = 6
 
 
@@ -186,12 +188,21 @@ def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
 
 @styled
 def counters(run: Frames, hosts: Collection[str] = ()) -> Figure | None:
-    """Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did."""
+    """
+    Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did.
+
+    What grows alike on most ports (bit errors that are corrected, pauses) is shown only where it grew more.
+    """
     frame = run.counters
     grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0)]
-    if grew.empty:
-        return None
     total = grew.groupby(["part", "name"], observed=True)["delta"].agg(["sum", "size"]).reset_index()
+    counted = frame.groupby("name", observed=True)["part"].nunique()
+    by_name = total.groupby("name", observed=True)["sum"]
+    ports = total["name"].map(counted).astype(float)
+    usual = by_name.transform("median").where((by_name.transform("size") > ports / 2) & (ports >= _PEERS))
+    total = total[~total["sum"].le(_UNLIKE * usual)]
+    if total.empty:
+        return None
     first = total["part"].astype(str).str.partition("/")[0].isin(set(hosts))
     total = total.assign(first=first, many=total["sum"]).sort_values(["first", "many"], ascending=False)[:_MOST_LANES]
     made = figure("counters that grew", 9.8, 0.65 + 0.75 * len(total))

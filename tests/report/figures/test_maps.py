@@ -116,5 +116,7 @@ def test_whoever_sends_two_hosts_are_one_pair() -> None:
 def test_a_host_that_is_low_with_all_is_said_once() -> None:
     rows = [pair(f"{a}{b}", a, b, 200.0 if "gpu004" in (a, b) else 400.0) for a, b in combinations(NAMES, 2)]
     assert low_words(framed(samples=rows), "pairwise") == "gpu004 is low with each of its 3 partners"
+    suspected = [{"part": "gpu004/mlx5_0", "kind": "rnic", "outcome": "fail"}]
+    assert low_words(framed(samples=rows, suspects=suspected), "pairwise") == ""
     rows[0]["gbps"] = 240.0
     assert "; 1 pair below 95% though the hosts do well with others" in low_words(framed(samples=rows), "pairwise")
