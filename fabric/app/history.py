@@ -17,8 +17,8 @@ from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.part import Part
-from fabric.report.decision import decision_in
 from fabric.runs import run_document
+from fabric.runs.acceptance import decision_in
 from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import read_plain, why_not_plain
 from fabric.runs.run_folders import run_folders

@@ -29,10 +29,10 @@ from fabric.report.certificate import (
     certificate_html,
     encoded,
 )
-from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes, verdict_document
+from fabric.runs.acceptance import FILE as DECISION
 from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest

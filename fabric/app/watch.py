@@ -14,7 +14,7 @@ from fabric.engine.interruption import STOP
 from fabric.errors import StoreError
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
-from fabric.report.decision import decision_in
+from fabric.runs.acceptance import decision_in
 from fabric.runs.events import EVENTS, LIMITS, Event
 from fabric.runs.journal import JOURNAL
 from fabric.runs.line_log import lines_since

@@ -48,7 +48,7 @@ def _how_it_is_run(function: _F) -> _F:
         click.option(
             "--on-fail",
             metavar="CMD|URL",
-            help="Told of the first failure (of a slow part when its phase ends), and of the verdict if it is FAIL: JSON "
+            help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
             "on standard input, or POST.",
         ),
         act_option,

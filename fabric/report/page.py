@@ -27,7 +27,6 @@ SECTIONS = {
     "pairs": "Host by host",
     "network": "Network",
     "time": "Time line",
-    "sizes": "Message sizes",
 }
 """Those that are figures and nothing else, in the order of the page."""
 

@@ -22,7 +22,6 @@ MOST_SUSPECTS = 6
 """Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
 
 _MOST_KINDS = 4
-_LEAST_SIZES = 3  # two are no curve, and say something only where configurations differ
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
 
@@ -107,9 +106,9 @@ def _expected(run: ShownRun) -> Iterator[Picture]:
 
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:
-    """Adaptive routing off and on where a matrix compares it; the curve over message sizes."""
+    """Adaptive routing off and on where a matrix compares it."""
     from fabric.report import figures
-    from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
+    from fabric.report.figures.configurations import compared_kinds, side_by_side
 
     as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
     for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
@@ -121,14 +120,6 @@ def _bandwidth(run: ShownRun) -> Iterator[Picture]:
             words = f"Bar: mean. Dot: one iteration. Line: standard deviation. {as_shown.format('a')}"
             title = f"{kind}: adaptive routing off and on"
             yield Picture("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
-    found = collectives(run.frames)
-    sizes = found.groupby("kind", observed=True, sort=False)["size_bytes"].nunique()
-    curves = [kind for kind, many in sizes.items() if many >= _LEAST_SIZES or run.judged.verdict.changes]
-    for kind in curves[:_MOST_KINDS]:
-        drawn = figures.sizes(run.frames, kind)
-        if drawn is not None:
-            words = "Line: median; band: least to most."
-            yield Picture("sizes", f"sizes-{kind}", f"{kind}: against message size", words, drawn)
 
 
 def _hall(run: ShownRun) -> Iterator[Picture]:
@@ -179,7 +170,7 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
 def _pairs(run: ShownRun) -> Iterator[Picture]:
     """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
     from fabric.report import figures
-    from fabric.report.figures.maps import low_words, pair_kinds
+    from fabric.report.figures.maps import pair_kinds
 
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
     kinds = pair_kinds(run.frames)[:_MOST_KINDS]
@@ -188,9 +179,9 @@ def _pairs(run: ShownRun) -> Iterator[Picture]:
     for kind in kinds:
         drawn = figures.pairs(run.frames, kind, crossed)
         if drawn is not None:
-            words = ["The least over rails and rounds, over the upper quartile of all pairs of the same rail"]
-            words += [f"ringed: over {ringed}"] if ringed else [low_words(run.frames, kind)]
-            yield Picture("pairs", f"pairs-{kind}", kind, "; ".join(filter(None, words)) + ".", drawn)
+            words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
+            words += f"; ringed: over {ringed}." if ringed else "."
+            yield Picture("pairs", f"pairs-{kind}", kind, words, drawn)
 
 
 def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:

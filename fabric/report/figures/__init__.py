@@ -4,7 +4,7 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 ``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
 """
 
-from fabric.report.figures.configurations import bars, rings, sizes
+from fabric.report.figures.configurations import bars, rings
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
 from fabric.report.figures.network import network
@@ -29,7 +29,6 @@ __all__ = [
     "rings",
     "save",
     "scaling",
-    "sizes",
     "timeline",
     "training",
 ]

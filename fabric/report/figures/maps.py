@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch, Rectangle
 
-from fabric.model.part import Part
 from fabric.report.figures.samples import UPPER, disturbed, with_normal
 from fabric.report.figures.style import (
     BOUNDS,
@@ -27,7 +26,6 @@ from fabric.report.figures.style import (
     styled,
     ticks,
 )
-from fabric.report.output import counted, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,32 +219,6 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
     for y, x in zip(*probes.isin(set(ringed)).to_numpy().nonzero(), strict=True):
         ax.add_patch(Rectangle((x - 0.1, y - 0.1), 1.12, 1.12, fill=False, edgecolor=COLOURS["ink"], linewidth=1.2))
     return made
-
-
-def low_words(run: Frames, kind: str) -> str:
-    """
-    Which hosts are low with all their partners; of other low pairs that they are no host's: empty where none is.
-
-    Pairs of a suspected host are low because of it, and nothing is said of them.
-    """
-    import pandas as pd
-
-    found, suspected = pair_shares(run, kind), {Part.of(one).host for one in run.suspects["part"]}
-    found = found[~found["low"].isin(suspected) & ~found["high"].isin(suspected)]
-    found = found.assign(is_low=found["share"] < LOW)
-    of_host = (
-        pd.concat([found.set_index(end)["is_low"] for end in ("low", "high")]).groupby(level=0).agg(["size", "all"])
-    )
-    bad = of_host[of_host["all"] & (of_host["size"] > 1)]
-    lines = [f"{host} is low with each of its {many} partners" for host, many in bad["size"].items()]
-    rest = int((found["is_low"] & ~found["low"].isin(bad.index) & ~found["high"].isin(bad.index)).sum())
-    if rest:
-        others = "hosts do well with others: the way between them is slow or loaded"
-        lines.append(f"{counted(rest, 'pair')} below {LOW:.0%} though the {others}")
-    return some(lines, _MOST_SAID, "; ")
-
-
-_MOST_SAID = 8
 
 
 def _natural(name: str) -> list[str | int]:
