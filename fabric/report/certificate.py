@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 from jinja2 import UndefinedError
 
-from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
 from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
 from fabric.report.decision import acceptance_document
 from fabric.report.hall import hall_document, hall_from, shown_hall
+from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import page
 from fabric.runs.manifest import SourceFile, digest
@@ -82,15 +82,16 @@ def certificate_document(
         "coverage": _coverage(run),
         "reasons": list(verdict.reasons),
         "suspects": [
-            {"component": one.component, "confidence": round(one.confidence, 3), "evidence": list(one.evidence)}
+            {**jsonable(one, ("component", "evidence")), "confidence": round(one.confidence, 3)}
             for one in verdict.suspects
         ],
-        "components": [
-            {"component": one.component, "outcome": one.outcome.value, "reason": one.reason}
-            for one in verdict.components
+        "components": jsonable(verdict.components),
+        "changes": [
+            {**jsonable(one.change, ("phase", "kind", "component")), "state": one.state} for one in verdict.changes
         ],
-        "changes": [_change(one) for one in verdict.changes],
-        "decision": None if decided is None else _decision(decided),
+        "decision": None
+        if decided is None
+        else {**acceptance_document(decided), "decision": _DECIDED[decided.decision]},
         "identity": list(identity),
         "backend": judged.backend,
         "versions": {**run.versions, JUDGED_WITH: judged_with},
@@ -126,13 +127,13 @@ def _limits(run: ShownRun) -> list[dict[str, Any]]:
     found = []
     for name, body in baselines.items():
         kinds = {row.probe.kind for row in run.rows}
-        limits = [_said(limit) for limit in body["limits"] if limit["kind"] in kinds]
+        limits = [
+            {key: value for key, value in limit.items() if value not in (None, False, 0)}
+            for limit in body["limits"]
+            if limit["kind"] in kinds
+        ]
         found.append({"baseline": name, "file": body["source"], "limits": limits})
     return found
-
-
-def _said(limit: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in limit.items() if value not in (None, False, 0)}
 
 
 def _coverage(run: ShownRun) -> dict[str, Any]:
@@ -149,17 +150,6 @@ def _coverage(run: ShownRun) -> dict[str, Any]:
         "sampled": run.judged.scenario.sample is not None,
         "links": None if run.judged.verdict.links is None else asdict(run.judged.verdict.links),
     }
-
-
-def _change(result: ChangeResult) -> dict[str, str]:
-    change = result.change
-    return {"phase": change.phase, "kind": change.kind, "component": change.component, "state": result.state}
-
-
-def _decision(decided: Acceptance) -> dict[str, Any]:
-    """The decision in the certificate's own word."""
-    document = acceptance_document(decided)
-    return {**document, "decision": _DECIDED[decided.decision]}
 
 
 _MOST_ROWS = 200
