@@ -25,7 +25,6 @@ MOST_CHANGES = 40
 SECTIONS = {
     "hosts": "Hosts and their parts",
     "pairs": "Host by host",
-    "network": "Network",
     "time": "Time line",
 }
 """Those that are figures and nothing else, in the order of the page."""

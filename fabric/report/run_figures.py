@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from fabric.model.part import Part
 from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
-from fabric.model.verdict import Suspect
 from fabric.report.shown_run import ShownRun
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _network, _time, _training):
+    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time, _training):
         yield from part(run)
 
 
@@ -68,15 +67,6 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
             matrix = figures.loopback(run.frames, host, below=0.95)
             if matrix is not None:
                 yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
-
-
-def _network(run: ShownRun) -> Iterator[Picture]:
-    from fabric.report import figures
-
-    verdict, topology = run.judged.verdict, run.inventory.topology
-    drawn = figures.network(topology, run.judged.scenario.hosts, verdict.suspects, verdict.changes)
-    if drawn is not None:
-        yield Picture("network", "topology", "", "", drawn)
 
 
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
@@ -174,7 +164,9 @@ def _pairs(run: ShownRun) -> Iterator[Picture]:
 
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
     kinds = pair_kinds(run.frames)[:_MOST_KINDS]
-    crossed = _crossing(run, network) if network and kinds else set()
+    passed = run.frames.parts
+    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"] if network else ()
+    crossed = {*through, *(probe for one in network for probe in one.probes)}
     ringed = ", ".join(one.component for one in network[:3])
     for kind in kinds:
         drawn = figures.pairs(run.frames, kind, crossed)
@@ -182,12 +174,6 @@ def _pairs(run: ShownRun) -> Iterator[Picture]:
             words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
             words += f"; ringed: over {ringed}." if ringed else "."
             yield Picture("pairs", f"pairs-{kind}", kind, words, drawn)
-
-
-def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:
-    passed = run.frames.parts
-    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
-    return {*through, *(probe for one in network for probe in one.probes)}
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:

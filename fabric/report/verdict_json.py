@@ -106,4 +106,4 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
 def counts(verdict: Verdict) -> dict[str, int]:
     """How many probes ended in each outcome; outcomes that did not occur are left out."""
     tally = Counter(probe.outcome for probe in verdict.probes)
-    return {outcome.value: tally[outcome] for outcome in Outcome if tally[outcome]}
+    return {one.value: tally[one] for one in Outcome if tally[one]}

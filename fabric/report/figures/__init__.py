@@ -7,7 +7,6 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 from fabric.report.figures.configurations import bars, rings
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.network import network
 from fabric.report.figures.ratios import expectations, history, scaling, training
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
@@ -24,7 +23,6 @@ __all__ = [
     "hosts",
     "inline",
     "loopback",
-    "network",
     "pairs",
     "rings",
     "save",

@@ -20,7 +20,6 @@ from fabric.report.figures.style import (
     colour_class,
     figure,
     halo,
-    no_frame,
     said,
     signs,
     styled,
@@ -280,7 +279,8 @@ def _kinds(ax: Axes, kinds: Sequence[str]) -> None:
 
 
 def _edges(ax: Axes, width: float, height: float) -> None:
-    no_frame(ax)
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
     ax.set_xlim(0, width)
     ax.set_ylim(height, 0)
 

@@ -151,26 +151,19 @@ def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None
 
 def _bands(ax: Axes, bands: pd.DataFrame, lanes: Sequence[str], last_s: float, unit_s: float) -> None:
     """A lane above for each kind of change; a fault also shades what was measured meanwhile."""
+    above, least = ax.get_xaxis_transform(), last_s / 300
     for number, kind in enumerate(lanes):
-        own = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"])
+        own, y = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"]), 1.04 + 0.095 * number
         colour = COLOURS["c1"] if own["is_fault"].any() else COLOURS["c7"]
         for one in own.itertuples():
             end_s = last_s if one.ended_s != one.ended_s else one.ended_s
             if one.is_fault:
                 ax.axvspan(one.began_s / unit_s, end_s / unit_s, color=colour, alpha=0.13, linewidth=0)
-            across = [one.began_s / unit_s, max(end_s, one.began_s + last_s / 300) / unit_s]
-            ax.plot(
-                across,
-                [1.04 + 0.095 * number] * 2,
-                color=colour,
-                linewidth=6,
-                solid_capstyle="butt",
-                clip_on=False,
-                transform=ax.get_xaxis_transform(),
-            )
+            x = [one.began_s / unit_s, max(end_s, one.began_s + least) / unit_s]
+            ax.plot(x, [y, y], color=colour, linewidth=6, solid_capstyle="butt", clip_on=False, transform=above)
         parts = own["part"].nunique()
         words = said(kind, 18) + (f", {parts}" if parts > 1 else "")
-        ax.text(-0.01, 1.04 + 0.095 * number, words, transform=ax.transAxes, va="center", ha="right")
+        ax.text(-0.01, y, words, transform=ax.transAxes, va="center", ha="right")
 
 
 def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
