@@ -181,14 +181,14 @@ def kept_line(judged: JudgedRun) -> str:
     of the largest messages. Empty where no fault was made, or nothing says what it left.
     """
     verdict, asked = judged.verdict, judged.scenario
-    faults = {one.change.change_id: one.change.phase for one in verdict.changes if one.change.is_fault}
     phases = {one.name: one for one in asked.phases}
-    effects = [one for one in verdict.effects if one.change_id in faults and one.retained is not None]
+    faults = {one.change.change_id: phases.get(one.change.phase) for one in verdict.changes if one.change.is_fault}
     by_routing: dict[str, list[float]] = {}
-    for effect in effects:
-        where = dict(phases[faults[effect.change_id]].where)
-        by_routing.setdefault(where.get(_ROUTING, ""), []).append(effect.retained or 0.0)
-    faulty = {phases[name].written for name in faults.values()}
+    for effect in verdict.effects:
+        if effect.retained is not None and effect.change_id in faults:
+            phase = faults[effect.change_id]
+            by_routing.setdefault(dict(phase.where).get(_ROUTING, "") if phase else "", []).append(effect.retained)
+    faulty = {phase.written for phase in faults.values() if phase is not None}
     for wanted, found in zip(asked.expect, verdict.expectations, strict=False):
         if isinstance(wanted, ExpectedRatio) and wanted.over is not None and found.value is not None:
             of, over = wanted.of, wanted.over
