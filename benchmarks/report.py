@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fabric.app import derived
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
-from fabric.report import derived
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 

@@ -1,4 +1,4 @@
-"""Makes docs/self-check.svg and the output block of README.md from one real run of the demo rack."""
+"""Makes docs/self-check.svg and the output block of docs/self-check.md from one real run of the demo rack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     """Run the demo rack and export what is printed."""
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
-    os.chdir(ROOT)  # the README shows paths as a user in this folder sees them
+    os.chdir(ROOT)  # the page shows paths as a user in this folder sees them
     asked = prepare(Given(Path("scenarios/self-check.yaml")))
     with tempfile.TemporaryDirectory() as folder:
         judged = run(
@@ -36,10 +36,11 @@ def main() -> None:
         )
     shown = f"results/{judged.scenario.name}/{judged.run_id}"
     console.print(Text.from_ansi(verdict_text(replace(judged, path=shown, again=f"fabric report {shown}"))), end="")
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition("```text\n")
-    after = rest.partition("```\n")[2]
-    readme.write_text(f"{before}```text\n{console.export_text(clear=False).rstrip()}\n```\n{after}")
+    page = ROOT / "docs" / "self-check.md"
+    before, _, rest = page.read_text().partition("## What it prints\n")
+    lead, _, rest = rest.partition("```text\n")
+    block = f"{lead}```text\n{console.export_text(clear=False).rstrip()}\n```\n{rest.partition('```' + chr(10))[2]}"
+    page.write_text(f"{before}## What it prints\n{block}")
     console.save_svg(str(ROOT / "docs" / "self-check.svg"), title="fabric run scenarios/self-check.yaml")
 
 

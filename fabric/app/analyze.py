@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from fabric.app.derived import write_reports
 from fabric.app.measured import tables_of, with_particulars
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
@@ -19,11 +20,8 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.verdict import JudgedRun, Verdict
-from fabric.report.derived import write_reports
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import Frames, ShownRun
-from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, read_events
@@ -37,6 +35,8 @@ from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
 from fabric.runs.tables import write_table
+from fabric.runs.told_verdict import FILE as VERDICT
+from fabric.runs.told_verdict import history_bytes, is_told
 
 
 def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
@@ -81,10 +81,13 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         again = f"fabric analyze {path} --baseline {baseline_path}"
     past = replace(past, plan=reached(past.plan, not_begun(past.history.others)))
     verdict, complete, first = concluded(past), past.ended, past.history.first
-    if at_work and not complete:
-        verdict = going_on(verdict)
-    elif not complete:
-        reason = "the run was interrupted: what it did not reach is not judged"
+    if not complete:
+        reason = (
+            "the run goes on: what it has not reached yet is"
+            if at_work
+            else "the run was interrupted: what it did not reach is"
+        )
+        reason = f"{reason} not judged"
         verdict = replace(verdict, reasons=(reason, *verdict.reasons))
     elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
     shown = shown_run(past, verdict, elapsed_s, complete=complete)

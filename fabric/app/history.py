@@ -15,17 +15,17 @@ import orjson
 from fabric.app.frames import Shares, shares_of
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
+from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.part import Part
-from fabric.report.decision import decision_in
-from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
-from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
 from fabric.runs import run_document
+from fabric.runs.acceptance import decision_in
 from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import read_plain, why_not_plain
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
+from fabric.runs.told_verdict import FILE as VERDICT
+from fabric.runs.told_verdict import KEY, MOST_BYTES, is_of_all
 
 _FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""

@@ -8,12 +8,17 @@ import subprocess
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from fabric.errors import ConfigError
+from fabric.judge.verdict.probes import Judge
+from fabric.model.outcome import Outcome
+from fabric.model.probe import ProbeResult
+from fabric.plan.plan import PhasePlan
+from fabric.report.output import jsonable
 
 TIMEOUT_S = 60.0
 """So long may a command take; a URL a sixth of it. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
@@ -45,6 +50,18 @@ class OnFail:
         if not self._told:
             self._told = True
             self._tell({"event": "first_fail", **document})
+
+    def judged(self, judge: Judge, plan: PhasePlan, results: Sequence[ProbeResult], run: Mapping[str, Any]) -> None:
+        """A phase is over: tell of the first that has a probe below its limit, with the parts that explain it."""
+        if self._told:
+            return
+        by_id = {one.probe_id: one for one in results}
+        verdicts, located = judge.confirmed([one for one in plan.planned if one.probe_id in by_id], by_id)
+        bad = next((one for one in verdicts.values() if one.outcome is Outcome.FAIL), None)
+        if bad is not None:
+            part = located.suspects[0].component if located.suspects else bad.probe_id
+            document = {**run, "phase": plan.phase.name, "part": part, "reason": bad.reason}
+            self.first({**document, "suspects": jsonable(located.suspects)})
 
     def end(self, document: Mapping[str, Any]) -> None:
         """Tell of the verdict, and wait a little until all was told."""

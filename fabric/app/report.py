@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fabric.app import derived
 from fabric.app.analyze import reopened
 from fabric.errors import ConfigError, StoreError
-from fabric.report import derived
-from fabric.report.decision import FILE as DECISION
-from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.shown_run import ShownRun
+from fabric.runs.acceptance import FILE as DECISION
+from fabric.runs.acceptance import acceptance_bytes, is_kept
 from fabric.runs.durable import write_durably
 from fabric.runs.events import history_of, read_events
 from fabric.runs.manifest import FIGURES
@@ -58,8 +58,8 @@ def keep_decision(path: Path, document: dict[str, Any]) -> None:
         return
     page = path / "report.html"
     with suppress(OSError):
-        if not same_decision(path, document):
-            write_durably(path / DECISION, decision_bytes(document))
+        if not is_kept(path, document):
+            write_durably(path / DECISION, acceptance_bytes(document))
         if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
             derived.write_reports(reopened(path), path)
 

@@ -20,14 +20,13 @@ from fabric.config import from_resolved, resolved_document
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
+from fabric.model.differing import in_words, unlike
 from fabric.model.inventory import Inventory
 from fabric.model.repair import Because
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
-from fabric.report.certificate import in_words, unlike
 from fabric.report.output import counted
-from fabric.report.told_verdict import is_told
 from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, all_events, read_events
 from fabric.runs.manifest import JUDGED, leftovers, tickets_of
@@ -40,6 +39,7 @@ from fabric.runs.run_document import baselines_from, go_on_command, own_version,
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
+from fabric.runs.told_verdict import is_told
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]
 """Builds the executor of a backend by its name, for a seed."""

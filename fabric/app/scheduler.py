@@ -25,16 +25,16 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Decision
 from fabric.ports import run_once
-from fabric.report.decision import FILE as DECISION
-from fabric.report.decision import MOST_BYTES as MOST_DECISION_BYTES
-from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
 from fabric.report.verdict_json import VERDICT_FORMAT
+from fabric.runs.acceptance import FILE as DECISION
+from fabric.runs.acceptance import MOST_BYTES as MOST_DECISION_BYTES
 from fabric.runs.journal import Journal, read_journal
 from fabric.runs.plain_file import read_plain
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_folders import FILE as RUN
 from fabric.runs.run_folders import run_folders
+from fabric.runs.told_verdict import FILE as VERDICT
+from fabric.runs.told_verdict import KEY, MOST_BYTES, is_of_all
 from fabric.tools import slurm
 from fabric.tools.driver import complaint, need_success
 

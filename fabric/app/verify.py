@@ -17,7 +17,9 @@ from fabric.app.analyze import reopened
 from fabric.app.diagnose import read_input
 from fabric.app.repair import decided, is_post_repair
 from fabric.app.report import keep_decision
+from fabric.app.signature import fingerprint, sign, signer
 from fabric.errors import ConfigError, FabricError, StoreError
+from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
 from fabric.report.certificate import (
     FORMAT,
@@ -25,15 +27,12 @@ from fabric.report.certificate import (
     KIND,
     certificate_document,
     certificate_html,
-    differing,
     encoded,
 )
-from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
-from fabric.report.signature import fingerprint, sign, signer
-from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
+from fabric.runs.acceptance import FILE as DECISION
 from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
@@ -42,6 +41,7 @@ from fabric.runs.raw import FOLDER as RAW
 from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
+from fabric.runs.told_verdict import FILE as VERDICT
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"

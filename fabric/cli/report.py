@@ -262,7 +262,8 @@ def history_command(component: str | None, results: Path, days: int | None, *, a
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
 
     from fabric.app.history import history
-    from fabric.report.history import SIGNALS, history_text
+    from fabric.model.history import SIGNALS
+    from fabric.report.history import history_text
 
     found = history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told

@@ -28,10 +28,10 @@ from fabric.report.output import visible, warn
 
 if TYPE_CHECKING:
     from fabric.app.on_fail import OnFail
-    from fabric.app.prepare import Given
-    from fabric.model.inventory import Inventory
+    from fabric.app.prepare import Asked, Given
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
+    from fabric.runs.past_run import PastRun
 
 
 _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
@@ -48,8 +48,8 @@ def _how_it_is_run(function: _F) -> _F:
         click.option(
             "--on-fail",
             metavar="CMD|URL",
-            help="Told of the first failure at once, and of the verdict at the end if it is FAIL: JSON on standard "
-            "input, or POST.",
+            help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
+            "on standard input, or POST.",
         ),
         act_option,
     ):
@@ -95,8 +95,7 @@ def run_command(
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
     hook = _hook(on_fail)
-    failed = _first_of(hook, asked.scenario.name, results)
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory), failed=failed) as progress:
+    with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
         judged = run(
             asked,
             backend=name,
@@ -146,8 +145,7 @@ def resume_command(
     if past.backend != "mock":
         _agree(past.plan, yes=yes)
     hook = _hook(on_fail)
-    failed = _first_of(hook, past.scenario.name, past.path.parent.parent)
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory), failed=failed) as progress:
+    with ConsoleProgress(quiet=as_json, **_told_of(past, hook, past.path.parent.parent)) as progress:
         judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
     return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
 
@@ -158,14 +156,20 @@ def _hook(target: str | None) -> OnFail | None:
     return None if target is None else OnFail(target, _tell)
 
 
-def _first_of(hook: OnFail | None, scenario: str, results: Path) -> Callable[[str, str], None]:
-    """What is told of the first part that a tool calls bad while the run goes on."""
+def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
+    """What the progress knows of hosts, and whom it tells of the first failure while the run goes on."""
+    from fabric.judge.verdict.probes import Judge
 
-    def failed(part: str, why: str) -> None:
-        if hook is not None:
-            hook.first({"scenario": scenario, "results": str(results), "part": part, "reason": why})
-
-    return failed
+    addresses = {host.name: host.address for host in run.inventory.topology.hosts.values()}
+    if hook is None:
+        return {"addresses": addresses}
+    names = {"scenario": run.scenario.name, "results": str(results)}
+    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
+    return {
+        "addresses": addresses,
+        "failed": lambda part, why: hook.first({**names, "part": part, "reason": why}),
+        "ended": lambda plan, done: hook.judged(judge, plan, done, names),
+    }
 
 
 def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int, act: str | None) -> int:
@@ -198,7 +202,3 @@ def _agree(plan: Plan, *, yes: bool) -> bool:
         click.echo(visible(f"{change.phase}: {change.kind} on {change.component} ({change.scope})"), err=True)
     click.confirm("Alter the fabric like this?", abort=True, err=True)
     return False
-
-
-def _addresses(inventory: Inventory) -> dict[str, str]:
-    return {host.name: host.address for host in inventory.topology.hosts.values()}

@@ -17,6 +17,10 @@ class Observer(Protocol):
         """A phase begins."""
         ...
 
+    def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
+        """A phase is over; *results* are those of all its probes."""
+        ...
+
     def probe_finished(self, result: ProbeResult) -> None:
         """A probe ended, or was skipped."""
         ...

@@ -115,6 +115,7 @@ class _Run:
         self._results.extend(results)
         if name in self._needed:
             self._failed[name] = self._gate(phase_plan, results)
+        self._means.observer.phase_ended(phase_plan, results)
 
     def _remember(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A phase is over: what remembers earlier rounds is told."""

@@ -11,20 +11,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
-from math import isclose
 from typing import Any
 
 import orjson
 from jinja2 import UndefinedError
 
-from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
 from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
 from fabric.report.decision import acceptance_document
 from fabric.report.hall import hall_document, hall_from, shown_hall
+from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import page
 from fabric.runs.manifest import SourceFile, digest
@@ -42,12 +40,6 @@ _RESULT = {Outcome.PASS: PASSED, Outcome.MARGINAL: PASSED, Outcome.FAIL: FAILED}
 _DECIDED = {Decision.ACCEPT: PASSED, Decision.REJECT: FAILED, Decision.INCONCLUSIVE: INCONCLUSIVE}
 
 EXIT_CODES = {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}
-
-MOST_DIFFERENCES = 20
-"""So many fields that are not as they should be are named (a choice)."""
-
-_LONGEST = 80
-_ABSENT = object()
 
 
 def result_of(run: ShownRun, decided: Acceptance | None) -> str:
@@ -90,15 +82,16 @@ def certificate_document(
         "coverage": _coverage(run),
         "reasons": list(verdict.reasons),
         "suspects": [
-            {"component": one.component, "confidence": round(one.confidence, 3), "evidence": list(one.evidence)}
+            {**jsonable(one, ("component", "evidence")), "confidence": round(one.confidence, 3)}
             for one in verdict.suspects
         ],
-        "components": [
-            {"component": one.component, "outcome": one.outcome.value, "reason": one.reason}
-            for one in verdict.components
+        "components": jsonable(verdict.components),
+        "changes": [
+            {**jsonable(one.change, ("phase", "kind", "component")), "state": one.state} for one in verdict.changes
         ],
-        "changes": [_change(one) for one in verdict.changes],
-        "decision": None if decided is None else _decision(decided),
+        "decision": None
+        if decided is None
+        else {**acceptance_document(decided), "decision": _DECIDED[decided.decision]},
         "identity": list(identity),
         "backend": judged.backend,
         "versions": {**run.versions, JUDGED_WITH: judged_with},
@@ -110,58 +103,6 @@ def certificate_document(
 def encoded(document: Mapping[str, Any]) -> bytes:
     """The bytes of certificate.json: the same for the same document, so that they can be signed."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
-
-
-def differing(stated: Any, again: Any, *, close: bool = False) -> list[str]:
-    """
-    In which fields a JSON document says other than the same made again from the run's files, in words; empty in none.
-
-    Every field counts, also one too many. *close*: the last digits of a number may differ, as they do between machines.
-    """
-    lines = (
-        f"{path or 'all of it'}: it says {in_words(one)}, the run's files say {in_words(other)}"
-        for path, one, other in unlike(stated, again, close=close)
-    )
-    found = list(islice(lines, MOST_DIFFERENCES + 1))
-    return [*found[:MOST_DIFFERENCES], "and more fields"] if len(found) > MOST_DIFFERENCES else found
-
-
-def unlike(one: Any, other: Any, path: str = "", *, close: bool = False) -> Iterator[tuple[str, Any, Any]]:
-    """
-    Every place where two JSON documents differ, and what stands there in each; *close* as ``differing``.
-
-    Goes no deeper than the other one, however deep the first is.
-    """
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted({*one, *other}):
-            inner = f"{path}.{name[:_LONGEST]}" if path else name[:_LONGEST]
-            yield from unlike(one.get(name, _ABSENT), other.get(name, _ABSENT), inner, close=close)
-    elif isinstance(one, list) and isinstance(other, list):
-        pairs = enumerate(zip(one, other, strict=False))
-        inside = (found for at, pair in pairs for found in unlike(*pair, f"{path}[{at}]", close=close))
-        if len(one) == len(other):
-            yield from inside
-        else:
-            yield path, one, other
-            yield from islice(inside, 1)
-    elif type(one) is not type(other) or not (one == other or _close(one, other, close)):
-        yield path, one, other
-
-
-def _close(one: object, other: object, close: bool) -> bool:
-    return close and isinstance(one, float) and isinstance(other, float) and isclose(one, other, rel_tol=1e-9)
-
-
-def in_words(value: object) -> str:
-    """A value of ``unlike`` for people, not too long."""
-    if value is _ABSENT:
-        return "nothing"
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = orjson.dumps(value[:_LONGEST] if isinstance(value, str) else value).decode()
-    return f"{text}..." if isinstance(value, str) and len(value) > _LONGEST else text
 
 
 def _tested(run: ShownRun) -> list[dict[str, Any]]:
@@ -186,13 +127,13 @@ def _limits(run: ShownRun) -> list[dict[str, Any]]:
     found = []
     for name, body in baselines.items():
         kinds = {row.probe.kind for row in run.rows}
-        limits = [_said(limit) for limit in body["limits"] if limit["kind"] in kinds]
+        limits = [
+            {key: value for key, value in limit.items() if value not in (None, False, 0)}
+            for limit in body["limits"]
+            if limit["kind"] in kinds
+        ]
         found.append({"baseline": name, "file": body["source"], "limits": limits})
     return found
-
-
-def _said(limit: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in limit.items() if value not in (None, False, 0)}
 
 
 def _coverage(run: ShownRun) -> dict[str, Any]:
@@ -209,17 +150,6 @@ def _coverage(run: ShownRun) -> dict[str, Any]:
         "sampled": run.judged.scenario.sample is not None,
         "links": None if run.judged.verdict.links is None else asdict(run.judged.verdict.links),
     }
-
-
-def _change(result: ChangeResult) -> dict[str, str]:
-    change = result.change
-    return {"phase": change.phase, "kind": change.kind, "component": change.component, "state": result.state}
-
-
-def _decision(decided: Acceptance) -> dict[str, Any]:
-    """The decision in the certificate's own word."""
-    document = acceptance_document(decided)
-    return {**document, "decision": _DECIDED[decided.decision]}
 
 
 _MOST_ROWS = 200

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
@@ -18,7 +16,7 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.acceptance import acceptance_in
 
 FORMAT = 1
 
@@ -72,9 +70,6 @@ def _row(one: Weighed) -> tuple[str, ...]:
     return one.label, one.before, f"{now} ({one.n}x)", limit, one.past or "-", one.peers or "-", one.outcome.name
 
 
-FILE = "acceptance.json"
-MOST_BYTES = 32 * MIB
-"""Of acceptance.json (a choice: it takes some KB a repaired host)."""
 _MOST_REASONS = 3
 _LONGEST_REASON = 240
 
@@ -100,27 +95,19 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
         return None
     hosts = fold(because.names)
     untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
+    found = acceptance_in(Path(run.judged.path))
+    decision, reasons = found.get("decision"), found.get("reasons")
+    if decision is None or not isinstance(reasons, list):
+        return untold
     try:
-        found = orjson.loads(read_plain(Path(run.judged.path) / FILE, MOST_BYTES))
-        decision, reasons = Decision(found["decision"]), found["reasons"]
         each = found.get("each", [{"decision": decision.value, "name": hosts}])
         decided = _decided((one["decision"], one["name"]) for one in each)
-    except (OSError, ValueError, TypeError, KeyError):
-        return untold
-    if not isinstance(reasons, list):
+    except (TypeError, KeyError):
         return untold
     shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
     return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
-
-
-def decision_in(directory: Path) -> Decision | None:
-    """What acceptance.json of a run says; None where there is none that can be read."""
-    try:
-        return Decision(orjson.loads(read_plain(directory / FILE, MOST_BYTES))["decision"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
 
 
 def run_exit_code(run: ShownRun) -> int:
@@ -130,19 +117,6 @@ def run_exit_code(run: ShownRun) -> int:
     if code == MAY_BE_LIVE or found is None or found.decision is None:
         return code
     return EXIT_CODES[found.decision]
-
-
-def same_decision(directory: Path, document: dict[str, Any]) -> bool:
-    """Whether acceptance.json says just this already."""
-    try:
-        return read_plain(directory / FILE, MOST_BYTES) == decision_bytes(document)
-    except OSError:
-        return False
-
-
-def decision_bytes(document: dict[str, Any]) -> bytes:
-    """What is in acceptance.json."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _because(scenario: Scenario) -> Because | None:

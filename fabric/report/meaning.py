@@ -7,7 +7,8 @@ from statistics import median
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.text import duration_text
+from fabric.model.scenario import MEAN, ExpectedRatio
+from fabric.model.text import duration_text, fold
 from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
 from fabric.report.output import counted, some
 
@@ -63,6 +64,7 @@ def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+_ROUTING = "adaptive_routing"
 _DAY_S = 86_400.0
 _LEAST = 0.005
 
@@ -143,30 +145,55 @@ def _numbered(name: str) -> str:
 
 
 def faults_line(verdict: Verdict) -> str:
-    """``2 faults: gpu003 PCIe path ...; gpu006 GPU 5 NVLink``; empty where nothing is suspected."""
+    """
+    ``2 faults: gpu003 PCIe path ...; gpu006 GPU 5 NVLink``, and hosts that were left out of what came later.
+
+    Empty where nothing is suspected.
+    """
     bad = [one for one in verdict.suspects if one.outcome is Outcome.FAIL]
     unknown = [one for one in verdict.suspects if one.outcome is Outcome.ERROR]
     said = [f"{counted(len(bad), 'fault')}: {_some(bad)}"] if bad else []
-    return "; ".join([*said, *([f"could not be measured: {_some(unknown)}"] if unknown else [])])
+    said += [f"could not be measured: {_some(unknown)}"] if unknown else []
+    if said and (silent := _not_judged(verdict)):
+        said.append(f"not measured to the end: {fold(silent)}")
+    return "; ".join(said)
+
+
+def _not_judged(verdict: Verdict) -> list[str]:
+    """Hosts that nobody suspects and of which parts were not measured to the end, either: they were left out."""
+    open_ = {one.component for one in verdict.components if one.outcome in _UNMEASURED}
+    suspected = {host for one in verdict.suspects for host in one.hosts}
+    return sorted({Part.of(name).host for name in open_ if "/" in name and Part.of(name).host in open_} - suspected)
+
+
+_UNMEASURED = {Outcome.SKIPPED, Outcome.INCONCLUSIVE, Outcome.ERROR}
 
 
 def _some(suspects: Sequence[Suspect]) -> str:
     return some([part_words(one.component, one.kind) for one in suspects], _MOST_FAULTS, "; ")
 
 
-def kept_line(verdict: Verdict) -> str:
+def kept_line(judged: JudgedRun) -> str:
     """
     ``with adaptive routing the job kept 99.9 %, without 31.5 %``: what faults made on purpose left, by routing.
 
-    Without such a comparison what they left in all; empty where no fault was made, or nothing says what it left.
+    It is the ratio that was expected of their phase over one without them; of what nobody expected anything the share
+    of the largest messages. Empty where no fault was made, or nothing says what it left.
     """
+    verdict, asked = judged.verdict, judged.scenario
+    phases = {one.name: one for one in asked.phases}
+    faults = {one.change.change_id: phases.get(one.change.phase) for one in verdict.changes if one.change.is_fault}
     by_routing: dict[str, list[float]] = {}
-    faults = {one.change.change_id: one.change for one in verdict.changes if one.change.is_fault}
     for effect in verdict.effects:
-        if effect.change_id in faults and effect.retained is not None:
-            phase = faults[effect.change_id].phase
-            word = next((word for word in ("on", "off") if f"adaptive_routing-{word}" in phase), "")
-            by_routing.setdefault(word, []).append(effect.retained)
+        if effect.retained is not None and effect.change_id in faults:
+            phase = faults[effect.change_id]
+            by_routing.setdefault(dict(phase.where).get(_ROUTING, "") if phase else "", []).append(effect.retained)
+    faulty = {phase.written for phase in faults.values() if phase is not None}
+    for wanted, found in zip(asked.expect, verdict.expectations, strict=False):
+        if isinstance(wanted, ExpectedRatio) and wanted.over is not None and found.value is not None:
+            of, over = wanted.of, wanted.over
+            if of.where == over.where and of.label in faulty and over.label not in faulty and wanted.statistic == MEAN:
+                by_routing[dict(of.where).get(_ROUTING, "")] = [found.value]
     kept = {word: f"{100 * median(values):.3g} %" for word, values in by_routing.items()}
     if {"on", "off"} <= kept.keys():
         return f"with adaptive routing the job kept {kept['on']}, without {kept['off']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import orjson
@@ -21,15 +22,19 @@ from fabric.report.table import table
 
 MOST_SUSPECTS = 20
 MOST_CHANGES = 40
-SECTIONS = ("expected", "bandwidth", "sizes", "hosts", "pairs", "network", "time", "training")
-"""Where figures stand, besides those of suspects."""
+SECTIONS = {
+    "hosts": "Hosts and their parts",
+    "pairs": "Host by host",
+    "time": "Time line",
+}
+"""Those that are figures and nothing else, in the order of the page."""
 
 
 def page(run: ShownRun) -> str:
     """report.html of one run."""
-    drawn: dict[str, list[tuple[str, Markup, str]]] = {name: [] for name in SECTIONS}
+    drawn: defaultdict[str, list[tuple[str, Markup, str]]] = defaultdict(list)
     for one in pictures(run):
-        drawn.setdefault(one.section, []).append((one.title, inline(one.figure), one.words))
+        drawn[one.section].append((one.title, inline(one.figure), one.words))
     judged, decision = run.judged, decision_of(run)
     content = {
         "run": run,
@@ -39,6 +44,7 @@ def page(run: ShownRun) -> str:
         "title": _title(run, decision),
         "slot": lambda one: _slot(one, run.inventory.topology),
         "drawn": drawn,
+        "sections": SECTIONS.items(),
         "data": embedded(table(run.frames)),
         "outcomes": list(Outcome),
         "exit_code": run_exit_code(run),

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType, TracebackType
 
 from rich.console import Console
@@ -26,15 +26,6 @@ HOLD_S = 2.0
 """So long are further hosts held back, to be told with others of the same reason (seconds; a choice)."""
 
 
-@dataclass(slots=True)
-class _Told:
-    """A reason that was said of *first*; until *due_s* those that follow are held back in *others*."""
-
-    first: str
-    due_s: float
-    others: list[str] = field(default_factory=list)
-
-
 class FoldedOuts:
     """
     Says who is out of the run and why; reasons that differ only in the host's own name and address are the same.
@@ -50,7 +41,7 @@ class FoldedOuts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._say, self._addresses, self._clock = say, addresses, clock
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, tuple[str, float, list[str]]] = {}  # by reason: of whom it was said, held until, others
 
     def take(self, component: str, reason: str) -> None:
         """A host or a part stopped answering."""
@@ -58,41 +49,30 @@ class FoldedOuts:
         host = Part.of(component).host
         kind = without_own(reason, host, self._addresses.get(host, ""))
         if kind in self._told:
-            self._told[kind].others.append(component)
+            self._told[kind][2].append(component)
         else:
-            self._told[kind] = _Told(component, self._clock() + HOLD_S)
+            self._told[kind] = component, self._clock() + HOLD_S, []
             self._say(f"{component} is out of the run: {reason.removeprefix(f'{host}: ')}")
 
     def pause(self) -> None:
         """Something else may be said now: those that were held back for long enough are said first."""
-        now_s = self._clock()
-        for kind in [kind for kind, told in self._told.items() if told.due_s <= now_s]:
-            self._end(self._told.pop(kind))
+        self.flush(self._clock())
 
-    def flush(self) -> None:
-        """Say all that was held back."""
-        for told in self._told.values():
-            self._end(told)
-        self._told.clear()
-
-    def _end(self, told: _Told) -> None:
-        many = len(told.others)
-        if many:
-            names = f"{fold(told.others)} ({many:,}) are" if many > 1 else f"{told.others[0]} is"
-            self._say(f"{names} out of the run for the same reason as {told.first}")
+    def flush(self, until_s: float = inf) -> None:
+        """Say all that was held back, of what was to be held until then."""
+        for kind in [kind for kind, (_, due_s, _) in self._told.items() if due_s <= until_s]:
+            first, _, others = self._told.pop(kind)
+            if others:
+                names = f"{fold(others)} ({len(others):,}) are" if len(others) > 1 else f"{others[0]} is"
+                self._say(f"{names} out of the run for the same reason as {first}")
 
 
 _THINGS = {"port": "links", "host": "hosts"}
 _NAMED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Sort:
-    """What changes must share to be told in one line."""
-
-    phase: str
-    scope: str
-    text: str
+_Sort = tuple[str, str, str]
+"""What changes must share to be told in one line: phase, scope and text."""
 
 
 class FoldedStates:
@@ -128,18 +108,14 @@ class FoldedStates:
         sort, names = self._sort, self._names
         self._sort, self._names = None, []
         if sort is not None and names:
-            self._say(f"{sort.phase}: {_where(sort, names)}: {sort.text} {self._ending}")
+            phase, scope, text = sort
+            shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+            where = shown if len(names) == 1 else f"{len(names)} {_THINGS.get(scope, 'changes')} ({shown})"
+            self._say(f"{phase}: {where}: {text} {self._ending}")
 
 
 def _sort(change: Change) -> _Sort:
-    return _Sort(change.phase, change.scope, str(change.spec))
-
-
-def _where(sort: _Sort, names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-    return f"{len(names)} {_THINGS.get(sort.scope, 'changes')} ({shown})"
+    return change.phase, change.scope, str(change.spec)
 
 
 _LINE_EVERY_S = 15.0
@@ -162,7 +138,7 @@ class ConsoleProgress:
     """
     Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name.
 
-    *failed* is told of each part that a tool calls bad, and why.
+    *failed* is told of each part that a tool calls bad, and why, *ended* of each phase that is over.
     """
 
     def __init__(
@@ -171,8 +147,9 @@ class ConsoleProgress:
         quiet: bool = False,
         addresses: Mapping[str, str] = MappingProxyType({}),
         failed: Callable[[str, str], None] = lambda _part, _why: None,
+        ended: Callable[[PhasePlan, Sequence[ProbeResult]], None] = lambda _plan, _results: None,
     ) -> None:
-        self._failed = failed
+        self._failed, self._ended = failed, ended
         self._console = Console(file=stderr_that_may_go_away(), stderr=True, highlight=False, quiet=quiet)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -222,6 +199,10 @@ class ConsoleProgress:
             expected = duration_text(plan.schedule.makespan_s)
             self._say(f"{self._phase}: {counted(self._total, 'probe')}, about {expected} on hardware")
 
+    def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
+        """Hand it on."""
+        self._ended(plan, results)
+
     def probe_finished(self, result: ProbeResult) -> None:
         """
         Count it; only what the tools themselves called bad is known before the judging.
@@ -268,12 +249,13 @@ class ConsoleProgress:
 
     def interrupted(self, open_changes: int, again: int) -> None:
         """Say what the run still does before it ends, and what another Ctrl-C would leave out."""
+        back = f"taking back {counted(open_changes, 'change')}"
         if not open_changes:
             self._say("interrupted: ending the run")
         elif again == 1:
-            self._say(f"interrupted: taking back {_many(open_changes)} first; once more to leave out all but the undo")
+            self._say(f"interrupted: {back} first; once more to leave out all but the undo")
         else:
-            self._say(f"interrupted again: taking back {_many(open_changes)}; that is never left out")
+            self._say(f"interrupted again: {back}; that is never left out")
 
     def _say(self, text: str) -> None:
         self._states.flush()
@@ -313,7 +295,3 @@ def planning(*, after_s: float = PLANNING_S) -> Iterator[Told]:
     finally:
         late.cancel()
         late.join()
-
-
-def _many(changes: int) -> str:
-    return "1 change" if changes == 1 else f"{changes} changes"

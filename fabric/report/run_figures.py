@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from fabric.model.part import Part
 from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
-from fabric.model.verdict import Suspect
 from fabric.report.shown_run import ShownRun
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ MOST_SUSPECTS = 6
 """Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
 
 _MOST_KINDS = 4
-_LEAST_SIZES = 3  # two are no curve, and say something only where configurations differ
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
 
@@ -39,7 +37,7 @@ class Picture(NamedTuple):
 
 def pictures(run: ShownRun) -> Iterator[Picture]:
     """In the order of the page; one that has nothing to show is left out."""
-    for part in (_suspects, _expected, _bandwidth, _hosts, _pairs, _network, _time, _training):
+    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time, _training):
         yield from part(run)
 
 
@@ -60,8 +58,9 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
         section = f"suspect-{number}"
         drawn = figures.evidence(run.frames, suspect.component, suspect.probes)
         if drawn is not None:
-            words = "Signs: what did not pass. " + _said_of(drawn)
-            yield Picture(section, section, "", words if not _good_alone(run, suspect) else _GOOD_ALONE, drawn)
+            rows = [run.row_of[probe].verdict for probe in suspect.probes if probe in run.row_of]
+            good = all(one.outcome.is_good for one in rows) and any(one.value_gbps is not None for one in rows)
+            yield Picture(section, section, "", _GOOD_ALONE if good else "Signs: what did not pass.", drawn)
         host = Part.of(suspect.component).host
         if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
             hosts[host] = None
@@ -70,29 +69,7 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
                 yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
 
 
-def _network(run: ShownRun) -> Iterator[Picture]:
-    from fabric.report import figures
-
-    verdict, topology = run.judged.verdict, run.inventory.topology
-    drawn = figures.network(topology, run.judged.scenario.hosts, verdict.suspects, verdict.changes)
-    if drawn is not None:
-        yield Picture("network", "topology", "", "", drawn)
-
-
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
-
-
-def _said_of(drawn: Figure) -> str:
-    return "Time is that of the run's clock." if "course" in str(drawn.get_label()) else "The worst numbers first."
-
-
-def _good_alone(run: ShownRun, suspect: Suspect) -> bool:
-    """Whether every number against it meets what is required: then the evidence is something else, such as counters."""
-    rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
-    known = [row.verdict for row in rows if row.verdict.value_gbps is not None]
-    return bool(known) and all(
-        one.limit_gbps is not None and one.value_gbps is not None and one.value_gbps >= one.limit_gbps for one in known
-    )
 
 
 def expected_frame(run: ShownRun) -> pd.DataFrame:
@@ -119,9 +96,9 @@ def _expected(run: ShownRun) -> Iterator[Picture]:
 
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:
-    """Adaptive routing off and on where a matrix compares it; the curve over message sizes."""
+    """Adaptive routing off and on where a matrix compares it."""
     from fabric.report import figures
-    from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
+    from fabric.report.figures.configurations import compared_kinds, side_by_side
 
     as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
     for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
@@ -133,14 +110,19 @@ def _bandwidth(run: ShownRun) -> Iterator[Picture]:
             words = f"Bar: mean. Dot: one iteration. Line: standard deviation. {as_shown.format('a')}"
             title = f"{kind}: adaptive routing off and on"
             yield Picture("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
-    found = collectives(run.frames)
-    sizes = found.groupby("kind", observed=True, sort=False)["size_bytes"].nunique()
-    curves = [kind for kind, many in sizes.items() if many >= _LEAST_SIZES or run.judged.verdict.changes]
-    for kind in curves[:_MOST_KINDS]:
-        drawn = figures.sizes(run.frames, kind)
-        if drawn is not None:
-            words = "Line: median; band: least to most."
-            yield Picture("sizes", f"sizes-{kind}", f"{kind}: against message size", words, drawn)
+
+
+def _hall(run: ShownRun) -> Iterator[Picture]:
+    import pandas as pd
+
+    from fabric.report import figures
+
+    hall = run.judged.verdict.hall
+    points = [(one.kind, one.hosts, one.gbps, one.bound_gbps) for one in hall.points] if hall is not None else []
+    columns = {"kind": object, "hosts": int, "gbps": float, "bound_gbps": float}
+    drawn = figures.scaling(pd.DataFrame(points, columns=list(columns)).astype(columns))
+    if drawn is not None:
+        yield Picture("hall", "scaling", "", "", drawn)
 
 
 def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
@@ -178,24 +160,20 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
 def _pairs(run: ShownRun) -> Iterator[Picture]:
     """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
     from fabric.report import figures
-    from fabric.report.figures.maps import low_words, pair_kinds
+    from fabric.report.figures.maps import pair_kinds
 
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
     kinds = pair_kinds(run.frames)[:_MOST_KINDS]
-    crossed = _crossing(run, network) if network and kinds else set()
+    passed = run.frames.parts
+    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"] if network else ()
+    crossed = {*through, *(probe for one in network for probe in one.probes)}
     ringed = ", ".join(one.component for one in network[:3])
     for kind in kinds:
         drawn = figures.pairs(run.frames, kind, crossed)
         if drawn is not None:
-            words = ["The least over rails and rounds, over the upper quartile of all pairs of the same rail"]
-            words += [f"ringed: over {ringed}"] if ringed else [low_words(run.frames, kind)]
-            yield Picture("pairs", f"pairs-{kind}", kind, "; ".join(filter(None, words)) + ".", drawn)
-
-
-def _crossing(run: ShownRun, network: Sequence[Suspect]) -> set[str]:
-    passed = run.frames.parts
-    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"]
-    return {*through, *(probe for one in network for probe in one.probes)}
+            words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
+            words += f"; ringed: over {ringed}." if ringed else "."
+            yield Picture("pairs", f"pairs-{kind}", kind, words, drawn)
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:

@@ -86,7 +86,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         judged=judged,
         means=meaning(judged),
         faults=faults_line(verdict),
-        kept=kept_line(verdict),
+        kept=kept_line(judged),
         on_purpose=_on_purpose(verdict),
         hosts=f"{counted(len(hosts), 'host')} ({fold(hosts)})",
         tally=f"{counted(len(verdict.probes), 'probe')} in {duration_text(judged.elapsed_s)}{clock}: {tally}",

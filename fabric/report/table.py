@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 450_000
 """More than this are not put into the page: the worst are, it says so, and measurements.parquet has them all."""
 
+_ALWAYS = ("outcome", "host")  # columns that stand there though nothing is in them
 MOST_REASONS = 2000
 _REASON = 240
 
@@ -46,7 +47,8 @@ def table(run: Frames) -> dict[str, Any]:
     ]
     if frame["us"].notna().any():
         columns.insert(3, _numbers("us", frame["us"].round(2)))
-    hosts = columns[next(place for place, one in enumerate(columns) if one["name"] == "host")]["values"]
+    columns = [one for one in columns if one["values"] or one["name"] in _ALWAYS]
+    hosts = next(one["values"] for one in columns if one["name"] == "host")
     members = {place: unfold(name) for place, name in enumerate(hosts) if isinstance(name, str) and "[" in name}
     return {"rows": len(frame), "left_out": left_out, "columns": columns, "members": members}
 

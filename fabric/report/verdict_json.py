@@ -14,7 +14,7 @@ from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.hall import hall_document
 from fabric.report.output import jsonable
 from fabric.report.plan import change_document
-from fabric.report.told_verdict import KEY
+from fabric.runs.told_verdict import KEY
 
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
@@ -106,4 +106,4 @@ def _changes(verdict: Verdict) -> Iterator[dict[str, Any]]:
 def counts(verdict: Verdict) -> dict[str, int]:
     """How many probes ended in each outcome; outcomes that did not occur are left out."""
     tally = Counter(probe.outcome for probe in verdict.probes)
-    return {outcome.value: tally[outcome] for outcome in Outcome if tally[outcome]}
+    return {one.value: tally[one] for one in Outcome if tally[one]}

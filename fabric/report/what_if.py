@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -39,7 +40,7 @@ def what_if_text(answer: WhatIf) -> str:
 
 def what_if_document(answer: WhatIf) -> dict[str, Any]:
     """The same as plain JSON values, with every link that is at fault by name."""
-    question = answer.question
+    question, (emptiest, fullest) = answer.question, _fill(answer.question)
     spec = question.net.clos.spec
     return {
         "simulated": True,
@@ -53,12 +54,10 @@ def what_if_document(answer: WhatIf) -> dict[str, Any]:
             "leaves": question.net.clos.leaves,
             "rnics_per_leaf": spec.down,
             "uplinks_per_leaf": spec.up,
-            "rails": spec.rails,
-            "line_rate_gbps": spec.line_rate_gbps,
-            "uplink_gbps": spec.uplink_gbps,
+            **jsonable(spec, ("rails", "line_rate_gbps", "uplink_gbps")),
             "link_layer": question.link_layer,
-            "fullest_leaf_rnics": _fill(question)[1],
-            "emptiest_leaf_rnics": _fill(question)[0],
+            "fullest_leaf_rnics": fullest,
+            "emptiest_leaf_rnics": emptiest,
         },
         "faults": [_fault_document(fault, answer) for fault in question.faults],
         "per": _per(question),
@@ -71,14 +70,13 @@ def _engine_document(result: EngineResult) -> dict[str, Any]:
     return {
         "routing": result.engine,
         "share_of_line_rate": _shares_document(result.shares),
-        "healthy": None if result.healthy is None else _shares_document(result.healthy),
+        "healthy": result.healthy and _shares_document(result.healthy),
         "busiest": [{**asdict(busy), "ratio": busy.ratio} for busy in result.busiest],
     }
 
 
 def _shares_document(shares: Shares) -> dict[str, Any]:
-    document = asdict(shares)
-    return {"min" if key == "least" else key: value for key, value in document.items()}
+    return {"min" if key == "least" else key: value for key, value in asdict(shares).items()}
 
 
 def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
@@ -88,8 +86,7 @@ def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
         "kind": fault.kind,
         "value": fault.value if fault.kind != "down" else None,
         "links": [answer.question.net.link_name(link) for link in fault.links],
-        "capacity_factor": None if found is None else found.capacity_factor,
-        "loss": None if found is None else found.loss,
+        **({"capacity_factor": None, "loss": None} if found is None else jsonable(found, ("capacity_factor", "loss"))),
     }
 
 
@@ -154,9 +151,6 @@ def _host_names(question: Question) -> list[str]:
 def _fill(question: Question) -> tuple[int, int]:
     """The least and the most RNICs that take part under a leaf that has any."""
     clos = question.net.clos
-    counts: dict[int, int] = {}
-    for host in question.hosts:
-        for rail in range(clos.spec.rails):
-            leaf = int(clos.leaf_of(clos.nic(host, rail)))
-            counts[leaf] = counts.get(leaf, 0) + 1
+    rails = range(clos.spec.rails)
+    counts = Counter(int(clos.leaf_of(clos.nic(host, rail))) for host in question.hosts for rail in rails)
     return min(counts.values()), max(counts.values())

@@ -135,7 +135,7 @@ def settled(
     still = {one.change_id for one in open_or_may_be_live(journal)}
     said = "taken back later by fabric restore"
     told = {result.change.change_id for result in results}
-    untold = "the run ended before it was seen taken back"
+    untold = "it was not seen taken back"
     silent = (change for change in planned if change.change_id in still - told)
     return tuple(
         replace(result, state="failed", reason=said)
@@ -196,7 +196,7 @@ def _ended(change: Change, events: Sequence[Event], windows: Sequence[Window]) -
     state, reasons = events[-1]["state"], [events[-1].get("reason", "")]
     if state not in FINAL:
         state = "open"
-        reasons.append("the run ended before it was seen taken back")
+        reasons.append("it was not seen taken back")
     before = [event.get("counters", {}) for event in events if event["state"] == "in_force"]
     after = [event.get("counters", {}) for event in events if event["state"] in FINAL]
     growth, left_out = _growth(before[0] if before else {}, after[-1] if after else {})

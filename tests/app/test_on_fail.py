@@ -12,6 +12,8 @@ import pytest
 
 from fabric.app.on_fail import OnFail
 from fabric.errors import ConfigError
+from tests.cli.command_line import called
+from tests.places import SCENARIOS
 
 
 class _Taking(BaseHTTPRequestHandler):
@@ -53,6 +55,16 @@ def test_a_command_gets_the_first_failure_and_the_end_on_standard_input(tmp_path
     assert '{"event":"end","outcome":"fail"}' in told
     assert "gpu004" not in told
     assert said == []
+
+
+def test_a_part_that_is_only_slow_is_told_of_when_its_phase_is_over(tmp_path: Path) -> None:
+    """No tool calls it bad: of a burn-in it was told at the end of 48 hours."""
+    words = ["--hosts", "gpu[002-004]", "--results", str(tmp_path / "r"), "--no-html"]
+    called(["run", str(SCENARIOS / "self-check.yaml"), *words, "--on-fail", f"tee -a {tmp_path}/told"])
+    first, end = (json.loads(text) for text in (tmp_path / "told").read_text().replace("}{", "}\n{").splitlines())
+    assert (first["event"], first["phase"], first["part"]) == ("first_fail", "intra-host", "gpu003/mlx5_2->numa1-gpus")
+    assert first["suspects"][0]["next_step"]
+    assert (end["event"], end["outcome"]) == ("end", "fail")
 
 
 def test_a_url_is_posted_to(posted: tuple[str, list[object]]) -> None:

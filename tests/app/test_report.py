@@ -14,7 +14,7 @@ from fabric.app.analyze import reopened
 from fabric.app.report import push
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
-from fabric.report.decision import FILE
+from fabric.runs.acceptance import FILE
 from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked

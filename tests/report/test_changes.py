@@ -122,7 +122,7 @@ def test_a_run_that_was_killed_says_what_to_type_first() -> None:
     not_reached = replace(
         RATIO, outcome=Outcome.INCONCLUSIVE, reason="the change was not in force: degraded was not reached", value=None
     )
-    still = replace(REVERTED, state="open", reason="the run ended before it was seen taken back")
+    still = replace(REVERTED, state="open", reason="it was not seen taken back")
     judged = run(still, expectations=(not_reached,))
     killed = replace(
         judged, complete=False, go_on="fabric resume r", verdict=replace(judged.verdict, outcome=Outcome.ERROR)

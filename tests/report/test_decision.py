@@ -11,12 +11,13 @@ from junitparser import JUnitXml
 
 from fabric.model.repair import Because, Decision
 from fabric.probes.again import AgainSpec
-from fabric.report.decision import FILE, decision_of, run_exit_code
+from fabric.report.decision import decision_of, run_exit_code
 from fabric.report.exports import metrics_text
 from fabric.report.junit import junit_xml
 from fabric.report.markdown import summary
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
+from fabric.runs.acceptance import FILE
 
 
 @pytest.fixture

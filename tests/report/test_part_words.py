@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
 from fabric.report.meaning import faults_line, kept_line, part_words
 from fabric.report.shown_run import ShownRun
 
@@ -52,11 +52,20 @@ def test_faults_are_counted_and_what_could_not_be_measured_is_said(bad_run: Show
     assert faults_line(replace(verdict, suspects=())) == ""
 
 
+def test_a_host_that_was_left_out_is_in_the_headline(bad_run: ShownRun) -> None:
+    """Nobody knows how it is: it is no good host. One that missed a job of all hosts alone was measured."""
+    names = ("gpu003", "gpu003/mlx5_0", "gpu004")
+    left_out = tuple(ComponentVerdict(name, Outcome.SKIPPED, "not measured in soak") for name in names)
+    found = (suspect("gpu006/gpu5:nvlink", "nvlink"),)
+    verdict: Verdict = replace(bad_run.judged.verdict, suspects=found, components=left_out)
+    assert faults_line(verdict) == "1 fault: gpu006 GPU 5 NVLink; not measured to the end: gpu003"
+
+
 def test_a_run_without_a_fault_made_has_no_such_answer(bad_run: ShownRun) -> None:
-    assert kept_line(bad_run.judged.verdict) == ""
+    assert kept_line(bad_run.judged) == ""
 
 
 def test_the_answer_of_a_run_under_bit_errors(changed_run: ShownRun) -> None:
-    said = kept_line(changed_run.judged.verdict)
+    said = kept_line(changed_run.judged)
     assert said.startswith("with adaptive routing the job kept 99.")
     assert ", without 3" in said

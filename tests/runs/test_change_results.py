@@ -63,7 +63,7 @@ def test_what_was_not_seen_taken_back_is_open(state: str) -> None:
     """Also between two times in force: the guard is still there, and nobody looked."""
     result = only(event("intent", 1.0), event("in_force", 2.0), event(state, 3.0))
     assert result.state == "open"
-    assert "before it was seen taken back" in result.reason
+    assert "not seen taken back" in result.reason
 
 
 def test_what_was_restored_later_is_reverted() -> None:

@@ -57,7 +57,7 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
     return lines + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
-NOT_REACHED = "not reached: the run ended before it"
+NOT_REACHED = "not reached"
 
 
 def conclude(

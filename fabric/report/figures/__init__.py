@@ -4,11 +4,10 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 ``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
 """
 
-from fabric.report.figures.configurations import bars, rings, sizes
+from fabric.report.figures.configurations import bars, rings
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
-from fabric.report.figures.network import network
-from fabric.report.figures.ratios import expectations, history, training
+from fabric.report.figures.ratios import expectations, history, scaling, training
 from fabric.report.figures.style import inline, save
 from fabric.report.figures.timeline import counters, timeline
 
@@ -24,11 +23,10 @@ __all__ = [
     "hosts",
     "inline",
     "loopback",
-    "network",
     "pairs",
     "rings",
     "save",
-    "sizes",
+    "scaling",
     "timeline",
     "training",
 ]

@@ -1,13 +1,11 @@
-"""Bandwidth by configuration: adaptive routing off and on with its spread, rings beside each other, message sizes."""
+"""Bandwidth by configuration: adaptive routing off and on with its spread, rings beside each other."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from fabric.model.text import size_text
-from fabric.report.figures.samples import TOGGLES
-from fabric.report.figures.style import COLOURS, SERIES, axes, figure, said, styled, ticks
+from fabric.report.figures.style import COLOURS, axes, figure, said, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,35 +105,6 @@ def side_by_side(run: Frames, kind: str) -> bool:
     """Whether several groups of hosts were measured at the same time in each configuration."""
     found = collectives(run, kind)
     return bool(found.groupby("configuration")["hosts"].nunique().gt(1).all())
-
-
-@styled
-def sizes(run: Frames, kind: str) -> Figure | None:
-    """Bandwidth against message size, median and range of each configuration; None where there is one size alone."""
-    found = collectives(run, kind)
-    if found["size_bytes"].nunique() < 2:
-        return None
-    names = list(dict.fromkeys(found["configuration"]))[:MOST]
-    made = figure(f"{kind}: bandwidth against message size", 7.6, 2.9 + 0.2 * len(names))
-    ax = axes(made, top=0.15, bottom=0.75 + 0.2 * len(names))
-    faulty = set(run.changes.loc[~run.changes["kind"].isin(TOGGLES), "phase"])
-    for number, name in enumerate(names):
-        own = found[found["configuration"].eq(name)]
-        by_size = own.groupby("size_bytes")["gbps"].agg(["median", "min", "max", "size"])
-        colour, style = SERIES[number % len(SERIES)], "--" if faulty.intersection(own["phase"]) else "-"
-        at = by_size.index.to_numpy(float)
-        ax.fill_between(at, by_size["min"], by_size["max"], color=colour, alpha=0.18, linewidth=0)
-        said_of = f"{said(name, 60)} (n {by_size['size'].min()})"
-        ax.plot(at, by_size["median"], style, color=colour, marker="os^Dv<>P"[number % 8], label=said_of)
-    ax.set_xscale("log", base=2)
-    every = sorted(found["size_bytes"].unique())
-    ticks(ax.xaxis, [size_text(int(size)) for size in every], every)
-    ax.xaxis.set_ticks([], minor=True)
-    ax.set_xlabel("message size, bytes; band: least to most; broken: a fault was made")
-    ax.set_ylabel("Gb/s")
-    ax.set_ylim(0, float(found["gbps"].max()) * 1.06)
-    made.legend(loc="lower left", bbox_to_anchor=(0.08, 0.0), ncols=1)
-    return made
 
 
 def _dots(ax: Axes, x: float, values: pd.Series, width: float) -> None:

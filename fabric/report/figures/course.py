@@ -78,13 +78,12 @@ def course(run: Frames, part: str, probes: Collection[str] = ()) -> Figure:
 
 @styled
 def against_peers(run: Frames, part: str, probes: Collection[str] = ()) -> Figure:
-    """The worst numbers of a part, each with the middle 90 % of its peers, and with what is required."""
+    """The worst number of each measurement of a part, with the middle 90 % of its peers and what is required."""
     own = through(run, part, probes)
     accused = own[own["probe"].isin(probes)] if len(probes) else own[own["outcome"] != "pass"]
-    own = (accused if len(accused) else own).sort_values("of_normal", kind="stable").drop_duplicates("probe")
-    own = own.head(_MOST_ROWS)
+    own = (accused if len(accused) else own).sort_values("of_normal", kind="stable")
+    own = own.drop_duplicates(["host", "peer_host", "kind", "series"]).head(_MOST_ROWS)
     own = own.assign(normal=own["gbps"] / own["of_normal"], name=own["probe"].str.partition("/")[2])
-    own["name"] = own["name"].where(~own["name"].duplicated(keep=False), own["probe"].astype(object))
     own["required"] = own["required_gbps"] / own["normal"]
     others = peers(run, own)
     made = figure(f"{part}: its worst numbers beside its peers", WIDTH_IN, height_in=1.15 + 0.45 * len(own))

@@ -20,13 +20,11 @@ from fabric.report.figures.style import (
     colour_class,
     figure,
     halo,
-    no_frame,
     said,
     signs,
     styled,
     ticks,
 )
-from fabric.report.output import counted, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,27 +220,6 @@ def pairs(run: Frames, kind: str, ringed: Collection[str] = ()) -> Figure | None
     return made
 
 
-def low_words(run: Frames, kind: str) -> str:
-    """Which hosts are low with all their partners; of other low pairs that they are no host's: empty where none is."""
-    import pandas as pd
-
-    found = pair_shares(run, kind)
-    found["is_low"] = found["share"] < LOW
-    of_host = (
-        pd.concat([found.set_index(end)["is_low"] for end in ("low", "high")]).groupby(level=0).agg(["size", "all"])
-    )
-    bad = of_host[of_host["all"] & (of_host["size"] > 1)]
-    lines = [f"{host} is low with each of its {many} partners" for host, many in bad["size"].items()]
-    rest = int((found["is_low"] & ~found["low"].isin(bad.index) & ~found["high"].isin(bad.index)).sum())
-    if rest:
-        others = "hosts do well with others: the way between them is slow or loaded"
-        lines.append(f"{counted(rest, 'pair')} below {LOW:.0%} though the {others}")
-    return some(lines, _MOST_SAID, "; ")
-
-
-_MOST_SAID = 8
-
-
 def _natural(name: str) -> list[str | int]:
     """mlx5_2 before mlx5_10."""
     return [int(part) if part.isdigit() else part for part in re.split("([0-9]{1,9})", name)]
@@ -302,7 +279,8 @@ def _kinds(ax: Axes, kinds: Sequence[str]) -> None:
 
 
 def _edges(ax: Axes, width: float, height: float) -> None:
-    no_frame(ax)
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
     ax.set_xlim(0, width)
     ax.set_ylim(height, 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabric.report.figures.style import COLOURS, axes, figure, key, said, signs, styled, ticks
+from fabric.report.figures.style import COLOURS, SERIES, axes, figure, key, said, signs, styled, ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +57,33 @@ def expectations(found: pd.DataFrame) -> Figure | None:
     ax.set_xlabel("ratio, log scale (1: no difference)")
     wanted = Line2D([], [], color=COLOURS["ink"], marker=5, label="asked for: from here this way")
     key(ax, Line2D([], [], color=COLOURS["c0"], marker="o", label="found, with its 95 % interval"), wanted)
+    return made
+
+
+@styled
+def scaling(points: pd.DataFrame) -> Figure | None:
+    """
+    Bus bandwidth of each collective over 2, 4, 8 ... hosts, and broken the most that the inventory allows; None where
+    there are not two numbers.
+
+    Columns: *kind*, *hosts*, *gbps* (NA: not measured), *bound_gbps*.
+    """
+    known = points[points["gbps"].notna()]
+    kinds = [kind for kind, own in known.groupby("kind", sort=False) if own["hosts"].nunique() > 1]
+    if not kinds:
+        return None
+    made = figure("bandwidth over the number of hosts", 7.6, 3.0)
+    ax = axes(made, top=0.4 + 0.2 * (len(kinds) > 3))
+    for number, kind in enumerate(kinds):
+        own, colour = known[known["kind"].eq(kind)].sort_values("hosts"), SERIES[number % len(SERIES)]
+        ax.plot(own["hosts"], own["bound_gbps"], "--", color=colour, linewidth=1)
+        ax.plot(own["hosts"], own["gbps"], color=colour, marker="os^Dv"[number % 5], label=said(kind))
+    ax.set_xscale("log", base=2)
+    every = sorted(known["hosts"].unique())
+    ticks(ax.xaxis, [f"{one:,}" for one in every], every)
+    ax.xaxis.set_ticks([], minor=True)
+    ax.set(xlabel="hosts of the job; broken: at most, by the inventory", ylabel="Gb/s", ylim=(0, None))
+    key(ax, *ax.lines[1::2], columns=3)
     return made
 
 

@@ -15,7 +15,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
@@ -131,13 +130,6 @@ def signs(ax: Axes, places: Iterable[tuple[float, float, str]], size: float = 7.
             )
 
 
-def sign_key(outcome: str, words: str) -> Line2D:
-    """What a sign means, for a line of keys."""
-    made = Line2D([], [], linestyle="none", marker=_SIGNS[outcome], label=words)
-    made.set(markeredgecolor=COLOURS[outcome], markeredgewidth=2, markerfacecolor="none")
-    return made
-
-
 def cells(ax: Axes, found: Iterable[tuple[float, float, int | None]], width: float = 1.0, height: float = 1.0) -> None:
     """Boxes at (x, y, colour class; None: no number), of each class one outline: thousands are a few kilobytes."""
     by_class: dict[str, list[tuple[float, float, float, float]]] = {}
@@ -155,13 +147,6 @@ def spans(outlined: Axes, boxes: Iterable[tuple[float, float, float, float]], co
     codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * (len(points) // 5)
     if points:
         outlined.add_artist(PathPatch(Outline(points, codes), facecolor=colour, edgecolor="none", alpha=alpha))
-
-
-def no_frame(ax: Axes) -> None:
-    """Of maps: the cells are the axes."""
-    ax.grid(visible=False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
 
 
 def hours(ax: Axes, last_s: float) -> float:

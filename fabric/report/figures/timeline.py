@@ -26,6 +26,8 @@ MOST_LINES = 1500
 
 _SLICES = 200
 _MOST_LANES = 8
+_PEERS = 8  # so few have nothing to be compared with
+_UNLIKE = 3.0  # times what most parts count: less is what the fabric does (a choice)
 _MOST_BANDS = 6
 
 
@@ -149,26 +151,19 @@ def _sliced(ax: Axes, known: pd.DataFrame, last_s: float, unit_s: float) -> None
 
 def _bands(ax: Axes, bands: pd.DataFrame, lanes: Sequence[str], last_s: float, unit_s: float) -> None:
     """A lane above for each kind of change; a fault also shades what was measured meanwhile."""
+    above, least = ax.get_xaxis_transform(), last_s / 300
     for number, kind in enumerate(lanes):
-        own = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"])
+        own, y = bands[bands["kind"].eq(kind)].drop_duplicates(["began_s", "ended_s"]), 1.04 + 0.095 * number
         colour = COLOURS["c1"] if own["is_fault"].any() else COLOURS["c7"]
         for one in own.itertuples():
             end_s = last_s if one.ended_s != one.ended_s else one.ended_s
             if one.is_fault:
                 ax.axvspan(one.began_s / unit_s, end_s / unit_s, color=colour, alpha=0.13, linewidth=0)
-            across = [one.began_s / unit_s, max(end_s, one.began_s + last_s / 300) / unit_s]
-            ax.plot(
-                across,
-                [1.04 + 0.095 * number] * 2,
-                color=colour,
-                linewidth=6,
-                solid_capstyle="butt",
-                clip_on=False,
-                transform=ax.get_xaxis_transform(),
-            )
+            x = [one.began_s / unit_s, max(end_s, one.began_s + least) / unit_s]
+            ax.plot(x, [y, y], color=colour, linewidth=6, solid_capstyle="butt", clip_on=False, transform=above)
         parts = own["part"].nunique()
         words = said(kind, 18) + (f", {parts}" if parts > 1 else "")
-        ax.text(-0.01, 1.04 + 0.095 * number, words, transform=ax.transAxes, va="center", ha="right")
+        ax.text(-0.01, y, words, transform=ax.transAxes, va="center", ha="right")
 
 
 def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
@@ -186,12 +181,21 @@ def _keys(ax: Axes, *, binned: bool, lost: bool, lanes: int) -> None:
 
 @styled
 def counters(run: Frames, hosts: Collection[str] = ()) -> Figure | None:
-    """Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did."""
+    """
+    Counters that grew, those of *hosts* first, as growth of each slice of time; None where none did.
+
+    What grows alike on most ports (bit errors that are corrected, pauses) is shown only where it grew more.
+    """
     frame = run.counters
     grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0)]
-    if grew.empty:
-        return None
     total = grew.groupby(["part", "name"], observed=True)["delta"].agg(["sum", "size"]).reset_index()
+    counted = frame.groupby("name", observed=True)["part"].nunique()
+    by_name = total.groupby("name", observed=True)["sum"]
+    ports = total["name"].map(counted).astype(float)
+    usual = by_name.transform("median").where((by_name.transform("size") > ports / 2) & (ports >= _PEERS))
+    total = total[~total["sum"].le(_UNLIKE * usual)]
+    if total.empty:
+        return None
     first = total["part"].astype(str).str.partition("/")[0].isin(set(hosts))
     total = total.assign(first=first, many=total["sum"]).sort_values(["first", "many"], ascending=False)[:_MOST_LANES]
     made = figure("counters that grew", 9.8, 0.65 + 0.75 * len(total))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fabric.report.figures import bars, rings, sizes
+from fabric.report.figures import bars, rings
 from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
 from fabric.report.shown_run import ShownRun
 from tests.report.figures.seen import texts
@@ -57,16 +57,6 @@ def test_rings_side_by_side_say_how_far_apart_they_are() -> None:
     run = framed(samples=rows)
     assert side_by_side(run, "group_all_reduce")
     assert {"mean 2,000, CV 50.0%", "mean 3,000, CV 0.0%"} <= texts(rings(run, "group_all_reduce"))
-
-
-def test_one_size_is_no_curve_and_a_fault_is_a_broken_line() -> None:
-    assert sizes(framed(samples=OFF_AND_ON), "group_all_reduce") is None
-    rows = [reduce_of(phase, 100.0 * size, size_bytes=size << 30) for phase in ("good", "bad") for size in (1, 8)]
-    change = {"change": "bad/ber.x", "phase": "bad", "kind": "ber", "part": "x", "state": "in_force", "at_s": 0.0}
-    drawn = sizes(framed(samples=rows, changes=[change]), "group_all_reduce")
-    assert drawn is not None
-    assert [line.get_linestyle() for line in drawn.axes[0].lines] == ["-", "--"]
-    assert {"1G", "8G"} <= texts(drawn)
 
 
 def test_adaptive_routing_under_bit_errors_has_four_bars(changed_run: ShownRun) -> None:

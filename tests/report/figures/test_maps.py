@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from fabric.report.figures import hall, hosts, loopback, pairs
-from fabric.report.figures.maps import low_words, pair_shares, worst
+from fabric.report.figures.maps import pair_shares, worst
 from tests.report.figures.seen import texts
 from tests.report.framed import Framed, framed, pair, sample
 
@@ -111,10 +111,3 @@ def test_whoever_sends_two_hosts_are_one_pair() -> None:
         ("gpu001", "gpu002", 0.5),
         ("gpu001", "gpu003", 1.0),
     ]
-
-
-def test_a_host_that_is_low_with_all_is_said_once() -> None:
-    rows = [pair(f"{a}{b}", a, b, 200.0 if "gpu004" in (a, b) else 400.0) for a, b in combinations(NAMES, 2)]
-    assert low_words(framed(samples=rows), "pairwise") == "gpu004 is low with each of its 3 partners"
-    rows[0]["gbps"] = 240.0
-    assert "; 1 pair below 95% though the hosts do well with others" in low_words(framed(samples=rows), "pairwise")

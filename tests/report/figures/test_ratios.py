@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fabric.judge.training import Observed, best_interval_s, expected_ettr, mttf_s, training_impact
-from fabric.report.figures import expectations, history, training
+from fabric.report.figures import expectations, history, scaling, training
 from tests.report.figures.seen import texts
 
 COLUMNS = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
@@ -59,3 +59,12 @@ def test_the_history_of_a_part_marks_the_runs_that_suspected_it() -> None:
     assert drawn is not None
     assert {"r1", "r2", "gpu001/mlx5_0"} <= texts(drawn)
     assert history(runs.assign(share=NONE), "gpu001/mlx5_0") is None
+
+
+def test_a_curve_over_hosts_needs_two_numbers() -> None:
+    rows = [("ring", 2, 390.0, 400.0), ("ring", 4, 380.0, 400.0), ("ring", 8, None, 400.0), ("one", 2, 1.0, 2.0)]
+    points = pd.DataFrame(rows, columns=["kind", "hosts", "gbps", "bound_gbps"]).astype({"gbps": float})
+    drawn = scaling(points)
+    assert drawn is not None
+    assert [list(line.get_xdata()) for line in drawn.axes[0].lines] == [[2, 4], [2, 4]]
+    assert scaling(points[:1]) is None

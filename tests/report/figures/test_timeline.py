@@ -131,3 +131,15 @@ def test_counters_that_grew_are_drawn_those_of_suspects_first() -> None:
     assert first == "gpu001/mlx5_0 symbol_error: +15 in 3 steps, at most +5"
     assert second.startswith("gpu002/mlx5_1")
     assert counters(framed()) is None
+
+
+def test_what_grows_alike_on_all_ports_is_not_drawn() -> None:
+    """Eight leaves with the same corrected errors hid the one port that counted more."""
+    rows = [
+        {"at_s": 60.0, "part": f"leaf1/{n}", "name": "raw_errors", "unit": "count", "value": 1.0, "delta": by}
+        for n, by in enumerate([100.0] * 9 + [900.0])
+    ]
+    drawn = counters(framed(counters=rows))
+    assert drawn is not None
+    assert [ax.get_title(loc="left")[:18] for ax in drawn.axes] == ["leaf1/9 raw_errors"]
+    assert counters(framed(counters=rows[:9])) is None

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def _maker(where: str) -> Callable[[ShownRun], str]:
-    """A function of this room by its name; the libraries that its module takes are imported when it is called."""
+    """A function of the reports by its name; the libraries that its module takes are imported when it is called."""
     return lambda run: resolve_name(f"fabric.report.{where}")(run)
 
 

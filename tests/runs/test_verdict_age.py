@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.report.told_verdict import history_bytes, is_of_all
+from fabric.runs.told_verdict import history_bytes, is_of_all
 
 
 @pytest.mark.parametrize(

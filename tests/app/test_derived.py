@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.report import derived
+from fabric.app import derived
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fabric.app.signature import fingerprint, sign, signer
 from fabric.errors import ConfigError, StoreError
-from fabric.report.signature import fingerprint, sign, signer
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 

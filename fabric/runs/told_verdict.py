@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Suspect, Verdict
+from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
 from fabric.runs.plain_file import MIB, read_plain
 
@@ -80,33 +80,3 @@ def _suspect(entry: Mapping[str, Any]) -> Suspect:
     """A suspect as JSON has it; TypeError, KeyError or ValueError where it is none."""
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return Suspect(**{**found, "outcome": Outcome(entry["outcome"])})
-
-
-_SAID = (
-    ("not reached: the run ended before (fabric resume RUN)", "not reached yet"),
-    ("not reached: the run ended before it", "not reached yet"),
-    ("the run ended before it was seen taken back", "not taken back yet"),
-)
-"""As ``expectations.py``, ``conclude.py`` and ``store`` say what is missing, and what is so here."""
-
-REASON = "the run goes on: what it has not reached yet is not judged"
-"""The first of all reasons."""
-
-
-def going_on(verdict: Verdict) -> Verdict:
-    """The same outcomes, in words that are true while the run goes on."""
-    return replace(
-        verdict,
-        reasons=(REASON, *(_yet(reason) for reason in verdict.reasons)),
-        suspects=tuple(replace(one, evidence=tuple(map(_yet, one.evidence))) for one in verdict.suspects),
-        components=tuple(replace(one, reason=_yet(one.reason)) for one in verdict.components),
-        probes=tuple([replace(one, reason=_yet(one.reason)) if one.reason else one for one in verdict.probes]),
-        expectations=tuple(replace(one, reason=_yet(one.reason)) for one in verdict.expectations),
-        changes=tuple(replace(one, reason=_yet(one.reason)) for one in verdict.changes),
-    )
-
-
-def _yet(text: str) -> str:
-    for ended, yet in _SAID:
-        text = text.replace(ended, yet)
-    return text

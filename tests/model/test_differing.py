@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.report.certificate import MOST_DIFFERENCES, differing
+from fabric.model.differing import MOST_DIFFERENCES, differing
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 62), 1 << 62) | st.floats(allow_nan=False) | st.text(max_size=9),
