@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import log, pi
 
 import numpy as np
+from scipy.special import xlogy
 
 from fabric.judge.locate.search import NOBODY, QUARTILES, FaultSearch, quartiles
 from fabric.judge.locate.structure import (
@@ -88,15 +89,25 @@ def _share_of_dips(dips: int, count: int) -> float:
 
 
 def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
-    """The share of slow samples that touch no part with more slow ones than chance explains (Chernoff's bound)."""
+    """The share of slow samples that touch no part with more slow ones than chance explains."""
     slow = y < normal.least[normal.of_class]
-    all_of_them = float(np.clip(slow.mean(), _LEAST_BACKGROUND, 1 - _LEAST_BACKGROUND))
-    share = np.clip(incidence.share(slow), 1e-9, 1 - 1e-9)
-    apart = share * np.log(share / all_of_them) + (1 - share) * np.log((1 - share) / (1 - all_of_them))
-    bad = (share > all_of_them) & (incidence.count * apart > log(1 / _TOUCHED))
+    through = np.bincount(incidence.part, slow[incidence.sample], minlength=len(incidence.extra))
+    bad = beyond_chance(through, incidence.count, int(slow.sum()), len(y)) > log(1 / _TOUCHED)
     touched = np.zeros(len(y), dtype=np.bool_)
     touched[incidence.sample[bad[incidence.part]]] = True
     return _share_of_dips(int((slow & ~touched).sum()), int((~touched).sum()))
+
+
+def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int) -> Floats:
+    """
+    Nats against chance alone that of the *count* samples through each part so many are *slow*, and no fewer.
+
+    *all_slow* of all *samples* are. The G statistic of the two by two table, halved: Chernoff's bound on its tail.
+    """
+    seen = np.array([[slow, count - slow], [all_slow - slow, samples - count - all_slow + slow]], dtype=np.float64)
+    expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0) / samples
+    nats: Floats = xlogy(seen, seen / np.maximum(expected, 1e-300)).sum(axis=(0, 1))
+    return np.where(seen[0, 0] > expected[0, 0], nats, 0.0)
 
 
 class PairSearch(FaultSearch):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, lgamma
+from math import log
 
 import numpy as np
 
+from fabric.judge.locate.description import beyond_chance
 from fabric.judge.locate.pairs.against_limit import (
     Below,
     DecodedPlane,
@@ -187,7 +188,6 @@ def slow_alone(fitted: Fitted) -> Bools:
 
 _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
-_NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +206,14 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
     *planes* is how many are looked at for one verdict, this one among them.
     """
     components, left = fitted.components, odd.copy()
-    looked_at = len(set(components.part.tolist())) * planes
+    least = log(len(set(components.part.tolist())) * planes / CHANCE)
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
     found: list[SlowTogether] = []
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
         slow = _through(components.paths, left, len(components.names))
-        chances = {
-            c: _chance(len(odd), int(left.sum()), int(through[c]), int(slow[c]))
-            for c in np.flatnonzero((slow >= _LEAST) & (slow * len(odd) > 2 * through * left.sum())).tolist()
-        }
-        # Of equally unlikely ones the whole part before its directions, which come after it.
-        best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
-        if best == UNKNOWN or chances[best] * looked_at > CHANCE:
+        nats = np.where(slow >= _LEAST, beyond_chance(slow, through, int(left.sum()), len(odd)), 0.0)
+        best = int(nats.argmax())  # of equally unlikely ones the whole part: its directions come after it
+        if nats[best] < least:
             break
         mine = left & (components.paths == best).any(axis=1)
         found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))
@@ -230,19 +226,3 @@ def _through(paths: Ints, which: Bools, components: int) -> Ints:
     crossed = paths[which].ravel()
     found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
     return found
-
-
-def _chance(samples: int, slow: int, through: int, both: int) -> float:
-    """That of *slow* among *samples*, *both* or more are among the *through* that pass a part, by chance."""
-    total = 0.0
-    for k in range(max(both, slow + through - samples), min(slow, through) + 1):
-        ways = _log_ways(through, k) + _log_ways(samples - through, slow - k) - _log_ways(samples, slow)
-        total += exp(ways)
-        if exp(ways) < _NEGLIGIBLE * total:
-            break
-    return min(total, 1.0)
-
-
-def _log_ways(of: int, chosen: int) -> float:
-    """Logarithm of the binomial coefficient."""
-    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)
