@@ -19,6 +19,7 @@ from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
 from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
+from fabric.model.diagnosis import LinkClass
 
 EFFECT_FLOOR = 0.03
 """The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
@@ -46,20 +47,6 @@ _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 LIKELY = 4.0
 """Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairClass:
-    """
-    Pairs that are alike: *gbps* is what a good one reaches, *noise* the coefficient of variation of good samples.
-
-    *name*: ``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``; *groups* of hosts.
-    """
-
-    name: str
-    gbps: float
-    noise: float
-    groups: tuple[tuple[str, ...], ...] = ()
 
 
 ALL = "all pairs"
@@ -108,7 +95,7 @@ class Fitted:
     open: tuple[int, ...]
     likely: tuple[int, ...]
     explained: Floats
-    classes: tuple[PairClass, ...]
+    classes: tuple[LinkClass, ...]
     of_class: Ints
     degrees: float
     dips: float
@@ -199,7 +186,10 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
                 tuple(c for part, gain in maybe if gain > LIKELY for c in joint.components_of(part, place)),
                 explained[mine],
-                tuple(_pair_class(normal, n, float(own[place]), joint, samples) for n in present.tolist()),
+                tuple(
+                    _link_class(normal, n, float(own[place]), joint, samples, int(count))
+                    for n, count in zip(present.tolist(), np.bincount(of_class), strict=True)
+                ),
                 of_class,
                 normal.degrees,
                 dips,
@@ -208,7 +198,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     return split
 
 
-def _pair_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples) -> PairClass:
+def _link_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples, count: int) -> LinkClass:
     """A class of the structure, with the hosts of a plane by group where it is of groups."""
     name = normal.names[number] if len(normal.names) > 1 else ALL
     groups: tuple[tuple[str, ...], ...] = ()
@@ -216,7 +206,8 @@ def _pair_class(normal: Normal, number: int, own: float, joint: Joint, samples: 
         of = dict(zip(joint.hosts, normal.groups.tolist(), strict=True))
         every = range(int(normal.groups.max()) + 1)
         groups = tuple(tuple(host for host in samples.hosts if of[host] == group) for group in every)
-    return PairClass(name, exp(float(normal.main[number]) + own), float(normal.noise[number]), groups)
+    level, noise = exp(float(normal.main[number]) + own), float(normal.noise[number])
+    return LinkClass(name, samples.kind, samples.rail, level, noise, count, groups)
 
 
 def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
