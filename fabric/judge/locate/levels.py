@@ -31,8 +31,7 @@ _NOISY = 0.03  # or this: a noisy fabric
 _WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
-_LEAST_GROUP, _MOST_GROUPS = 3, 4
-_STEPS = 64  # of power iteration: a ratio of eigenvalues of 0.9 is 1e-3 of error then
+_LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
@@ -333,8 +332,9 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
         return
     matrix = _cells(y, a, b, hosts)
     above = np.sign(np.nan_to_num(matrix - float(np.median(y)), nan=0.0))
-    yield _renumbered((_leading(above) > 0).astype(np.int64))
-    yield from _linked(_row_distance(matrix))
+    leading = np.linalg.eigh(above)[1][:, -1]
+    yield _renumbered((leading > 0).astype(np.int64))
+    yield from _linked(matrix)
 
 
 def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
@@ -348,42 +348,15 @@ def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
     return matrix
 
 
-def _leading(matrix: Floats) -> Floats:
-    """The eigenvector of the largest eigenvalue of a symmetric matrix, near enough to tell signs: power iteration."""
-    shift = float(np.abs(matrix).sum(axis=1).max()) / 2  # so that the largest is the farthest from 0, too
-    found = np.cos(np.arange(len(matrix), dtype=np.float64))
-    for _ in range(_STEPS):
-        found = matrix @ found + shift * found
-        found /= float(np.abs(found).max())
-    return found
+def _linked(matrix: Floats) -> Iterator[Ints]:
+    """Four, three and two groups of hosts by the mean difference of what they see of the others, 0.1 at most."""
+    from scipy.cluster.hierarchy import average, cut_tree  # takes a while to import
 
-
-def _linked(distance: Floats) -> Iterator[Ints]:
-    """Average linkage: the two nearest groups become one, again and again; the last 4, 3 and 2 groups of it."""
-    far = distance.copy()
-    np.fill_diagonal(far, np.inf)
-    group, size = np.arange(len(far)), np.ones(len(far))
-    for left in range(len(far) - 1, 1, -1):
-        one, other = divmod(int(far.argmin()), len(far))
-        far[one] = (size[one] * far[one] + size[other] * far[other]) / (size[one] + size[other])
-        far[one, one] = np.inf
-        far[:, one] = far[one]
-        far[other] = far[:, other] = np.inf
-        size[one] += size[other]
-        group[group == other] = one
-        if left <= _MOST_GROUPS:
-            yield _renumbered(group)
-
-
-def _row_distance(matrix: Floats) -> Floats:
-    """How differently two hosts see all others: the mean difference of their rows, each at most 0.1."""
-    found = np.full(matrix.shape, 0.05)
-    for host, row in enumerate(matrix):
-        apart = np.minimum(np.abs(matrix - row), 0.1)
-        count = np.count_nonzero(apart == apart, axis=1)  # where both were measured with that host
-        both = count >= 2
-        found[host, both] = np.nansum(apart[both], axis=1) / count[both]
-    return found
+    apart = np.minimum(np.abs(matrix[:, None] - matrix), 0.1)
+    count = np.count_nonzero(apart == apart, axis=2)  # where both were measured with that host
+    distance = np.where(count >= 2, np.nansum(apart, axis=2) / np.maximum(count, 1), 0.05)
+    tree = average(distance[np.triu_indices(len(matrix), 1)])
+    yield from (_renumbered(groups) for groups in cut_tree(tree, n_clusters=(4, 3, 2)).T)
 
 
 def _renumbered(groups: Ints) -> Ints:
