@@ -114,7 +114,6 @@ class PairSearch(FaultSearch):
     """The likelihood of pairs of hosts."""
 
     rival = 5.0
-    refits = False
 
     def __init__(self, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float) -> None:
         self.y, self.normal, self.incidence, self.background, self.floor = y, normal, incidence, background, floor

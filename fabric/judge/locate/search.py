@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fabric.judge.locate.structure import ALWAYS, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -46,13 +46,12 @@ class FaultSearch(ABC):
     Finds the faulty parts: of *large* ones there is a smaller part for each of their faults.
 
     *whole* is the part that both directions of one thing belong to: they are never rivals. Another part is named beside
-    the best within *rival* nats. *refits*: a part is told as it is beside all others, not as it was when it was found.
+    the best within *rival* nats.
     """
 
     large: Bools
     whole: Ints
     rival: float
-    refits: bool
 
     @abstractmethod
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
@@ -121,7 +120,7 @@ class FaultSearch(ABC):
         return None
 
     def told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """The surest first, each with its gain beside all others, and its rivals."""
+        """The surest first, each as it is beside all others, and with its rivals."""
         found = []
         for number, fault in enumerate(faults):
             again = self.candidates([*faults[:number], *faults[number + 1 :]], instead=fault.part)
@@ -130,21 +129,8 @@ class FaultSearch(ABC):
             others = [one for one in again if self.whole[one.part] != self.whole[fault.part] and one.gain > least]
             best = {int(self.whole[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
-            if self.refits:
-                found.append(replace(mine, rivals=tuple(rivals)))
-            else:
-                several = self._several(faults, fault, mine.gain)
-                found.append(replace(fault, gain=mine.gain, rivals=(*rivals, *several)))
+            found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)
-
-    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:
-        """Several parts that together would explain nearly as much as one of which some samples are good."""
-        if all(one.rho == ALWAYS for one in fault.losses):
-            return []
-        rest = [one for one in faults if one.part != fault.part]
-        apart = self.greedy(rest, banned=np.array([fault.part]))
-        lead = self.score(faults) - self.score(apart)
-        return [(one.part, gain - lead) for one in apart[len(rest) :] if lead < self.rival]
 
 
 def quartiles(value: Floats, of: Ints, count: int, shares: Sequence[float] = QUARTILES) -> Iterator[tuple[Bools, Ints]]:
