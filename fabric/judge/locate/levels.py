@@ -57,8 +57,6 @@ def structures(
     b: Ints,
     groupings: Sequence[Groups] = (),
     across: Bools | None = None,
-    *,
-    only_groups: bool = False,
 ) -> Iterator[Normal]:
     """
     Every structure worth trying for samples *y* between hosts *a* and *b*.
@@ -69,12 +67,11 @@ def structures(
     leaf: Ints | None = None
     if across is not None and across.any() and not across.all():
         leaf = across.astype(np.int64)
-    if not only_groups:
-        yield from _several_levels(y, placed=across is not None)
-        if leaf is not None:
-            found = _classed(y, leaf, 2.0, _LEAVES)
-            far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
-            yield replace(found, cost=found.cost + far * _FAR_COST)
+    yield from _several_levels(y, placed=across is not None)
+    if leaf is not None:
+        found = _classed(y, leaf, 2.0, _LEAVES)
+        far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
+        yield replace(found, cost=found.cost + far * _FAR_COST)
     for groups, cost in groupings:
         size = int(groups.max()) + 1
         between = (groups[a] != groups[b]).astype(np.int64)

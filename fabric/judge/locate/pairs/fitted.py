@@ -38,7 +38,6 @@ _ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _MOST_RIVALS = 8
-_TURNS = 2  # of seeking groups of hosts, then faults
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
@@ -120,30 +119,22 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
     """
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
-    best: tuple[Floats, Description] | None = None
-    held_down = np.zeros(len(joint.y))
-    for _ in range(_TURNS):
-        put_right = joint.y + held_down - levels[-1][joint.plane]
-        groups = groupings(put_right, joint.a, joint.b, len(joint.hosts), placed=joint.across is not None)
-        tried = [best] if best else []
-        for own in levels:
-            y = joint.y - own[joint.plane]
-            cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
-            for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
-                if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
-                    continue
-                more = replace(normal, cost=normal.cost + cost)
-                found = describe(y, more, joint.incidence, floor=least, told=False)
-                tried.append((own, found))
-                if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
-                    again = refitted(more, y, found.explained == 0)
-                    tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
-        best = max(tried, key=lambda one: one[1].score)
-        if not best[1].effects:
-            break
-        held_down = best[1].explained  # what faults hide of the groups is put right, and they are sought once more
-    assert best is not None, "there is a structure of one level"
-    own, found = best
+    groups = groupings(
+        joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), placed=joint.across is not None
+    )
+    tried = []
+    for own in levels:
+        y = joint.y - own[joint.plane]
+        cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
+        for normal in structures(y, joint.a, joint.b, groups, joint.across):
+            if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
+                continue
+            found = describe(y, replace(normal, cost=normal.cost + cost), joint.incidence, floor=least, told=False)
+            tried.append((own, found))
+            if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
+                again = refitted(found.normal, y, found.explained == 0)
+                tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
+    own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
     found = describe(y, again, joint.incidence, floor=least, background=left_over(found))
