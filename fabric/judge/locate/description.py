@@ -40,7 +40,6 @@ _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each 
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
 _FEW_SLOW = 64  # samples, of which no part may have enough to be suspicious; more take long to explain
-_WITHIN = 0.9  # of a part's samples: then it is inside another
 _MANY = 2.0  # times the usual number of samples of a part
 
 
@@ -174,23 +173,6 @@ class PairSearch(FaultSearch):
     def _through(self, part: int) -> Bools:
         found = np.zeros(self.incidence.samples, dtype=np.bool_)
         found[self.incidence.of(part)] = True
-        return found
-
-    def gathered(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Parts replaced by one that all their samples pass through (a host for its RNICs), where that is better."""
-        inc, found = self.incidence, list(faults)
-        inside = np.zeros(len(inc.extra), dtype=np.int64)
-        for fault in found:
-            hits = np.bincount(inc.part, self._through(fault.part)[inc.sample], minlength=len(inc.extra))
-            inside += hits >= _WITHIN * inc.count[fault.part]
-        for part in np.argsort(-inside, kind="stable").tolist():
-            if inside[part] < 2:
-                break
-            mine = self._through(part)
-            rest = [one for one in found if mine[inc.of(one.part)].mean() < _WITHIN]
-            whole = [one for one in self.candidates(rest, instead=part) if one.part == part]
-            if len(rest) < len(found) - 1 and whole and self.score([*rest, whole[0]]) > self.score(found):
-                found = [*rest, whole[0]]
         return found
 
     def _held_down(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:

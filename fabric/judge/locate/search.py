@@ -5,7 +5,7 @@ A hypothesis says which parts hold samples down. Its score is the log likelihood
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the
 evidence for it; parts that would add nearly as much in its place are its rivals.
 
-The search is the same for all samples: greedy, then parts gathered, swapped and dropped until nothing is better. What a
+The search is the same for all samples: greedy, then parts swapped and dropped until nothing is better. What a
 faulty part does to samples is the likelihood of who inherits it: of pairs of hosts (``description.py``), and of probes
 of several kinds (``inside.py``).
 """
@@ -94,18 +94,14 @@ class FaultSearch(ABC):
         return found
 
     def settled(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Gathered, swapped and dropped until nothing is better."""
-        found = self.gathered(faults)
+        """Swapped and dropped until nothing is better."""
+        found = list(faults)
         for _ in range(_MOST_BLAMED):
             improved = self._improved(found)
             if improved is None:
                 break
             found = self.greedy(improved)
         return found
-
-    def gathered(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Several parts as one that all their samples pass through, where that is better."""
-        return list(faults)
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
