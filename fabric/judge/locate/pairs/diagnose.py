@@ -12,11 +12,11 @@ import numpy as np
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
 from fabric.judge.locate.pairs.findings import of_paths, unexplained
-from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit_together
+from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
-from fabric.judge.locate.structure import UNKNOWN
+from fabric.judge.locate.structure import FLOOR, UNKNOWN
 from fabric.model.diagnosis import Diagnosis, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -41,7 +41,7 @@ def diagnose(
     *,
     topology: Topology | None = None,
     limit_gbps: float | None = None,
-    floor: float = EFFECT_FLOOR,
+    floor: float = FLOOR,
     failures: Sequence[PairFailure] = (),
 ) -> Diagnosis:
     """

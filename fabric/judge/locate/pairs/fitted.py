@@ -18,11 +18,8 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
-from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
 from fabric.model.diagnosis import LinkClass
-
-EFFECT_FLOOR = 0.03
-"""The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
 
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
@@ -106,12 +103,12 @@ class Fitted:
         return found
 
 
-def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR) -> Fitted:
+def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:
     """Decode the samples of one plane, of which at least one is above 0, by itself."""
     return fit_together([samples], floor=floor)[0]
 
 
-def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) -> list[Fitted]:
+def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list[Fitted]:
     """
     Decode planes of one kind and line rate, which say of each other what is normal and who is bad.
 
@@ -277,7 +274,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     placed = all(one.placed for one in joint.planes)
     family = incidence.family
     small = [one for one in found.effects if one.loss < NEAR]
-    quiet = (found.normal.weight > 0) & (found.normal.noise < EFFECT_FLOOR)[:, None]
+    quiet = (found.normal.weight > 0) & (found.normal.noise < FLOOR)[:, None]
     level = found.normal.level[quiet]
     gaps = [high - low for high in level for low in level if 0 < high - low < _MOST_GAP]
     least = max(gaps) + _NEAR_GAP if gaps else log(1 / (1 - PLACED)) if not placed and hosts < CLASS_HOSTS else 0.0

@@ -12,11 +12,12 @@ from fabric.judge.locate.candidates import host_side
 from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.findings import of_paths, some, unexplained
-from fabric.judge.locate.pairs.fitted import ALL, EFFECT_FLOOR, Fitted
+from fabric.judge.locate.pairs.fitted import ALL, Fitted
 from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judged
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
+from fabric.judge.locate.structure import FLOOR
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -75,7 +76,7 @@ def pair_findings(
     if not every:
         return PairFindings((), {}, (), ())
     enough = [_judged_by(one, verdicts) for one in fitted_planes(every) if len(one.samples.hosts) >= LEAST_HOSTS]
-    found = judged(enough, EFFECT_FLOOR, limit_alone=False)
+    found = judged(enough, FLOOR, limit_alone=False)
     within = Inside(inside, probes, results, topology)
     losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [
