@@ -32,8 +32,8 @@ def diagnose_files(
     ``-`` is standard input.
     """
     from fabric.judge.locate.pairs.diagnose import diagnose  # numpy takes a while to import, and memory
-    from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR
     from fabric.judge.locate.pairs.samples import unknown_names
+    from fabric.judge.locate.structure import FLOOR
 
     topology = load_inventory(inventory).topology if inventory is not None else None
     rows: list[PairRow] = []
@@ -51,7 +51,7 @@ def diagnose_files(
         notes += [f"{name}: {note}" for note in table.notes]
     if problems:
         raise ConfigError(problems)
-    found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor or EFFECT_FLOOR, failures=failures)
+    found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor or FLOOR, failures=failures)
     return found, tuple(notes)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import log, pi
 
 import numpy as np
+from scipy.special import xlogy
 
 from fabric.judge.locate.search import NOBODY, QUARTILES, FaultSearch, quartiles
 from fabric.judge.locate.structure import (
@@ -35,12 +36,10 @@ _SPREADS = {
     0.25: 2.4,
 }  # of a part's loss, and the nats of each: e times rarer than the one before
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
-_SELDOM = 0.2  # of a bundle, of which one thing is faulty
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.01  # chance of so many slow samples of a part: below it they are no background
 _FEW_SLOW = 64  # samples, of which no part may have enough to be suspicious; more take long to explain
-_WITHIN = 0.9  # of a part's samples: then it is inside another
 _MANY = 2.0  # times the usual number of samples of a part
 
 
@@ -88,22 +87,31 @@ def _share_of_dips(dips: int, count: int) -> float:
 
 
 def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
-    """The share of slow samples that touch no part with more slow ones than chance explains (Chernoff's bound)."""
+    """The share of slow samples that touch no part with more slow ones than chance explains."""
     slow = y < normal.least[normal.of_class]
-    all_of_them = float(np.clip(slow.mean(), _LEAST_BACKGROUND, 1 - _LEAST_BACKGROUND))
-    share = np.clip(incidence.share(slow), 1e-9, 1 - 1e-9)
-    apart = share * np.log(share / all_of_them) + (1 - share) * np.log((1 - share) / (1 - all_of_them))
-    bad = (share > all_of_them) & (incidence.count * apart > log(1 / _TOUCHED))
+    through = np.bincount(incidence.part, slow[incidence.sample], minlength=len(incidence.extra))
+    bad = beyond_chance(through, incidence.count, int(slow.sum()), len(y)) > log(1 / _TOUCHED)
     touched = np.zeros(len(y), dtype=np.bool_)
     touched[incidence.sample[bad[incidence.part]]] = True
     return _share_of_dips(int((slow & ~touched).sum()), int((~touched).sum()))
+
+
+def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int) -> Floats:
+    """
+    Nats against chance alone that of the *count* samples through each part so many are *slow*, and no fewer.
+
+    *all_slow* of all *samples* are. The G statistic of the two by two table, halved: Chernoff's bound on its tail.
+    """
+    seen = np.array([[slow, count - slow], [all_slow - slow, samples - count - all_slow + slow]], dtype=np.float64)
+    expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0) / samples
+    nats: Floats = xlogy(seen, seen / np.maximum(expected, 1e-300)).sum(axis=(0, 1))
+    return np.where(seen[0, 0] > expected[0, 0], nats, 0.0)
 
 
 class PairSearch(FaultSearch):
     """The likelihood of pairs of hosts."""
 
     rival = 5.0
-    refits = False
 
     def __init__(self, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float) -> None:
         self.y, self.normal, self.incidence, self.background, self.floor = y, normal, incidence, background, floor
@@ -167,23 +175,6 @@ class PairSearch(FaultSearch):
         found[self.incidence.of(part)] = True
         return found
 
-    def gathered(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Parts replaced by one that all their samples pass through (a host for its RNICs), where that is better."""
-        inc, found = self.incidence, list(faults)
-        inside = np.zeros(len(inc.extra), dtype=np.int64)
-        for fault in found:
-            hits = np.bincount(inc.part, self._through(fault.part)[inc.sample], minlength=len(inc.extra))
-            inside += hits >= _WITHIN * inc.count[fault.part]
-        for part in np.argsort(-inside, kind="stable").tolist():
-            if inside[part] < 2:
-                break
-            mine = self._through(part)
-            rest = [one for one in found if mine[inc.of(one.part)].mean() < _WITHIN]
-            whole = [one for one in self.candidates(rest, instead=part) if one.part == part]
-            if len(rest) < len(found) - 1 and whole and self.score([*rest, whole[0]]) > self.score(found):
-                found = [*rest, whole[0]]
-        return found
-
     def _held_down(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
         return self.normal.density(self.y[samples], self.normal.of_class[samples], loss, spread)
 
@@ -218,8 +209,12 @@ class PairSearch(FaultSearch):
         before = density[sample]
         best = np.full(len(parts), -np.inf)
         loss, spread, rho = np.zeros(len(parts)), np.zeros(len(parts)), np.zeros(len(parts))
-        bundles = inc.bundle[parts]
-        rhos = (ALWAYS, OFTEN, _SELDOM) if bundles.any() else (ALWAYS, OFTEN)
+        shares = [np.full(len(parts), ALWAYS), np.full(len(parts), OFTEN)][: 2 if costs is not None else 1]
+        bundles = inc.bundle[parts] & (costs is not None)
+        if bundles.any():  # of the things of a bundle one is faulty: how often that one is passed is seen
+            slow = self.slow[sample] & (self._deviation[sample] > explained[sample] + self.floor / 2)
+            seen = np.bincount(local, slow, minlength=len(parts)) / np.maximum(inc.count[parts], 1)
+            shares.append(np.where(bundles, np.clip(seen, 0.0, OFTEN), 0.0))
         seldom = np.zeros(len(parts)) if costs is None else _NOT_ALWAYS + np.log(np.maximum(inc.count[parts], 2)) / 2
         for guess in self._losses(local, sample, explained, len(parts)):
             at = guess[local]
@@ -229,13 +224,14 @@ class PairSearch(FaultSearch):
                 paid = np.zeros(len(parts))
                 if costs is not None:
                     paid = costs[parts] + self.said(parts, guess, width, ALWAYS)
-                for often in rhos if costs is not None else (ALWAYS,):
-                    gain: Floats = np.bincount(local, np.log1p(often * more), minlength=len(parts)) - paid
-                    if often != ALWAYS:
+                for number, often in enumerate(shares):
+                    gain: Floats = np.bincount(local, np.log1p(often[local] * more), minlength=len(parts)) - paid
+                    if number:
                         gain -= seldom
-                    gain[(guess < self.floor) | ((often == _SELDOM) & ~bundles)] = -np.inf
+                    gain[(guess < self.floor) | (often == 0)] = -np.inf
                     better = gain > best
-                    best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
+                    best[better], loss[better], spread[better] = gain[better], guess[better], width
+                    rho[better] = often[better]
         return best, loss, spread, rho
 
     def _losses(self, local: Ints, sample: Ints, explained: Floats, parts: int) -> list[Floats]:
@@ -262,8 +258,8 @@ class PairSearch(FaultSearch):
         part = inc.part[entry]
         most = np.bincount(part, room[inc.sample[entry]], minlength=len(inc.extra))
         well = inc.count - np.bincount(part, minlength=len(inc.extra))
-        least = np.where(inc.bundle, log(1 - _SELDOM), log(1 - OFTEN))
-        free = (most + well * least - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
+        rate = np.where(inc.bundle, np.minimum(1 - well / np.maximum(inc.count, 1), OFTEN), OFTEN)
+        free = (most + well * np.log1p(-rate) - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
         found: Ints = np.flatnonzero(free)
         return found
 

@@ -31,7 +31,6 @@ class Search(Cells, FaultSearch):
     """Finds the faulty parts of a matrix."""
 
     rival = 3.0
-    refits = True
 
     def __init__(self, matrix: SampleMatrix) -> None:
         super().__init__(matrix)

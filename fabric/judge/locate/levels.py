@@ -31,15 +31,14 @@ _NOISY = 0.03  # or this: a noisy fabric
 _WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
-_LEAST_GROUP, _MOST_GROUPS = 3, 4
-_STEPS = 64  # of power iteration: a ratio of eigenvalues of 0.9 is 1e-3 of error then
+_LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
 _HOST_COST = 0.9  # nats of a host's group, times ln of their number
 _DIPS = 0.1  # of samples, while groups are sought (real clusters: 5 to 25 %)
 _BEST = 0.8  # of a host's samples are below what it reaches at best: it is not what one tail says
 _FAR_BEHIND = 10.0  # nats behind no groups: faults that hide them do not make up for more
-_MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS, _MOST_MOVES, _FEW_MOVES = 3, 8, 2, 12, 2
+_MOST_TRIED, _MOST_SPLITS, _FEW_SPLITS = 3, 8, 2
 _FEW_HOSTS = 32  # of which more splits are tried
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
@@ -58,8 +57,6 @@ def structures(
     b: Ints,
     groupings: Sequence[Groups] = (),
     across: Bools | None = None,
-    *,
-    only_groups: bool = False,
 ) -> Iterator[Normal]:
     """
     Every structure worth trying for samples *y* between hosts *a* and *b*.
@@ -70,12 +67,11 @@ def structures(
     leaf: Ints | None = None
     if across is not None and across.any() and not across.all():
         leaf = across.astype(np.int64)
-    if not only_groups:
-        yield from _several_levels(y, placed=across is not None)
-        if leaf is not None:
-            found = _classed(y, leaf, 2.0, _LEAVES)
-            far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
-            yield replace(found, cost=found.cost + far * _FAR_COST)
+    yield from _several_levels(y, placed=across is not None)
+    if leaf is not None:
+        found = _classed(y, leaf, 2.0, _LEAVES)
+        far = float(np.ptp(found.top)) > NEAR  # more likely a fault between the leaves
+        yield replace(found, cost=found.cost + far * _FAR_COST)
     for groups, cost in groupings:
         size = int(groups.max()) + 1
         between = (groups[a] != groups[b]).astype(np.int64)
@@ -233,82 +229,26 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, placed: bool = False) 
     """The likeliest groups that the hosts fall into by what they reach; *placed*: an inventory says all leaves."""
     if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
         return []
-    search = _Groupings(y, a, b, PLACED + FLOOR if placed else NEAR)
-    for begun in _begun(y, a, b, hosts):
-        search.moved(begun)
-    return search.best()
+    apart = PLACED + FLOOR if placed else NEAR
+    least = _likely(y, a, b, np.zeros(hosts, dtype=np.int64)) - _FAR_BEHIND
+    found: list[tuple[float, Ints, float]] = []
+    for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
+        size = np.bincount(groups)
+        if size.min() >= _LEAST_GROUP and len(size) > 1 and _are_classes(y, a, b, groups, apart):
+            cost = _HOST_COST * hosts * log(len(size)) + 4
+            found.append((_likely(y, a, b, groups) - cost, groups, cost))
+    found.sort(key=lambda one: -one[0])
+    return [(groups, cost) for score, groups, cost in found[:_MOST_TRIED] if score >= least]
 
 
-class _Groupings:
-    """Groups of hosts that were tried: the log likelihood of the samples with each, minus what it takes to say them."""
-
-    def __init__(self, y: Floats, a: Ints, b: Ints, apart: float) -> None:
-        self._apart = apart
-        self._y, self._a, self._b = y, a, b
-        self._tried: set[tuple[int, ...]] = set()
-        self._found: list[tuple[float, Ints, float]] = []
-        one = np.zeros(int(max(a.max(), b.max())) + 1, dtype=np.int64)
-        of_class, likely = _by_class(y, a, b, one)
-        self._least = float(likely[of_class, np.arange(len(y))].sum()) - _FAR_BEHIND
-
-    def best(self) -> list[Groups]:
-        """The likeliest first."""
-        self._found.sort(key=lambda one: -one[0])
-        return [(groups, cost) for _, groups, cost in self._found[:_MOST_TRIED]]
-
-    def moved(self, groups: Ints) -> None:
-        """These, and what becomes of them when all hosts move to the group that suits them best."""
-        y, highest = self._y, -np.inf
-        for number in range(_MOST_MOVES):
-            tried = self._try(groups)
-            hopeless = tried is not None and number >= _FEW_MOVES and tried[0] < self._least
-            if tried is None or hopeless or tried[0] <= highest + 1e-6:
-                break
-            highest, likely = tried
-            size = int(groups.max()) + 1
-            gain = np.zeros((size, len(groups)))
-            for group in range(size):
-                for ends, others in ((self._a, self._b), (self._b, self._a)):
-                    other = groups[others]
-                    name = np.minimum(group, other) * size + np.maximum(group, other)
-                    gain[group] += np.bincount(ends, likely[name, np.arange(len(y))], minlength=len(groups))
-            better = gain.max(axis=0) > gain[groups, np.arange(len(groups))]
-            groups = _renumbered(np.where(better, gain.argmax(axis=0), groups))
-
-    def _try(self, groups: Ints) -> tuple[float, Floats] | None:
-        """Their log likelihood, and by class that of each sample; None where they were tried, or are none."""
-        key, size = tuple(groups.tolist()), np.bincount(groups)
-        if key in self._tried or len(size) < 2:
-            return None
-        self._tried.add(key)
-        of_class, likely = _by_class(self._y, self._a, self._b, groups)
-        score = float(likely[of_class, np.arange(len(self._y))].sum())
-        cost = _HOST_COST * len(groups) * log(len(size)) + 4
-        if score - cost < self._least:
-            return score, likely
-        if size.min() >= _LEAST_GROUP and _are_classes(self._y, self._a, self._b, groups, self._apart):
-            self._found.append((score - cost, groups, cost))
-        return score, likely
-
-
-def _by_class(y: Floats, a: Ints, b: Ints, groups: Ints) -> tuple[Ints, Floats]:
-    """The class of each sample (a number of two groups), and by class the log likelihood of each sample in it."""
+def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:
+    """The log likelihood of the samples where each two groups have a level of their own, dips allowed for."""
     size = int(groups.max()) + 1
     key = np.minimum(groups[a], groups[b]) * size + np.maximum(groups[a], groups[b])
     crowded = [n for n in range(size * size) if n // size != n % size]
     normal = _classed(y, key, 0.0, [""] * size**2, groups, crowded)
-    likely = np.full((size * size, len(y)), log(_DIPS / 3))
-    for place in np.unique(key, return_index=True)[1].tolist():
-        likely[key[place]] = _likely(y, normal, np.full(len(y), normal.of_class[place]))
-    return key, likely
-
-
-def _likely(y: Floats, normal: Normal, of_class: Ints) -> Floats:
-    """The logarithm of how likely samples of these classes are, dips allowed for."""
-    found: Floats = np.log(
-        (1 - _DIPS) * normal.density(y, of_class) + _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
-    )
-    return found
+    dips = _DIPS * np.where(y < normal.top.max(), 1 / 3, 1e-9)
+    return float(np.log((1 - _DIPS) * normal.density(y, normal.of_class) + dips).sum())
 
 
 def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
@@ -316,7 +256,7 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
     Groups to begin with: by what hosts reach at best, and, of few hosts, by who sees others alike.
 
     That is the leading eigenvector of "above or below the middle", and average linkage of what each sees. Linkage of
-    cells, and moving hosts one by one, made no difference (benchmarks/real_pairs.py, seed 501).
+    cells, and moving hosts from group to group, made no difference (benchmarks/real_pairs.py, seeds 401 and 501).
     """
     ends, values = np.concatenate([a, b]), np.concatenate([y, y])
     order = np.lexsort((values, ends))
@@ -333,8 +273,9 @@ def _begun(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
         return
     matrix = _cells(y, a, b, hosts)
     above = np.sign(np.nan_to_num(matrix - float(np.median(y)), nan=0.0))
-    yield _renumbered((_leading(above) > 0).astype(np.int64))
-    yield from _linked(_row_distance(matrix))
+    leading = np.linalg.eigh(above)[1][:, -1]
+    yield _renumbered((leading > 0).astype(np.int64))
+    yield from _linked(matrix)
 
 
 def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
@@ -348,42 +289,15 @@ def _cells(y: Floats, a: Ints, b: Ints, hosts: int) -> Floats:
     return matrix
 
 
-def _leading(matrix: Floats) -> Floats:
-    """The eigenvector of the largest eigenvalue of a symmetric matrix, near enough to tell signs: power iteration."""
-    shift = float(np.abs(matrix).sum(axis=1).max()) / 2  # so that the largest is the farthest from 0, too
-    found = np.cos(np.arange(len(matrix), dtype=np.float64))
-    for _ in range(_STEPS):
-        found = matrix @ found + shift * found
-        found /= float(np.abs(found).max())
-    return found
+def _linked(matrix: Floats) -> Iterator[Ints]:
+    """Four, three and two groups of hosts by the mean difference of what they see of the others, 0.1 at most."""
+    from scipy.cluster.hierarchy import average, cut_tree  # takes a while to import
 
-
-def _linked(distance: Floats) -> Iterator[Ints]:
-    """Average linkage: the two nearest groups become one, again and again; the last 4, 3 and 2 groups of it."""
-    far = distance.copy()
-    np.fill_diagonal(far, np.inf)
-    group, size = np.arange(len(far)), np.ones(len(far))
-    for left in range(len(far) - 1, 1, -1):
-        one, other = divmod(int(far.argmin()), len(far))
-        far[one] = (size[one] * far[one] + size[other] * far[other]) / (size[one] + size[other])
-        far[one, one] = np.inf
-        far[:, one] = far[one]
-        far[other] = far[:, other] = np.inf
-        size[one] += size[other]
-        group[group == other] = one
-        if left <= _MOST_GROUPS:
-            yield _renumbered(group)
-
-
-def _row_distance(matrix: Floats) -> Floats:
-    """How differently two hosts see all others: the mean difference of their rows, each at most 0.1."""
-    found = np.full(matrix.shape, 0.05)
-    for host, row in enumerate(matrix):
-        apart = np.minimum(np.abs(matrix - row), 0.1)
-        count = np.count_nonzero(apart == apart, axis=1)  # where both were measured with that host
-        both = count >= 2
-        found[host, both] = np.nansum(apart[both], axis=1) / count[both]
-    return found
+    apart = np.minimum(np.abs(matrix[:, None] - matrix), 0.1)
+    count = np.count_nonzero(apart == apart, axis=2)  # where both were measured with that host
+    distance = np.where(count >= 2, np.nansum(apart, axis=2) / np.maximum(count, 1), 0.05)
+    tree = average(distance[np.triu_indices(len(matrix), 1)])
+    yield from (_renumbered(groups) for groups in cut_tree(tree, n_clusters=(4, 3, 2)).T)
 
 
 def _renumbered(groups: Ints) -> Ints:

@@ -5,7 +5,7 @@ A hypothesis says which parts hold samples down. Its score is the log likelihood
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the
 evidence for it; parts that would add nearly as much in its place are its rivals.
 
-The search is the same for all samples: greedy, then parts gathered, swapped and dropped until nothing is better. What a
+The search is the same for all samples: greedy, then parts swapped and dropped until nothing is better. What a
 faulty part does to samples is the likelihood of who inherits it: of pairs of hosts (``description.py``), and of probes
 of several kinds (``inside.py``).
 """
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fabric.judge.locate.structure import ALWAYS, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -46,13 +46,12 @@ class FaultSearch(ABC):
     Finds the faulty parts: of *large* ones there is a smaller part for each of their faults.
 
     *whole* is the part that both directions of one thing belong to: they are never rivals. Another part is named beside
-    the best within *rival* nats. *refits*: a part is told as it is beside all others, not as it was when it was found.
+    the best within *rival* nats.
     """
 
     large: Bools
     whole: Ints
     rival: float
-    refits: bool
 
     @abstractmethod
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
@@ -95,18 +94,14 @@ class FaultSearch(ABC):
         return found
 
     def settled(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Gathered, swapped and dropped until nothing is better."""
-        found = self.gathered(faults)
+        """Swapped and dropped until nothing is better."""
+        found = list(faults)
         for _ in range(_MOST_BLAMED):
             improved = self._improved(found)
             if improved is None:
                 break
             found = self.greedy(improved)
         return found
-
-    def gathered(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Several parts as one that all their samples pass through, where that is better."""
-        return list(faults)
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
@@ -121,7 +116,7 @@ class FaultSearch(ABC):
         return None
 
     def told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """The surest first, each with its gain beside all others, and its rivals."""
+        """The surest first, each as it is beside all others, and with its rivals."""
         found = []
         for number, fault in enumerate(faults):
             again = self.candidates([*faults[:number], *faults[number + 1 :]], instead=fault.part)
@@ -130,21 +125,8 @@ class FaultSearch(ABC):
             others = [one for one in again if self.whole[one.part] != self.whole[fault.part] and one.gain > least]
             best = {int(self.whole[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
-            if self.refits:
-                found.append(replace(mine, rivals=tuple(rivals)))
-            else:
-                several = self._several(faults, fault, mine.gain)
-                found.append(replace(fault, gain=mine.gain, rivals=(*rivals, *several)))
+            found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)
-
-    def _several(self, faults: Sequence[FaultyPart], fault: FaultyPart, gain: float) -> list[tuple[int, float]]:
-        """Several parts that together would explain nearly as much as one of which some samples are good."""
-        if all(one.rho == ALWAYS for one in fault.losses):
-            return []
-        rest = [one for one in faults if one.part != fault.part]
-        apart = self.greedy(rest, banned=np.array([fault.part]))
-        lead = self.score(faults) - self.score(apart)
-        return [(one.part, gain - lead) for one in apart[len(rest) :] if lead < self.rival]
 
 
 def quartiles(value: Floats, of: Ints, count: int, shares: Sequence[float] = QUARTILES) -> Iterator[tuple[Bools, Ints]]:

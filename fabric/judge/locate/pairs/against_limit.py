@@ -17,7 +17,7 @@ from fabric.judge.locate.levels import FIFTH, PLACED
 from fabric.judge.locate.pairs.findings import by_dips, pair_numbers, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.search import SURE
-from fabric.judge.locate.structure import Bools, Floats
+from fabric.judge.locate.structure import Bools
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
@@ -41,28 +41,6 @@ _PAIRS_MOST, _PROBES_MOST = 20, 20
 
 
 @dataclass(frozen=True)
-class DecodedPlane:
-    """
-    One plane with what its samples say: *kind* is the test as evidence calls it.
-
-    *limits_gbps* are those of the samples (NaN: none), *probe_ids* the probes that took them; *leaf* is the switch that
-    all hosts share, None where they have several or it is not known.
-    """
-
-    kind: str
-    fitted: Fitted
-    limits_gbps: Floats
-    probe_ids: tuple[str, ...] = ()
-    leaf: str | None = None
-
-    @property
-    def where(self) -> str:
-        """The kind of test and the rail in brackets, with a blank before; nothing when neither is known."""
-        said = ", ".join(part for part in (self.kind, self.fitted.samples.rail or "") if part)
-        return f" ({said})" if said else ""
-
-
-@dataclass(frozen=True)
 class Below:
     """
     *classes* (numbers) are below the limit as a whole, *near* says which are too near to tell, *hosts* are suspects.
@@ -77,9 +55,9 @@ class Below:
     explained: Bools
 
 
-def below_limit(plane: DecodedPlane) -> Below:
+def below_limit(fitted: Fitted) -> Below:
     """Classes, then hosts, whose level is below the limit; what is called bad is left out."""
-    fitted, limits, samples = plane.fitted, plane.limits_gbps, plane.fitted.samples
+    samples, limits = fitted.samples, fitted.samples.limits_gbps
     good = (fitted.explained == 0) & ~np.isnan(limits)
     failed, reached, near = list[int](), list[int](), list[str]()
     for number, kind in enumerate(fitted.classes):
@@ -89,11 +67,11 @@ def below_limit(plane: DecodedPlane) -> Below:
         limit, error = float(np.median(limits[mine])), kind.gbps * kind.noise / np.sqrt(mine.sum())
         if abs(kind.gbps - limit) <= _SIGMAS * error:
             said = f"{gbps_text(kind.gbps)} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
-            text = f"too near the limit to tell: {kind.name}{plane.where}: {said}"
+            text = f"too near the limit to tell: {kind.name}{samples.where}: {said}"
             near.append(f"{text}, standard error {error:.2g}")
         else:
             (failed if kind.gbps < limit else reached).append(number)
-    hosts = _hosts(plane, good & np.isin(fitted.of_class, reached))
+    hosts = _hosts(fitted, good & np.isin(fitted.of_class, reached))
     named = np.isin(samples.hosts, [host for one in hosts for host in one.hosts])
     explained = np.isin(fitted.of_class, failed) | named[samples.a] | named[samples.b]
     whole = bool(failed) and not reached and not near
@@ -115,7 +93,7 @@ def _is_class(fitted: Fitted, mine: Bools) -> bool:
 
 
 def as_a_whole(
-    plane: DecodedPlane, below: Below, others: Sequence[Sequence[str]] = (), *, one_leaf: bool = False
+    fitted: Fitted, below: Below, others: Sequence[Sequence[str]] = (), *, one_leaf: bool = False
 ) -> Suspect:
     """
     Classes of a plane that are below the limit: their hosts, or the leaf that is theirs alone.
@@ -124,22 +102,22 @@ def as_a_whole(
     *one_leaf* all planes that are share it: the leaf, or what all hosts share, where they are farther below than places
     differ.
     """
-    fitted, samples = plane.fitted, plane.fitted.samples
+    samples = fitted.samples
     mine = np.isin(fitted.of_class, below.classes)
     hosts = tuple(samples.hosts[h] for h in np.unique([samples.a[mine], samples.b[mine]]).tolist())
-    slow = np.flatnonzero(mine & (fitted.explained == 0) & (samples.gbps < plane.limits_gbps))
+    slow = np.flatnonzero(mine & (fitted.explained == 0) & (samples.gbps < samples.limits_gbps))
     slow = slow[np.argsort(samples.gbps[slow], kind="stable")]
-    required = " or ".join(f"{limit:g}" for limit in np.unique(plane.limits_gbps[slow]).tolist())
+    required = " or ".join(f"{limit:g}" for limit in np.unique(samples.limits_gbps[slow]).tolist())
     median = gbps_text(float(np.median(samples.gbps[slow])))
-    level = f"{len(slow)} pairs{plane.where}: median {median} Gb/s, at least {required} required"
-    probes = tuple(plane.probe_ids[i] for i in slow[:_PROBES_MOST].tolist()) if plane.probe_ids else ()
+    level = f"{len(slow)} pairs{samples.where}: median {median} Gb/s, at least {required} required"
+    probes = tuple(samples.probe_ids[i] for i in slow[:_PROBES_MOST].tolist()) if samples.probe_ids else ()
     alone = any(len(set(hosts) & set(each)) > len(each) / 2 for each in others)
-    far = one_leaf and bool(np.median(samples.gbps[slow] / plane.limits_gbps[slow]) < 1 - PLACED)
-    if below.whole and plane.leaf and len(hosts) > 2 and (alone or far):
+    far = one_leaf and bool(np.median(samples.gbps[slow] / samples.limits_gbps[slow]) < 1 - PLACED)
+    if below.whole and samples.only_leaf and len(hosts) > 2 and (alone or far):
         said = "the leaf switch: every pair under it is below the limit"
         said += ", and on another rail the same hosts are not" if alone else "; or what all these hosts share"
         return Suspect(
-            component=plane.leaf,
+            component=samples.only_leaf,
             kind="leaf",
             outcome=Outcome.FAIL,
             confidence=SURE if alone else 1 / 2,
@@ -162,9 +140,9 @@ def as_a_whole(
     )
 
 
-def _hosts(plane: DecodedPlane, use: Bools) -> list[Suspect]:
+def _hosts(fitted: Fitted, use: Bools) -> list[Suspect]:
     """Hosts near their peers, which reach the limit, yet below it: with two different partners at least."""
-    fitted, limits, samples = plane.fitted, plane.limits_gbps, plane.fitted.samples
+    samples, limits = fitted.samples, fitted.samples.limits_gbps
     use = use & ~unexplained(fitted)
     low = use & (samples.gbps < limits)
     found = []
@@ -182,7 +160,7 @@ def _hosts(plane: DecodedPlane, use: Bools) -> list[Suspect]:
                 kind="rnic" if samples.rail else "host",
                 outcome=Outcome.FAIL,
                 confidence=0.95,
-                evidence=(f"below the limit{plane.where}: {said}",),
+                evidence=(f"below the limit{samples.where}: {said}",),
                 next_step="loopback on this host, then port counters",
                 hosts=(samples.hosts[host],),
             )
@@ -199,7 +177,7 @@ class LowPairs:
     once: Bools
 
 
-def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool, planes: int = 1) -> LowPairs:
+def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, planes: int = 1) -> LowPairs:
     """
     Pairs below the limit that no host or class of *said* explains, lowest first, and samples that were below it once.
 
@@ -210,7 +188,7 @@ def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool
     must be. *named_parts*: bad parts are suspects already, and what they explain is theirs; of too few hosts none is
     named.
     """
-    fitted, limits, samples = plane.fitted, plane.limits_gbps, plane.fitted.samples
+    samples, limits = fitted.samples, fitted.samples.limits_gbps
     named = [suspect.hosts for suspect in said if suspect.kind in ("host", "rnic", "group", "pair")]
     known = np.isin(samples.hosts, list(chain.from_iterable(named)))
     below, odd, both = samples.gbps < limits, unexplained(fitted), pair_numbers(fitted)
@@ -237,7 +215,7 @@ def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool
         chance = planes * by_dips(open_, both, times, fitted.dips) if dips else 0.0
         way = f"{a}->{b}" if samples.tells_ways else f"{a}-{b}"
         reached = f"median {level:,.1f} of {count} samples, limit {limit:g} Gb/s"
-        evidence = (f"{way} below the limit{plane.where}: {reached}",)
+        evidence = (f"{way} below the limit{samples.where}: {reached}",)
         suspect = pair_suspect(min(a, b), max(a, b), count, evidence=evidence, next_step=_NEXT_PAIR, chance=chance)
         found.append((level, suspect))
     found.sort(key=lambda one: (one[0], one[1].component))
@@ -245,14 +223,14 @@ def low_pairs(plane: DecodedPlane, said: Sequence[Suspect], *, named_parts: bool
     return LowPairs(tuple(one for _, one in found[:_PAIRS_MOST]), low, open_ & far_below & good & ~low)
 
 
-def said_once(plane: DecodedPlane, once: Bools) -> list[tuple[Outcome, str]]:
+def said_once(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:
     """In a line, the single samples below the limit of pairs that reached it else, lowest first; none: nothing."""
-    samples, which = plane.fitted.samples, np.flatnonzero(once)
+    samples, which = fitted.samples, np.flatnonzero(once)
     if not len(which):
         return []
     arrow = "->" if samples.tells_ways else "-"
     worst = which[np.argsort(samples.gbps[which], kind="stable")].tolist()
     names = [f"{samples.hosts[samples.a[i]]}{arrow}{samples.hosts[samples.b[i]]} {samples.gbps[i]:,.1f}" for i in worst]
-    limit = f"{plane.limits_gbps[worst[0]]:g} Gb/s"
-    text = f"{len(which)} samples{plane.where} are below the limit of {limit} once, beside good ones of their pair"
+    limit = f"{samples.limits_gbps[worst[0]]:g} Gb/s"
+    text = f"{len(which)} samples{samples.where} are below the limit of {limit} once, beside good ones of their pair"
     return [(Outcome.MARGINAL, f"{text}: measure again: {some(names)}")]

@@ -193,10 +193,10 @@ def _above(samples: PairSamples, made: _Made) -> _Columns:
             whole, up, down = link(one, other) if rises else link(other, one)
             among[number, longest + 2 * place : longest + 2 * place + 2] = whole, up if rises else down
     first, last = np.full((2, len(samples.leaves) + 1, len(samples.ways) + 1, 2), UNKNOWN, dtype=np.int64)
-    for leaf, number in _first_steps(samples):
+    for leaf, number in _steps(samples, samples.a, down=False):
         whole, up, _ = link(samples.leaves[leaf], samples.ways[number][0], leaf)
         first[leaf, number] = whole, up
-    for leaf, number in _last_steps(samples):
+    for leaf, number in _steps(samples, samples.b, down=True):
         whole, _, down = link(samples.leaves[leaf], samples.ways[number][-1], leaf)
         last[leaf, number] = whole, down
 
@@ -208,21 +208,16 @@ def _above(samples: PairSamples, made: _Made) -> _Columns:
     return columns
 
 
-def _first_steps(samples: PairSamples) -> list[tuple[int, int]]:
-    """Every leaf and the spines that it sends over, as far as samples and routes say; without routes, any leaf any."""
+def _steps(samples: PairSamples, ends: Ints, *, down: bool) -> list[tuple[int, int]]:
+    """
+    Every leaf and the spines over which it sends, or *down* to it, as far as samples and routes say.
+
+    *ends* are the hosts of the samples that are under the leaves; without routes any leaf has any spine.
+    """
     if not samples.routes:
         return [(leaf, way) for leaf in range(len(samples.leaves)) for way in range(len(samples.ways))]
     used = samples.crosses & (samples.via != UNKNOWN)
-    found = set(zip(samples.leaf[samples.a[used]].tolist(), samples.via[used].tolist(), strict=True))
     leaf, host = np.nonzero(samples.route != UNKNOWN)
-    return sorted(found | set(zip(leaf.tolist(), samples.route[leaf, host].tolist(), strict=True)))
-
-
-def _last_steps(samples: PairSamples) -> list[tuple[int, int]]:
-    """The same of the spines over which a leaf is reached."""
-    if not samples.routes:
-        return _first_steps(samples)
-    used = samples.crosses & (samples.via != UNKNOWN)
-    found = set(zip(samples.leaf[samples.b[used]].tolist(), samples.via[used].tolist(), strict=True))
-    leaf, host = np.nonzero(samples.route != UNKNOWN)
-    return sorted(found | set(zip(samples.leaf[host].tolist(), samples.route[leaf, host].tolist(), strict=True)))
+    leaves = [samples.leaf[ends[used]], samples.leaf[host] if down else leaf]
+    over = [samples.via[used], samples.route[leaf, host]]
+    return sorted(set(zip(np.concatenate(leaves).tolist(), np.concatenate(over).tolist(), strict=True)))

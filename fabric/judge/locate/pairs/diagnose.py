@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
 from statistics import median_high
 
 import numpy as np
 
-from fabric.judge.locate.pairs.against_limit import DecodedPlane, LowPairs
+from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
 from fabric.judge.locate.pairs.findings import of_paths, unexplained
-from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, fit_together
+from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
-from fabric.judge.locate.structure import UNKNOWN
-from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
+from fabric.judge.locate.structure import FLOOR, UNKNOWN
+from fabric.model.diagnosis import Diagnosis, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
@@ -39,7 +41,7 @@ def diagnose(
     *,
     topology: Topology | None = None,
     limit_gbps: float | None = None,
-    floor: float = EFFECT_FLOOR,
+    floor: float = FLOOR,
     failures: Sequence[PairFailure] = (),
 ) -> Diagnosis:
     """
@@ -52,19 +54,13 @@ def diagnose(
     failed = failed_tests(failures, rows, topology)
     said = list(failed.judged)
     kinds: dict[str, list[PairSamples]] = {}
-    for kind, samples in planes_of(rows, topology):
+    for samples in planes_of(rows, topology):
         if (samples.gbps > 0).any():
-            kinds.setdefault(kind, []).append(samples)
+            limited = replace(samples, limit_gbps=nan if limit_gbps is None else limit_gbps)
+            kinds.setdefault(samples.kind, []).append(limited)
         else:
-            where = ", ".join(part for part in (kind, samples.rail) if part)
-            text = f"nothing but zeros was measured{f' ({where})' if where else ''}"
-            said.append((Outcome.INCONCLUSIVE, text))
-    limit = np.nan if limit_gbps is None else limit_gbps
-    planes = [
-        DecodedPlane(kind, one, np.full(len(one.ratio), limit))
-        for kind, alike in kinds.items()
-        for one in fit_together(alike, floor=floor)
-    ]
+            said.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{samples.where}"))
+    planes = [one for alike in kinds.values() for one in fit_together(alike, floor=floor)]
     found = judged(planes, floor, limit_alone=True, more=[one for one, _ in failed.suspects])
     said += [*found.open, *_no_peers(planes, limit_gbps)]
     if limit_gbps is None:  # with one, each rail is judged by it
@@ -75,22 +71,22 @@ def diagnose(
         clean = f"no host, link or switch is slower than its peers by {floor:.0%} or more"
         said.append((Outcome.PASS, clean) if planes else (Outcome.INCONCLUSIVE, "nothing was measured"))
     said.sort(key=lambda one: -one[0].rank)
-    hosts = dict.fromkeys(host for one in planes for host in one.fitted.samples.hosts)
+    hosts = dict.fromkeys(host for one in planes for host in one.samples.hosts)
     tests = [test for one, low in zip(planes, found.pairs, strict=True) for test in _next_tests(one, low, len(planes))]
     used = {host for test in tests for host in (test.a, test.b)}
     for test in failed.next_tests:
         if used.isdisjoint((test.a, test.b)):  # a host is in a round once
             tests.append(test)
             used |= {test.a, test.b}
-    slow = [one for one in planes if one.fitted.blamed] or planes[:1]
+    slow = [one for one in planes if one.blamed] or planes[:1]
     return Diagnosis(
         outcome=Outcome.worst(outcome for outcome, _ in said),
         reasons=tuple(dict.fromkeys(text for _, text in said)),
         suspects=found.suspects,
-        classes=tuple(one for plane in planes for one in _classes(plane)),
+        classes=tuple(one for plane in planes for one in plane.classes),
         next_tests=tuple(dict.fromkeys(tests))[:_NEXT_MOST],
         hosts=tuple(hosts | dict.fromkeys(sorted(set(failed.hosts) - set(hosts), key=natural))),
-        samples=sum(len(one.fitted.ratio) for one in planes),
+        samples=sum(len(one.ratio) for one in planes),
         notes=_notes(planes, topology),
         matrices=tuple(matrix_of(one, [h for h in failed.hosts if h not in hosts]) for one in slow[:_MATRICES_MOST]),
     )
@@ -115,22 +111,19 @@ def _reason(suspect: Suspect) -> str:
     return f"{suspect.component}: {said}"
 
 
-def _no_peers(planes: Sequence[DecodedPlane], limit_gbps: float | None) -> list[Said]:
+def _no_peers(planes: Sequence[Fitted], limit_gbps: float | None) -> list[Said]:
     """Of planes with too few hosts."""
     if limit_gbps is None:
         outcome, more = Outcome.INCONCLUSIVE, f"measure {LEAST_HOSTS} or more, or give a limit"
     else:
         outcome, more = Outcome.PASS, "judged by the limit alone"
-    few = [one for one in planes if len(one.fitted.samples.hosts) < LEAST_HOSTS]
-    return [
-        (outcome, f"{len(one.fitted.samples.hosts)} hosts have no peers to be compared with{one.where}: {more}")
-        for one in few
-    ]
+    few = [one.samples for one in planes if len(one.samples.hosts) < LEAST_HOSTS]
+    return [(outcome, f"{len(one.hosts)} hosts have no peers to be compared with{one.where}: {more}") for one in few]
 
 
-def _next_tests(plane: DecodedPlane, low: LowPairs, planes: int) -> list[PairTest]:
+def _next_tests(fitted: Fitted, low: LowPairs, planes: int) -> list[PairTest]:
     """Tests that would settle what is open, then parts that slow samples share, then what is slow again."""
-    fitted, samples = plane.fitted, plane.fitted.samples
+    samples = fitted.samples
     tests = targeted(fitted)
     used = {host for test in tests for host in (test.a, test.b)}
     paths, alone, single = of_paths(fitted), slow_alone(fitted), unexplained(fitted)
@@ -152,18 +145,9 @@ def _next_tests(plane: DecodedPlane, low: LowPairs, planes: int) -> list[PairTes
     return tests
 
 
-def _classes(plane: DecodedPlane) -> list[LinkClass]:
-    fitted = plane.fitted
-    count = np.bincount(fitted.of_class, minlength=len(fitted.classes)).tolist()
-    return [
-        LinkClass(one.name, plane.kind, fitted.samples.rail, one.gbps, one.noise, n, one.groups)
-        for one, n in zip(fitted.classes, count, strict=True)
-    ]
-
-
-def matrix_of(plane: DecodedPlane, not_measured: Sequence[str] = ()) -> PairMatrix:
+def matrix_of(fitted: Fitted, not_measured: Sequence[str] = ()) -> PairMatrix:
     """Mean ratios between at most ``MOST_HOSTS`` hosts, and half as many of those that were *not_measured*."""
-    fitted, samples = plane.fitted, plane.fitted.samples
+    samples = fitted.samples
     shown = _shown(fitted)
     if not_measured:
         shown = sorted([*shown, *not_measured[: MOST_HOSTS // 2]], key=natural)
@@ -179,7 +163,7 @@ def matrix_of(plane: DecodedPlane, not_measured: Sequence[str] = ()) -> PairMatr
         tuple(float(t / n) if n else None for t, n in zip(*row, strict=True)) for row in zip(total, count, strict=True)
     )
     least = 1 - max(fitted.least_loss, 3 * fitted.noise)
-    return PairMatrix(plane.kind, samples.rail, tuple(shown), ratios, samples.both_ways, least)
+    return PairMatrix(samples.kind, samples.rail, tuple(shown), ratios, samples.both_ways, least)
 
 
 def _shown(fitted: Fitted) -> list[str]:
@@ -191,24 +175,24 @@ def _shown(fitted: Fitted) -> list[str]:
     return [hosts[host] for host in sorted([*bad[: MOST_HOSTS // 2], *peers[: MOST_HOSTS // 2]])]
 
 
-def _notes(planes: Sequence[DecodedPlane], topology: Topology | None) -> tuple[str, ...]:
+def _notes(planes: Sequence[Fitted], topology: Topology | None) -> tuple[str, ...]:
     notes = []
-    eighths = sum(int((np.abs(one.fitted.ratio - EIGHTH) <= _NEAR_EIGHTH * EIGHTH).sum()) for one in planes)
+    eighths = sum(int((np.abs(one.ratio - EIGHTH) <= _NEAR_EIGHTH * EIGHTH).sum()) for one in planes)
     if eighths >= _LEAST_EIGHTHS:  # it judges nothing: a link may have lost as much
         said = "results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"
         notes.append(f"{eighths} {said}")
-    spines = any(one.fitted.samples.spines for one in planes)
+    spines = any(one.samples.spines for one in planes)
     if topology is None:
         said = "leaves and uplinks are not known: only hosts, pairs and spines"
         said = said if spines else "leaves, uplinks and spines are not known: only hosts and pairs"
         notes.append(f"without an inventory {said} can be named")
-    elif any(one.fitted.samples.leaves and not one.fitted.samples.spines for one in planes):
+    elif any(one.samples.leaves and not one.samples.spines for one in planes):
         known = "which uplink and spine a test crossed is not known (adaptive routing or ECMP)"
         notes.append(f"{known}: they are not in the model, only all uplinks of a leaf together")
     return tuple(notes)
 
 
-def slow_rails(planes: Sequence[DecodedPlane], topology: Topology | None) -> list[Said]:
+def slow_rails(planes: Sequence[Fitted], topology: Topology | None) -> list[Said]:
     """
     One INCONCLUSIVE line for each rail behind the others of its kind, line rate and link class.
 
@@ -216,14 +200,14 @@ def slow_rails(planes: Sequence[DecodedPlane], topology: Topology | None) -> lis
     """
     alike: dict[tuple[str, float | None], list[tuple[str, float]]] = {}
     for plane in planes:
-        samples, rate = plane.fitted.samples, None
+        samples, rate = plane.samples, None
         if samples.rail is None or len(samples.hosts) < LEAST_HOSTS:
             continue
         known = (topology.hosts.get(name) for name in samples.hosts) if topology else ()
         for rnic in (host.platform.rnic_by_device.get(samples.rail) for host in known if host is not None):
             rate = rate or (rnic.line_rate_gbps if rnic else None)
-        for one in plane.fitted.classes:
-            where = f"{plane.kind}, {one.name}" if plane.kind else one.name
+        for one in plane.classes:
+            where = f"{samples.kind}, {one.name}" if samples.kind else one.name
             alike.setdefault((where, rate), []).append((samples.rail, one.gbps))
     found = []
     for (where, _), rails in alike.items():

@@ -68,15 +68,13 @@ def _words(texts: Mapping[str, str], component: int, components: Components) -> 
     return text
 
 
-def suspects_of(fitted: Fitted, where: str, probe_ids: Sequence[str] = (), *, planes: int = 1) -> list[Suspect]:
+def suspects_of(fitted: Fitted, *, planes: int = 1) -> list[Suspect]:
     """
     Every blamed component, then pairs that stay slow although both ends are good.
 
-    *where* names the plane, one of *planes* that are looked at, *probe_ids* the probe of each sample: a suspect comes
-    with its slow ones.
+    The samples are one of *planes* that are looked at; a suspect comes with its slow probes.
     """
-    found = [_suspect(blamed, fitted, where, probe_ids) for blamed in fitted.blamed]
-    return found + _paths(fitted, where, planes)
+    return [_suspect(blamed, fitted) for blamed in fitted.blamed] + _paths(fitted, planes)
 
 
 def pair_suspect(
@@ -106,13 +104,13 @@ def unexplained(fitted: Fitted) -> Bools:
     return odd
 
 
-def _suspect(blamed: Blamed, fitted: Fitted, where: str, probe_ids: Sequence[str]) -> Suspect:
-    components, samples = fitted.components, fitted.samples
+def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
+    components, samples, ids = fitted.components, fitted.samples, fitted.samples.probe_ids
     kind, host = components.kinds[blamed.component], int(components.hosts[blamed.component])
     of_it, tells, slow = _through(blamed, blamed.component, fitted)
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     left, first = int(tells.sum()), of_it[0]
-    said = f"{slow.sum()} of {left} samples through it are slow{where}, with {partners} different hosts"
+    said = f"{slow.sum()} of {left} samples through it are slow{samples.where}, with {partners} different hosts"
     hidden = len(of_it) - left
     arrow = "->" if samples.directed else "-"
     slowest = f"{samples.hosts[samples.a[first]]}{arrow}{samples.hosts[samples.b[first]]}"
@@ -136,7 +134,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str, probe_ids: Sequence[str
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
         next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
-        probes=tuple(probe_ids[i] for i in of_it.tolist() if probe_ids and fitted.ratio[i] < 1 - blamed.loss / 2),
+        probes=tuple(ids[i] for i in of_it.tolist() if ids and fitted.ratio[i] < 1 - blamed.loss / 2),
     )
 
 
@@ -247,7 +245,7 @@ def _always_slow(fitted: Fitted) -> Ints:
     return found
 
 
-def _paths(fitted: Fitted, where: str, planes: int) -> list[Suspect]:
+def _paths(fitted: Fitted, planes: int) -> list[Suspect]:
     """Pairs that are always slow: a cell of the matrix, not a row."""
     samples, key, odd = fitted.samples, pair_numbers(fitted), unexplained(fitted)
     found = []
@@ -257,7 +255,7 @@ def _paths(fitted: Fitted, where: str, planes: int) -> list[Suspect]:
         count = len(ratios)
         evidence = (
             "what is between these two alone: with others both are good",
-            f"{count} of {count} samples are slow{where}, median {np.median(ratios):.0%}",
+            f"{count} of {count} samples are slow{samples.where}, median {np.median(ratios):.0%}",
         )
         chance = planes * by_dips(odd, key, count, fitted.dips)
         found.append(pair_suspect(a, b, count, evidence=evidence, next_step=_NEXT["path"], chance=chance))

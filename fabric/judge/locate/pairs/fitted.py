@@ -18,10 +18,8 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
-from fabric.judge.locate.structure import NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
-
-EFFECT_FLOOR = 0.03
-"""The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
+from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
+from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
 """Confidence is never more where it may be no fault at all."""
@@ -37,7 +35,6 @@ _ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
 _MOST_RIVALS = 8
-_TURNS = 2  # of seeking groups of hosts, then faults
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
@@ -46,20 +43,6 @@ _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 LIKELY = 4.0
 """Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairClass:
-    """
-    Pairs that are alike: *gbps* is what a good one reaches, *noise* the coefficient of variation of good samples.
-
-    *name*: ``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``; *groups* of hosts.
-    """
-
-    name: str
-    gbps: float
-    noise: float
-    groups: tuple[tuple[str, ...], ...] = ()
 
 
 ALL = "all pairs"
@@ -108,7 +91,7 @@ class Fitted:
     open: tuple[int, ...]
     likely: tuple[int, ...]
     explained: Floats
-    classes: tuple[PairClass, ...]
+    classes: tuple[LinkClass, ...]
     of_class: Ints
     degrees: float
     dips: float
@@ -120,12 +103,12 @@ class Fitted:
         return found
 
 
-def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR) -> Fitted:
+def fit(samples: PairSamples, *, floor: float = FLOOR) -> Fitted:
     """Decode the samples of one plane, of which at least one is above 0, by itself."""
     return fit_together([samples], floor=floor)[0]
 
 
-def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) -> list[Fitted]:
+def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list[Fitted]:
     """
     Decode planes of one kind and line rate, which say of each other what is normal and who is bad.
 
@@ -133,30 +116,22 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = EFFECT_FLOOR) 
     """
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
-    best: tuple[Floats, Description] | None = None
-    held_down = np.zeros(len(joint.y))
-    for _ in range(_TURNS):
-        put_right = joint.y + held_down - levels[-1][joint.plane]
-        groups = groupings(put_right, joint.a, joint.b, len(joint.hosts), placed=joint.across is not None)
-        tried = [best] if best else []
-        for own in levels:
-            y = joint.y - own[joint.plane]
-            cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
-            for normal in structures(y, joint.a, joint.b, groups, joint.across, only_groups=best is not None):
-                if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
-                    continue
-                more = replace(normal, cost=normal.cost + cost)
-                found = describe(y, more, joint.incidence, floor=least, told=False)
-                tried.append((own, found))
-                if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
-                    again = refitted(more, y, found.explained == 0)
-                    tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
-        best = max(tried, key=lambda one: one[1].score)
-        if not best[1].effects:
-            break
-        held_down = best[1].explained  # what faults hide of the groups is put right, and they are sought once more
-    assert best is not None, "there is a structure of one level"
-    own, found = best
+    groups = groupings(
+        joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), placed=joint.across is not None
+    )
+    tried = []
+    for own in levels:
+        y = joint.y - own[joint.plane]
+        cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
+        for normal in structures(y, joint.a, joint.b, groups, joint.across):
+            if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
+                continue
+            found = describe(y, replace(normal, cost=normal.cost + cost), joint.incidence, floor=least, told=False)
+            tried.append((own, found))
+            if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
+                again = refitted(found.normal, y, found.explained == 0)
+                tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
+    own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
     found = describe(y, again, joint.incidence, floor=least, background=left_over(found))
@@ -199,7 +174,10 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
                 tuple(c for part, gain in maybe if gain > LIKELY for c in joint.components_of(part, place)),
                 explained[mine],
-                tuple(_pair_class(normal, n, float(own[place]), joint, samples) for n in present.tolist()),
+                tuple(
+                    _link_class(normal, n, float(own[place]), joint, samples, int(count))
+                    for n, count in zip(present.tolist(), np.bincount(of_class), strict=True)
+                ),
                 of_class,
                 normal.degrees,
                 dips,
@@ -208,7 +186,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     return split
 
 
-def _pair_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples) -> PairClass:
+def _link_class(normal: Normal, number: int, own: float, joint: Joint, samples: PairSamples, count: int) -> LinkClass:
     """A class of the structure, with the hosts of a plane by group where it is of groups."""
     name = normal.names[number] if len(normal.names) > 1 else ALL
     groups: tuple[tuple[str, ...], ...] = ()
@@ -216,7 +194,8 @@ def _pair_class(normal: Normal, number: int, own: float, joint: Joint, samples: 
         of = dict(zip(joint.hosts, normal.groups.tolist(), strict=True))
         every = range(int(normal.groups.max()) + 1)
         groups = tuple(tuple(host for host in samples.hosts if of[host] == group) for group in every)
-    return PairClass(name, exp(float(normal.main[number]) + own), float(normal.noise[number]), groups)
+    level, noise = exp(float(normal.main[number]) + own), float(normal.noise[number])
+    return LinkClass(name, samples.kind, samples.rail, level, noise, count, groups)
 
 
 def _rivals(blamed: Blamed, joint: Joint, place: int) -> tuple[int, ...]:
@@ -295,7 +274,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     placed = all(one.placed for one in joint.planes)
     family = incidence.family
     small = [one for one in found.effects if one.loss < NEAR]
-    quiet = (found.normal.weight > 0) & (found.normal.noise < EFFECT_FLOOR)[:, None]
+    quiet = (found.normal.weight > 0) & (found.normal.noise < FLOOR)[:, None]
     level = found.normal.level[quiet]
     gaps = [high - low for high in level for low in level if 0 < high - low < _MOST_GAP]
     least = max(gaps) + _NEAR_GAP if gaps else log(1 / (1 - PLACED)) if not placed and hosts < CLASS_HOSTS else 0.0

@@ -9,14 +9,15 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.candidates import host_side
-from fabric.judge.locate.pairs.against_limit import Below, DecodedPlane
+from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.findings import of_paths, some, unexplained
-from fabric.judge.locate.pairs.fitted import ALL, EFFECT_FLOOR
+from fabric.judge.locate.pairs.fitted import ALL, Fitted
 from fabric.judge.locate.pairs.judged import DRAW_AGAIN, LEAST_HOSTS, Said, judged
 from fabric.judge.locate.pairs.rounds import not_crossed, targeted
-from fabric.judge.locate.pairs.run_planes import RunPlane, fitted_planes, measured_in, run_planes
+from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
+from fabric.judge.locate.structure import FLOOR
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -74,10 +75,10 @@ def pair_findings(
     every = [one for phase, measured in seen.items() for one in run_planes(phase, measured, topology)]
     if not every:
         return PairFindings((), {}, (), ())
-    enough = [one for one in _decoded(every, verdicts, topology) if len(one.fitted.samples.hosts) >= LEAST_HOSTS]
-    found = judged(enough, EFFECT_FLOOR, limit_alone=False)
+    enough = [_judged_by(one, verdicts) for one in fitted_planes(every) if len(one.samples.hosts) >= LEAST_HOSTS]
+    found = judged(enough, FLOOR, limit_alone=False)
     within = Inside(inside, probes, results, topology)
-    losses = {one.fitted.components.names[b.component]: b.loss for one in enough for b in one.fitted.blamed}
+    losses = {one.components.names[b.component]: b.loss for one in enough for b in one.blamed}
     suspects = [
         _told_apart(within.refined(one, losses.get(one.component, 0.0)), enough)
         for one in found.suspects
@@ -90,7 +91,7 @@ def pair_findings(
     not_up = sorted({text for texts, _ in of_ports for text in texts})
     open_ += [(Outcome.INCONCLUSIVE, text) for text in not_up]
     suspects += {one.component: one for _, dead in of_ports for one in dead}.values()
-    blind = any(one.fitted.samples.drawn.any() and not one.fitted.samples.spines for one in enough)
+    blind = any(one.samples.drawn.any() and not one.samples.spines for one in enough)
     return PairFindings(
         suspects=tuple(suspects),
         verdicts={
@@ -108,32 +109,14 @@ def pair_findings(
     )
 
 
-def _decoded(
-    planes: Sequence[RunPlane], verdicts: Mapping[str, ProbeVerdict], topology: Topology
-) -> list[DecodedPlane]:
-    """*planes* with what their samples say; the kind of a rail with several line rates says which."""
-    rates: dict[tuple[str, int], set[float]] = {}
-    for one in planes:
-        rates.setdefault((one.name, one.plane.rail), set()).add(one.plane.line_rate_gbps)
-    found = []
-    for one, fitted in zip(planes, fitted_planes(planes), strict=True):
-        several = len(rates[one.name, one.plane.rail]) > 1
-        judged_ = [verdicts[name] for name in one.probe_ids]
-        limits = [np.nan if v.limit_gbps is None or v.against else v.limit_gbps for v in judged_]
-        at = {next(iter(topology.hosts[host].leaves[one.plane.rail :]), None) for host in fitted.samples.hosts}
-        found.append(
-            DecodedPlane(
-                f"{one.name} {one.plane.line_rate_gbps:g}G" if several else one.name,
-                fitted,
-                np.array(limits, dtype=np.float64),
-                one.probe_ids,
-                at.pop() if len(at) == 1 else None,
-            )
-        )
-    return found
+def _judged_by(fitted: Fitted, verdicts: Mapping[str, ProbeVerdict]) -> Fitted:
+    """With the limits of its probes; what was judged by a record has none."""
+    own = [verdicts[name] for name in fitted.samples.probe_ids]
+    limits = np.array([np.nan if one.limit_gbps is None or one.against else one.limit_gbps for one in own])
+    return replace(fitted, samples=replace(fitted.samples, limit_gbps=limits))
 
 
-def classes_said(planes: Sequence[DecodedPlane]) -> tuple[str, ...]:
+def classes_said(planes: Sequence[Fitted]) -> tuple[str, ...]:
     """
     The classes with what a good pair of them reaches (Gb/s, the median over rails) and their samples.
 
@@ -141,9 +124,9 @@ def classes_said(planes: Sequence[DecodedPlane]) -> tuple[str, ...]:
     """
     found: dict[str, list[tuple[float, int]]] = {}
     for plane in planes:
-        for number, one in enumerate(plane.fitted.classes):
-            label = plane.kind if one.name == ALL else f"{plane.kind}, {one.name}"
-            found.setdefault(label, []).append((one.gbps, int((plane.fitted.of_class == number).sum())))
+        for one in plane.classes:
+            label = one.test if one.name == ALL else f"{one.test}, {one.name}"
+            found.setdefault(label, []).append((one.gbps, one.samples))
     said = [
         f"{label} {gbps_text(median(gbps for gbps, _ in levels))} Gb/s ({sum(count for _, count in levels)} samples)"
         for label, levels in found.items()
@@ -228,14 +211,14 @@ def _loopback_ratios(
     return {end: median(found) for end, found in ratios.items()}
 
 
-def _lost(plane: DecodedPlane) -> list[str]:
+def _lost(fitted: Fitted) -> list[str]:
     """Probes that measured nothing and that a blamed part explains, or whose way is not known: no host is to blame."""
-    samples = plane.fitted.samples
-    told = (samples.gbps == 0) & ((plane.fitted.explained > 0) | samples.drawn)
-    return [plane.probe_ids[i] for i in np.flatnonzero(told).tolist()]
+    samples = fitted.samples
+    told = (samples.gbps == 0) & ((fitted.explained > 0) | samples.drawn)
+    return [samples.probe_ids[i] for i in np.flatnonzero(told).tolist()]
 
 
-def _verdicts(plane: DecodedPlane, below: Below, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
     """
     Of the probes that missed their limit, or that are slow because of a part that is certainly bad.
 
@@ -243,13 +226,13 @@ def _verdicts(plane: DecodedPlane, below: Below, verdicts: Mapping[str, ProbeVer
     again: one low sample says nothing of who is bad, for every part on its way would explain it, and so would a dip of
     nobody.
     """
-    fitted, samples = plane.fitted, plane.fitted.samples
+    samples = fitted.samples
     sure = [blamed.component for blamed in fitted.blamed if blamed.gain >= _CERTAIN]
     by_part = np.isin(fitted.components.paths, sure).any(axis=1) & (fitted.ratio < 1 - fitted.explained / 2)
     by_part &= fitted.explained > 0
     told, odd = of_paths(fitted) | below.explained, unexplained(fitted)
     found = dict[str, ProbeVerdict]()
-    for i, name in enumerate(plane.probe_ids):
+    for i, name in enumerate(samples.probe_ids):
         verdict, value = verdicts[name], float(samples.gbps[i])
         if by_part[i]:
             normal = value / float(fitted.ratio[i])
@@ -272,21 +255,21 @@ def _verdicts(plane: DecodedPlane, below: Below, verdicts: Mapping[str, ProbeVer
     return found
 
 
-def _not_crossed(plane: DecodedPlane) -> list[Said]:
+def _not_crossed(fitted: Fitted) -> list[Said]:
     """Uplinks that are in use and that no good pair crossed, in one direction or both."""
-    components = plane.fitted.components
-    missing = [c for c in not_crossed(plane.fitted) if components.kinds[c] in LINKS]
+    components = fitted.components
+    missing = [c for c in not_crossed(fitted) if components.kinds[c] in LINKS]
     if not missing:
         return []
     names = some(list(dict.fromkeys(components.names[c] for c in missing)))
-    text = f"{len(missing)} directions of uplinks are not cleared{plane.where}, for no good pair crossed them: {names}"
-    return [(Outcome.INCONCLUSIVE, f"{text}; more rounds are needed")]
+    text = f"{len(missing)} directions of uplinks are not cleared{fitted.samples.where}"
+    return [(Outcome.INCONCLUSIVE, f"{text}, for no good pair crossed them: {names}; more rounds are needed")]
 
 
-def _told_apart(suspect: Suspect, planes: Sequence[DecodedPlane]) -> Suspect:
+def _told_apart(suspect: Suspect, planes: Sequence[Fitted]) -> Suspect:
     """Where others explain as much, with the test that would tell them apart."""
     names = {suspect.component, *suspect.ambiguous_with}
-    for fitted in (one.fitted for one in planes) if suspect.ambiguous_with else ():
+    for fitted in planes if suspect.ambiguous_with else ():
         tests = targeted(fitted) if names & {fitted.components.names[b.component] for b in fitted.blamed} else []
         for test in tests[:1]:
             over = f" over {test.via}" if test.via else ""

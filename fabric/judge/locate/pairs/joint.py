@@ -47,7 +47,7 @@ class Joint:
         components = tuple(components_of(one) for one in planes)
         at = {host: n for n, host in enumerate(dict.fromkeys(host for one in planes for host in one.hosts))}
         ends = [np.array([at[host] for host in one.hosts], dtype=np.int64) for one in planes]
-        made = _Numbers(len(planes))
+        made = _Numbers(planes)
         paths = [made.block(place, *both) for place, both in enumerate(zip(planes, components, strict=True))]
         width = max(block.shape[1] for block in paths)
         padded = [np.pad(block, [(0, 0), (0, width - block.shape[1])], constant_values=UNKNOWN) for block in paths]
@@ -103,12 +103,12 @@ class Joint:
 class _Numbers:
     """Parts as they are numbered, plane by plane."""
 
-    def __init__(self, planes: int) -> None:
+    def __init__(self, planes: Sequence[PairSamples]) -> None:
         self.places: list[list[tuple[int, int]]] = []
         self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
         self._rows: list[tuple[int, float, int, bool]] = []
-        self._several = planes > 1
+        self._several, self._apart = len(planes) > 1, len({one.leaves for one in planes}) > 1
 
     def _of(self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN) -> int:
         if key not in self._number:
@@ -123,7 +123,8 @@ class _Numbers:
         for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
             kind, whole = mine.kinds[component], int(mine.part[component])
             of = UNKNOWN if whole == component else int(number[whole])
-            name = f"{mine.names[component]} {place}" if kind == SPINES else mine.names[component]
+            # What is above the same leaves is the same.
+            name = f"{SPINES} above {samples.leaves}" if kind == SPINES else mine.names[component]
             number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of)
             self.places[number[component]].append((place, component))
         self.sides.append(number[mine.host_sides])
@@ -134,7 +135,7 @@ class _Numbers:
             if (place, component) not in self.places[host]:
                 self.places[host].append((place, component))
         found = np.column_stack([number[mine.paths], hosts[samples.a], hosts[samples.b]])
-        if SPINES not in mine.kinds:
+        if SPINES not in mine.kinds or not self._apart:
             return found
         spines = mine.kinds.index(SPINES)
         every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES])

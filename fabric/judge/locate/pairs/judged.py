@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, lgamma
+from math import log
 
 import numpy as np
 
+from fabric.judge.locate.description import beyond_chance
 from fabric.judge.locate.pairs.against_limit import (
     Below,
-    DecodedPlane,
     LowPairs,
     as_a_whole,
     below_limit,
@@ -52,7 +52,7 @@ class Judged:
     pairs: tuple[LowPairs, ...]
 
 
-def judged(planes: Sequence[DecodedPlane], floor: float, *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
+def judged(planes: Sequence[Fitted], floor: float, *, limit_alone: bool, more: Sequence[Suspect] = ()) -> Judged:
     """
     Suspects of every plane: parts, always slow pairs, and what is below the limit.
 
@@ -60,12 +60,12 @@ def judged(planes: Sequence[DecodedPlane], floor: float, *, limit_alone: bool, m
     that are known.
     """
     below = tuple(below_limit(one) for one in planes)
-    well = [one.fitted.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
-    leaves = {one.leaf for one, low in zip(planes, below, strict=True) if low.classes}
+    well = [one.samples.hosts for one, low in zip(planes, below, strict=True) if not low.classes]
+    leaves = {one.samples.only_leaf for one, low in zip(planes, below, strict=True) if low.classes}
     suspects, open_, pairs = list[Suspect](), list[Said](), list[LowPairs]()
     for one, low in zip(planes, below, strict=True):
-        compared = len(one.fitted.samples.hosts) >= LEAST_HOSTS
-        found = suspects_of(one.fitted, one.where, one.probe_ids, planes=len(planes)) if compared else []
+        compared = len(one.samples.hosts) >= LEAST_HOSTS
+        found = suspects_of(one, planes=len(planes)) if compared else []
         found += [as_a_whole(one, low, well, one_leaf=len(leaves) == 1)] if low.classes else []
         found += low.hosts
         single = low_pairs(one, found if limit_alone else (), named_parts=compared, planes=len(planes))
@@ -79,10 +79,10 @@ def judged(planes: Sequence[DecodedPlane], floor: float, *, limit_alone: bool, m
     return Judged(tuple(merged([*suspects, *more], rails_of(planes))), tuple(open_), below, tuple(pairs))
 
 
-def rails_of(planes: Sequence[DecodedPlane]) -> dict[str, int]:
+def rails_of(planes: Sequence[Fitted]) -> dict[str, int]:
     """On how many rails each host was measured."""
     rails: dict[str, set[str]] = {}
-    for samples in (one.fitted.samples for one in planes):
+    for samples in (one.samples for one in planes):
         for host in samples.hosts if samples.rail is not None else ():
             rails.setdefault(host, set()).add(str(samples.rail))
     return {host: len(found) for host, found in rails.items()}
@@ -136,9 +136,9 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
     )
 
 
-def doubts(plane: DecodedPlane, floor: float, told: Bools | None = None, *, planes: int = 1) -> list[Said]:
+def doubts(fitted: Fitted, floor: float, told: Bools | None = None, *, planes: int = 1) -> list[Said]:
     """What keeps one of *planes* from being clean although no part is to blame; *told* of are samples already."""
-    fitted, samples, where, found = plane.fitted, plane.fitted.samples, plane.where, list[Said]()
+    samples, where, found = fitted.samples, fitted.samples.where, list[Said]()
     count, slow = len(samples.a), slow_alone(fitted)
     for shared in shared_parts(fitted, slow, planes):
         slow[shared.samples] = False
@@ -156,12 +156,12 @@ def doubts(plane: DecodedPlane, floor: float, told: Bools | None = None, *, plan
         found.append((Outcome.INCONCLUSIVE, f"{text}; {again}" if drawn else text))
     elif odd:
         found.append((Outcome.MARGINAL, f"{odd} of {count} samples are slow once{where}: transient, {again}"))
-    return found + _not_cleared(plane, floor)
+    return found + _not_cleared(fitted, floor)
 
 
-def _not_cleared(plane: DecodedPlane, floor: float) -> list[Said]:
+def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
     """Hosts with too few good samples, or with none."""
-    fitted, samples, found = plane.fitted, plane.fitted.samples, list[Said]()
+    samples, found = fitted.samples, list[Said]()
     good = fitted.explained == 0
     count = np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
     needed = int(np.ceil((_SIGMAS * fitted.noise / floor) ** 2))
@@ -169,10 +169,12 @@ def _not_cleared(plane: DecodedPlane, floor: float) -> list[Said]:
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]
     if weak:
-        text = f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{plane.where}: {needed} each are needed"
+        text = (
+            f"{len(weak)} hosts have too few samples to rule out {floor:.0%}{samples.where}: {needed} each are needed"
+        )
         found.append((Outcome.INCONCLUSIVE, f"{text} at a noise of {fitted.noise:.1%} ({some(weak)})"))
     if hidden:
-        text = f"not cleared{plane.where}, measured only over parts that are bad: {some(hidden)}"
+        text = f"not cleared{samples.where}, measured only over parts that are bad: {some(hidden)}"
         found.append((Outcome.INCONCLUSIVE, text))
     return found
 
@@ -187,7 +189,6 @@ def slow_alone(fitted: Fitted) -> Bools:
 
 _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
-_NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +207,14 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowToget
     *planes* is how many are looked at for one verdict, this one among them.
     """
     components, left = fitted.components, odd.copy()
-    looked_at = len(set(components.part.tolist())) * planes
+    least = log(len(set(components.part.tolist())) * planes / CHANCE)
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
     found: list[SlowTogether] = []
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
         slow = _through(components.paths, left, len(components.names))
-        chances = {
-            c: _chance(len(odd), int(left.sum()), int(through[c]), int(slow[c]))
-            for c in np.flatnonzero((slow >= _LEAST) & (slow * len(odd) > 2 * through * left.sum())).tolist()
-        }
-        # Of equally unlikely ones the whole part before its directions, which come after it.
-        best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
-        if best == UNKNOWN or chances[best] * looked_at > CHANCE:
+        nats = np.where(slow >= _LEAST, beyond_chance(slow, through, int(left.sum()), len(odd)), 0.0)
+        best = int(nats.argmax())  # of equally unlikely ones the whole part: its directions come after it
+        if nats[best] < least:
             break
         mine = left & (components.paths == best).any(axis=1)
         found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))
@@ -230,19 +227,3 @@ def _through(paths: Ints, which: Bools, components: int) -> Ints:
     crossed = paths[which].ravel()
     found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
     return found
-
-
-def _chance(samples: int, slow: int, through: int, both: int) -> float:
-    """That of *slow* among *samples*, *both* or more are among the *through* that pass a part, by chance."""
-    total = 0.0
-    for k in range(max(both, slow + through - samples), min(slow, through) + 1):
-        ways = _log_ways(through, k) + _log_ways(samples - through, slow - k) - _log_ways(samples, slow)
-        total += exp(ways)
-        if exp(ways) < _NEGLIGIBLE * total:
-            break
-    return min(total, 1.0)
-
-
-def _log_ways(of: int, chosen: int) -> float:
-    """Logarithm of the binomial coefficient."""
-    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

@@ -94,6 +94,7 @@ class PairState:
             placed=True,
             rail=self.rail,
             routes=self.routes,
+            only_leaf=(names[0] or None) if len(names) == 1 else None,
         )
 
 

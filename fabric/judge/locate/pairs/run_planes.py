@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, Routes
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -24,7 +25,7 @@ Measured = Sequence[tuple[Probe, ProbeResult]]
 @dataclass(frozen=True)
 class RunPlane:
     """
-    The tests of one name on one plane of one phase.
+    The tests of one name on one plane of one phase; *kind* as evidence calls them, with the line rate of several.
 
     *state* holds those that measured something, and with 0 Gb/s those whose packets were lost; *probe_ids* are theirs,
     in the same order. *verified*: the last round was run.
@@ -32,10 +33,15 @@ class RunPlane:
 
     phase: str
     name: str
+    kind: str
     plane: Plane
     state: PairState
     probe_ids: tuple[str, ...]
     verified: bool
+
+    def samples(self) -> PairSamples:
+        """What was measured, as arrays."""
+        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -58,8 +64,16 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
         rnic = topology.hosts[probe.hosts[0]].platform.rnic_by_device[str(probe.params["rnic"])]
         by_key.setdefault((probe.params["name"], rnic.rail, rnic.line_rate_gbps), []).append((probe, result))
     by_key = {key: mine for key, mine in by_key.items() if any(_gbps(result) > 0.0 for _, result in mine)}
+    rates = Counter(key[:2] for key in by_key)
     return [
-        _plane(phase, name, plane, by_key[name, plane.rail, plane.line_rate_gbps], known.get(plane.name, {}))
+        _plane(
+            phase,
+            name,
+            f"{name} {plane.line_rate_gbps:g}G" if rates[name, plane.rail] > 1 else name,
+            plane,
+            by_key[name, plane.rail, plane.line_rate_gbps],
+            known.get(plane.name, {}),
+        )
         for name in dict.fromkeys(str(name) for name, _, _ in by_key)
         for plane in planes
         if (name, plane.rail, plane.line_rate_gbps) in by_key
@@ -74,12 +88,12 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     found = {
         number: fitted
         for numbers in alike.values()
-        for number, fitted in zip(numbers, fit_together([planes[n].state.samples() for n in numbers]), strict=True)
+        for number, fitted in zip(numbers, fit_together([planes[n].samples() for n in numbers]), strict=True)
     }
     return [found[number] for number in range(len(planes))]
 
 
-def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Routes) -> RunPlane:
+def _plane(phase: str, name: str, kind: str, plane: Plane, measured: Measured, known: Routes) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
     leaf = {host: leaf for leaf, hosts in plane.leaves.items() for host in hosts}
@@ -98,7 +112,7 @@ def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Route
         directed=True,
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
-    return RunPlane(phase, name, plane, state, tuple(probe.probe_id for probe, _ in good), verified)
+    return RunPlane(phase, name, kind, plane, state, tuple(probe.probe_id for probe, _ in good), verified)
 
 
 def _gbps(result: ProbeResult) -> float:

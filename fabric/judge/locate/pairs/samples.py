@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from math import nan
 
 import numpy as np
 
@@ -32,7 +33,10 @@ class PairSamples:
     one way, the names joined by ``OVER``. *routes* say which is crossed where that is static. *directed*: the samples
     say which end sent. *one_way*: that is certain, for it is how we measured; the order of a file's two columns may be
     nobody's intention. *rail* is the name of the RNIC or rail that was measured, None when the samples are of whole
-    hosts. *placed*: an inventory says where all hosts stand, be it under one leaf.
+    hosts. *placed*: an inventory says where all hosts stand, be it under one leaf: *only_leaf*.
+
+    *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
+    are the probes that took them, where there were any.
     """
 
     hosts: tuple[str, ...]
@@ -48,6 +52,21 @@ class PairSamples:
     one_way: bool = False
     placed: bool = False
     routes: Routes = field(default_factory=dict)
+    only_leaf: str | None = None
+    kind: str = ""
+    limit_gbps: Floats | float = nan
+    probe_ids: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The kind of test and the rail in brackets, with a blank before; nothing when neither is known."""
+        said = ", ".join(part for part in (self.kind, self.rail or "") if part)
+        return f" ({said})" if said else ""
+
+    @cached_property
+    def limits_gbps(self) -> Floats:
+        """The limit of each sample; NaN: none."""
+        return np.broadcast_to(self.limit_gbps, len(self.gbps))
 
     @cached_property
     def ways(self) -> tuple[tuple[str, ...], ...]:
@@ -99,9 +118,9 @@ class PairSamples:
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
 
 
-def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[tuple[str, PairSamples]]:
+def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[PairSamples]:
     """
-    The kind of test and the samples of each plane, in order of appearance.
+    The samples of each plane, in order of appearance.
 
     Of each kind only the largest message size counts: smaller ones are ruled by latency. Rails of different kinds, and
     different kinds on a rail, are planes of their own, because a good pair reaches something else in each.
@@ -113,7 +132,7 @@ def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[tuple[
     for row in rows:
         if row.size_bytes == largest[row.kind]:
             groups.setdefault((row.kind, row.rail), []).append(row)
-    return [(kind, _samples(group, rail, topology)) for (kind, rail), group in groups.items()]
+    return [_samples(group, kind, rail, topology) for (kind, rail), group in groups.items()]
 
 
 def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int, str]]:
@@ -139,7 +158,7 @@ def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int
     return list(found.values())
 
 
-def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | None) -> PairSamples:
+def _samples(rows: Sequence[PairRow], kind: str, rail: str | None, topology: Topology | None) -> PairSamples:
     a, b, via = [row.a for row in rows], [row.b for row in rows], [row.via for row in rows]
     hosts = tuple(sorted({*a, *b}, key=natural))
     at: dict[str | None, int] = {host: number for number, host in enumerate(hosts)}
@@ -159,6 +178,7 @@ def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | Non
         directed=all(row.directed for row in rows),
         rail=rail_name(rail, hosts, topology),
         placed=topology is not None and all(_leaf(topology.hosts.get(host), rail) is not None for host in hosts),
+        kind=kind,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fabric.judge.locate.pairs.against_limit import DecodedPlane, below_limit
+from fabric.judge.locate.pairs.against_limit import below_limit
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.judged import judged
 from fabric.model.outcome import Outcome
@@ -17,9 +17,9 @@ IDS = tuple(f"p{number}" for number in range(len(SAMPLES.a)))
 
 def plane(limit_gbps, samples=SAMPLES, *, kind="", leaf=None, level=1.0):
     """The samples with a limit."""
-    count = len(samples.a)
-    fitted = fit(replace(samples, gbps=level * samples.gbps))
-    return DecodedPlane(kind, fitted, np.full(count, limit_gbps), IDS[:count], leaf)
+    ids = IDS[: len(samples.a)]
+    gbps = level * samples.gbps
+    return fit(replace(samples, gbps=gbps, kind=kind, limit_gbps=limit_gbps, only_leaf=leaf, probe_ids=ids))
 
 
 def below(limit_gbps, samples=SAMPLES):

@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from fabric.judge.locate.pairs.against_limit import DecodedPlane
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.in_verdict import classes_said
 from tests.judge.locate.pairs.test_findings import measured
 
 
 def plane(kind, samples):
-    return DecodedPlane(kind, fit(samples), np.full(len(samples.a), np.nan))
+    return fit(replace(samples, kind=kind))
 
 
 def level(kind, factor=1.0):

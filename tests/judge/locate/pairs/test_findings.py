@@ -34,7 +34,7 @@ def measured(slow, *, spines=True, seed=0, one_way=False):
 
 
 def named(samples):
-    return [(found.component, found.kind, found.ambiguous_with) for found in suspects_of(fit(samples), "")]
+    return [(found.component, found.kind, found.ambiguous_with) for found in suspects_of(fit(samples))]
 
 
 def test_a_leaf_is_named_when_all_under_it_are_slow():
@@ -62,7 +62,7 @@ def test_an_unknown_path_never_names_a_spine_or_an_uplink():
 
 def test_evidence_says_how_many_how_slow_and_with_how_many():
     samples = measured(lambda a, b, la, lb, s: 0.2 * (5 in (a, b)))
-    evidence = suspects_of(fit(samples), "")[0].evidence
+    evidence = suspects_of(fit(samples))[0].evidence
     assert evidence[1].startswith("15 of 15 samples through it are slow, with 15 different hosts: about 31")
 
 
@@ -72,7 +72,7 @@ def test_one_direction_of_an_uplink_is_the_uplink_with_both_directions_in_the_ev
         samples = measured(
             lambda a, b, la, lb, s, mine=mine: 0.2 * (la != lb and s == 0 and mine(la, lb)), one_way=True
         )
-        (found,) = suspects_of(fit(samples), "")
+        (found,) = suspects_of(fit(samples))
         assert (found.component, found.kind, found.ambiguous_with) == ("leaf1--spine0", "link", ())
         (said,) = (line for line in found.evidence if line.startswith("by direction: "))
         slow = {part.split(" ")[0]: part.split(" ", 1)[1] for part in said.removeprefix("by direction: ").split(", ")}
@@ -82,7 +82,7 @@ def test_one_direction_of_an_uplink_is_the_uplink_with_both_directions_in_the_ev
 
 def test_an_uplink_that_is_slow_both_ways_is_no_direction():
     samples = measured(lambda a, b, la, lb, s: 0.2 * (la != lb and 1 in (la, lb) and s == 0), one_way=True)
-    (found,) = suspects_of(fit(samples), "")
+    (found,) = suspects_of(fit(samples))
     assert (found.component, found.kind, found.evidence[0]) == ("leaf1--spine0", "link", "one uplink of the leaf")
 
 
@@ -91,7 +91,7 @@ def test_a_direction_that_was_not_measured_is_said():
     samples = measured(lambda a, b, la, lb, s: 0.2 * (la == 1 and lb != 1 and s == 0), one_way=True)
     keep = (samples.leaf[samples.b] != 1) | (samples.leaf[samples.a] == 1)
     fewer = replace(samples, a=samples.a[keep], b=samples.b[keep], gbps=samples.gbps[keep], via=samples.via[keep])
-    (found,) = suspects_of(fit(fewer), "")
+    (found,) = suspects_of(fit(fewer))
     assert (found.component, found.evidence[0]) == ("leaf1--spine0", "one uplink of the leaf")
     assert (found.ambiguous_with, found.confidence) == ((), 0.99)
     assert "by direction: leaf1->spine0 24 of 24 slow, spine0->leaf1 not measured" in found.evidence
@@ -104,7 +104,7 @@ def test_a_rival_is_named_once_whatever_its_directions():
     two = (np.isin(of_a, (1, 2))).astype(int) + np.isin(of_b, (1, 2))
     keep = ~over | (two == 0) | ((of_a == 1) & (of_b == 2))
     fewer = replace(samples, a=samples.a[keep], b=samples.b[keep], gbps=samples.gbps[keep], via=samples.via[keep])
-    (found,) = suspects_of(fit(fewer), "")
+    (found,) = suspects_of(fit(fewer))
     assert sorted((found.component, *found.ambiguous_with)) == ["leaf1--spine0", "leaf2--spine0"]
     assert 0.45 < found.confidence <= 0.5
 
@@ -118,7 +118,7 @@ def test_a_direction_does_not_count_what_another_suspect_makes_slow():
     samples = measured(slow, one_way=True)
     of_it = (samples.via == 0) & ((samples.leaf[samples.a] == 1) | (samples.leaf[samples.b] == 1))
     with_9 = (samples.a == 9) | (samples.b == 9)
-    both = {found.component: found for found in suspects_of(fit(samples), "")}
+    both = {found.component: found for found in suspects_of(fit(samples))}
     assert set(both) == {"h9", "leaf1--spine0"}
     link = both["leaf1--spine0"]
     up = of_it & (samples.leaf[samples.a] == 1)
@@ -131,7 +131,7 @@ def test_a_direction_does_not_count_what_another_suspect_makes_slow():
 def test_what_another_suspect_takes_less_of_still_counts():
     """Every sample of host 9 crosses a part that is slower than good, and host 9 is slower still."""
     samples = measured(lambda a, b, la, lb, s: 0.5 if 9 in (a, b) else 0.1 * (2 in (la, lb)))
-    both = {found.component: found for found in suspects_of(fit(samples), "")}
+    both = {found.component: found for found in suspects_of(fit(samples))}
     assert set(both) == {"h9", "leaf2"}
     assert any(line.startswith("15 of 15 samples through it") for line in both["h9"].evidence)
 

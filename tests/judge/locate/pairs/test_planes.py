@@ -16,20 +16,20 @@ def row(a, b, rail=None, **more):
 
 @pytest.mark.parametrize("rail", ["2", "rail2", "mlx5_2"])
 def test_a_rail_is_known_by_number_and_by_device(rail):
-    ((_, samples),) = planes_of([row("gpu001", "gpu017", rail), row("gpu001", "gpu002", rail)], TOPOLOGY)
+    (samples,) = planes_of([row("gpu001", "gpu017", rail), row("gpu001", "gpu002", rail)], TOPOLOGY)
     assert samples.rail == "mlx5_2"
     assert samples.leaves == ("su0-leaf2", "su1-leaf2")
     assert samples.crosses.tolist() == [True, False]
 
 
 def test_whole_hosts_are_under_all_their_leaves_at_once():
-    ((_, samples),) = planes_of([row("gpu001", "gpu017"), row("gpu001", "gpu002")], TOPOLOGY)
+    (samples,) = planes_of([row("gpu001", "gpu017"), row("gpu001", "gpu002")], TOPOLOGY)
     assert samples.leaves == ("su0-leaf[0-7]", "su1-leaf[0-7]")
 
 
 def test_kinds_and_rails_are_not_compared_with_each_other():
     rows = [row("a", "b", kind="x"), row("a", "b", kind="y"), row("a", "b", "1", kind="y")]
-    assert [(kind, samples.rail) for kind, samples in planes_of(rows, None)] == [
+    assert [(samples.kind, samples.rail) for samples in planes_of(rows, None)] == [
         ("x", None),
         ("y", None),
         ("y", "rail1"),
@@ -37,7 +37,7 @@ def test_kinds_and_rails_are_not_compared_with_each_other():
 
 
 def test_hosts_are_in_the_order_that_people_count():
-    ((_, samples),) = planes_of([row("gpu10", "gpu9"), row("gpu9", "gpu100")], None)
+    (samples,) = planes_of([row("gpu10", "gpu9"), row("gpu9", "gpu100")], None)
     assert samples.hosts == ("gpu9", "gpu10", "gpu100")
 
 
