@@ -202,11 +202,12 @@ _DARK_DBM = -40.0  # what mlxlink says where NVUE has no number
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """One port of a front panel; *speed_gbps* None: it does not say. *counters* by the kernel's names, as on hosts."""
+    """One port of a front panel; None: it does not say. *counters* by the kernel's names, as on hosts."""
 
     up: bool
     speed_gbps: float | None
     counters: Mapping[str, int]
+    mtu: int | None = None
 
 
 def ports() -> tuple[str, ...]:
@@ -236,7 +237,9 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
             link = _below(told, "link")
             if link.get("oper-status") not in ("up", "down"):
                 raise UnreadableOutput(f"nv show: {name} is neither up nor down: {link.get('oper-status')!r}")
-            found[name] = SwitchPort(link["oper-status"] == "up", _gbps(link.get("speed")), _counters(link))
+            mtu = link.get("mtu")
+            up, speed = link["oper-status"] == "up", _gbps(link.get("speed"))
+            found[name] = SwitchPort(up, speed, _counters(link), mtu if isinstance(mtu, int) else None)
     if not found:
         raise UnreadableOutput(f"nv show: no port in {stdout[:120]!r}")
     return found
