@@ -54,7 +54,7 @@ def named(fault: str, findings: tuple[Finding, ...]) -> bool:
     near = one.hosts == (ends[0].partition("/")[0],) and said.startswith(ends[0])
     if component.endswith(":port"):
         near = one.hosts[0].endswith(f"leaf{component[-6]}") and f"cable to {ends[0]}" in said
-    return near and "cable to" in said and ends[-1].partition("/")[0] in said
+    return near and "cable" in said and ends[-1].partition("/")[0] in said
 
 
 def main(seeds: int) -> int:

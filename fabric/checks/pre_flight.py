@@ -30,6 +30,9 @@ CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 TIMED_IN_FLIGHT = 32
 """Hosts that are timed at once; a choice: more of them wait for our own processor, not for theirs."""
 
+SWITCH_S, SWITCH_MOST_BYTES = 30.0, 8 << 20
+"""Deadline and output of one command on a switch; choices: NVUE takes seconds, and tells a kilobyte or two a port."""
+
 
 def pre_flight(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
     """
@@ -57,9 +60,9 @@ def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds
         name: [argv for check in checks for argv in check.ask(hosts[name], wanted)] for name, wanted in needs.items()
     }
     switches = ask_switches(topology, [name for name, wanted in needs.items() if wanted.measured])
-    said = ask_all(executor, {**asked, **switches})
+    said = ask_all(executor, asked)
+    told = ask_all(executor, switches, timeout_s=SWITCH_S, output_most_bytes=SWITCH_MOST_BYTES)
     looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}
-    told = {name: said[name] for name in switches}
     for check in checks:
         yield from (roce_check(told) if check is ROCE else check).findings(looked)
 

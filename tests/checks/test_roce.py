@@ -135,9 +135,7 @@ def test_who_differs_is_named_once() -> None:
     hosts = {name: looked(text, host) for name, text in {"a": WELL, "b": WELL, "c": other}.items()}
     (one,) = ROCE.compare(hosts)
     assert one.hosts == ("c",)
-    assert (
-        one.what == "mlx5_0: MTU 4200 (elsewhere 9000), cable length in metres 5 (elsewhere 7), rp_gd 8 (elsewhere 11)"
-    )
+    assert one.what == "mlx5_0: MTU 4200 (elsewhere 9000), cable length in m 5 (elsewhere 7), rp_gd 8 (elsewhere 11)"
     assert one.advice.startswith("set all alike: ip link set eth2 mtu 9000; mlnx_qos -i eth2 --cable_len METRES; ")
 
 
@@ -165,8 +163,8 @@ def test_a_fabric_that_is_set_well_has_no_finding() -> None:
 
 HOST_END = ("gpu003/mlx5_2", "gpu003", "mlx5_2 (cable to leaf1/swp3)")
 LEAF_END = ("gpu003/mlx5_2:port", "leaf1", "swp3 (cable to gpu003/mlx5_2)")
-UPLINKS = ("leaf1->spine0", "leaf1", "swp[17-20] (cable to spine0/swp5 and 3 more)")
-SPINE_END = ("spine0->leaf1", "spine0", "swp[5-8] (cable to leaf1/swp17 and 3 more)")
+UPLINKS = ("leaf1->spine0", "leaf1", "swp[17-20] (cables to spine0/swp5, spine0/swp6, spine0/swp7, spine0/swp8)")
+SPINE_END = ("spine0->leaf1", "spine0", "swp[5-8] (cables to leaf1/swp17, leaf1/swp18, leaf1/swp19, leaf1/swp20)")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +181,17 @@ def test_one_end_that_is_set_wrong_is_named_with_the_other_and_nothing_else(
     assert one.severity is (Severity.WARNING if kind == "firmware_dcbx" else Severity.PROBLEM)
     assert "{" not in one.advice
     assert ("eth3" if node == "gpu003" else "swp") in one.advice or kind in ("other_class", "gid_v1")
+
+
+def test_what_many_have_is_one_row_with_examples() -> None:
+    """Two hosts with the same RNIC; then all ports of a switch, of which four are named with their other ends."""
+    (one,) = of_rack("gpu003/mlx5_2:pfc_off", "gpu001/mlx5_2:pfc_off")
+    assert one.hosts == ("gpu001", "gpu003")
+    assert one.what.startswith("mlx5_2 (cables gpu001/mlx5_2 -- leaf0/swp3, gpu003/mlx5_2 -- leaf1/swp3): PFC for")
+    (one,) = of_rack("spine0:ecn_off")
+    assert one.what.startswith(
+        "swp[1-8] (cables to leaf0/swp17, leaf0/swp18, leaf0/swp19, leaf0/swp20 and 4 more): ECN"
+    )
 
 
 def test_a_switch_that_does_not_answer_is_unknown() -> None:

@@ -8,7 +8,7 @@ here: who differs from most, and what is told of all that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.checks.ask import Answers, excuse, quoted
@@ -22,6 +22,9 @@ from fabric.model.topology import Host
 from fabric.tools.roce import RocePort
 
 __all__ = ["ROCE", "ask_switches", "roce_check"]
+
+CABLES_MOST = 4
+"""So many cables of one finding are named (choice: two lines)."""
 
 _UNLIKE = "ports that are not set alike are not measured alike, and one lossy hop is enough to drop"
 
@@ -49,66 +52,75 @@ def _findings(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> I
     found = ends(hosts, switches, unread)
     for switch, reason in unread:
         yield _unread(reason, "nv show qos roce there", switch)
-    rows: dict[tuple[str, Finding], list[End]] = {}
-    for end, one in _told(found):
-        rows.setdefault((end.node, one), []).append(end)
-    for (_, one), those in rows.items():
-        port = fold(end.interface for end in those if end.interface) if any(end.interface for end in those) else "IF"
-        what = f"{fold(end.port for end in those)}{_cables(those)}: {one.what}"
-        yield replace(one, what=what, advice=one.advice.format(port=port, priority=those[0].priority))
+    yield from _rows(_told(found))
+
+
+def _rows(told: Iterable[tuple[End, Finding]]) -> Iterator[Finding]:
+    """The same of many ends as one: of a node's ports, then of nodes that have it of the same ports."""
+    of_node: dict[tuple[Finding, str], list[End]] = {}
+    for end, one in told:
+        of_node.setdefault((one, end.node), []).append(end)
+    alike: dict[tuple[Finding, str, str, int], list[End]] = {}
+    for (one, _), those in of_node.items():
+        ports, interfaces = fold(end.port for end in those), fold(end.interface for end in those if end.interface)
+        alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
+    for (one, ports, interfaces, priority), those in alike.items():
+        advice = one.advice.format(port="IF" if interfaces == "none" else interfaces, priority=priority)
+        nodes = tuple(dict.fromkeys(end.node for end in those))
+        yield replace(one, hosts=nodes, what=f"{ports}{_cables(those, many=len(nodes) > 1)}: {one.what}", advice=advice)
 
 
 def _unread(said: str, advice: str, node: str) -> Finding:
     return unknown(f"the settings of RoCE cannot be read: {said}", LOSSY, advice, node)
 
 
-def _cables(those: Sequence[End]) -> str:
-    """The other ends; of many the first stands for all."""
-    far = [end.far.name for end in those if end.far is not None]
-    more = f" and {len(far) - 1} more" if len(far) > 1 else ""
-    return f" (cable to {far[0]}{more})" if far else ""
+def _cables(those: Sequence[End], *, many: bool) -> str:
+    """The other ends; with both ends where they are of *many* nodes."""
+    far = [f"{end.name} -- {end.far.name}" if many else end.far.name for end in those if end.far is not None]
+    more = f" and {len(far) - CABLES_MOST} more" if len(far) > CABLES_MOST else ""
+    said = f"{'cables' if len(far) > 1 else 'cable'}{'' if many else ' to'}"
+    return f" ({said} {', '.join(far[:CABLES_MOST])}{more})" if far else ""
 
 
 def _told(found: Sequence[End]) -> Iterator[tuple[End, Finding]]:
     """What is wrong by rule, each setting of an end once; then who differs in what no rule has told."""
     settings = with_knobs(found)
-    usual = _usual(found, settings)
-    unlike = {
-        end.name: [about for about, one in settings.items() if one.of and _text(one.of(end)) != usual[end.alike, about]]
-        for end in found
-    }
+    kinds = Counter(end.alike for end in found)
     done: set[tuple[str, str]] = set()
     for rule in RULES:
-        for end in found:
-            what = rule.wrong(end) if (end.name, rule.about) not in done else ""
-            if what:
-                done.add((end.name, rule.about))
-                severity = Severity.PROBLEM if rule.about in unlike[end.name] else rule.severity
-                yield end, Finding("", severity, (end.node,), what, rule.why, _fix(settings[rule.about], end))
+        wrong = [(end, said) for end in found if (end.name, rule.about) not in done and (said := rule.wrong(end))]
+        done.update((end.name, rule.about) for end, _ in wrong)
+        many = Counter(end.alike for end, _ in wrong)
+        for end, said in wrong:
+            few = settings[rule.about].of is not None and 2 * many[end.alike] < kinds[end.alike]
+            severity = Severity.PROBLEM if few else rule.severity
+            yield end, Finding("", severity, (), said, rule.why, _fix(settings[rule.about], end))
+    compared = {about: one.of for about, one in settings.items() if one.of is not None}
+    values = {(end.name, about): _text(of(end)) for end in found for about, of in compared.items()}
+    usual = _usual(found, values, done)
     for end in found:
-        left = [about for about in unlike[end.name] if (end.name, about) not in done]
-        if left:
-            what = ", ".join(_difference(settings[about], end, usual[end.alike, about]) for about in left)
-            fixes = "; ".join(dict.fromkeys(_fix(settings[about], end) for about in left))
-            yield end, problem(what, _UNLIKE, f"set all alike: {fixes}", end.node)
+        mine = {about: values[end.name, about] for about in compared if (end.name, about) not in done}
+        unlike = {about: text for about, text in mine.items() if text != usual[end.alike, about]}
+        if unlike:
+            named = [f"{settings[at].name} {text} (elsewhere {usual[end.alike, at]})" for at, text in unlike.items()]
+            fixes = "; ".join(dict.fromkeys(_fix(settings[about], end) for about in unlike))
+            yield end, problem(", ".join(named), _UNLIKE, f"set all alike: {fixes}")
+
+
+def _usual(
+    found: Sequence[End], values: Mapping[tuple[str, str], str], done: Container[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """By kind of port and setting what most have of those that are not wrong by rule."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    kind = {end.name: end.alike for end in found}
+    for (name, about), text in values.items():
+        if (name, about) not in done:
+            counts.setdefault((kind[name], about), Counter())[text] += 1
+    return {key: min(those, key=lambda text: (-those[text], text)) for key, those in counts.items()}
 
 
 def _fix(setting: Setting, end: End) -> str:
     return setting.at_host if end.host else setting.at_switch
-
-
-def _difference(setting: Setting, end: End, usual: str) -> str:
-    return f"{setting.name} {_text(setting.of(end) if setting.of else None)} (elsewhere {usual})"
-
-
-def _usual(found: Sequence[End], settings: Mapping[str, Setting]) -> dict[tuple[str, str], str]:
-    """By kind of port and setting what most have."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for end in found:
-        for about, one in settings.items():
-            if one.of:
-                counts.setdefault((end.alike, about), Counter())[_text(one.of(end))] += 1
-    return {key: min(those, key=lambda text: (-those[text], text)) for key, those in counts.items()}
 
 
 def _text(value: object) -> str:

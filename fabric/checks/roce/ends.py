@@ -136,6 +136,9 @@ def _of_switch(
     unread: list[str],
 ) -> Iterator[End]:
     """Its ports that hear somebody of this fabric; those alone are of interest."""
+    if any(answer.truncated for answer in answers.values()):
+        unread.append("an answer is cut")
+        return
     usual = parsed(answers[switch_qos.roce()], switch_qos.read_roce, "RoCE", unread)
     ports = parsed(answers[nvue.ports()], nvue.read_ports, "ports", unread)
     if usual is None or ports is None:

@@ -74,7 +74,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         ),
         "buffer": Setting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
         "cable": Setting(
-            "cable length in metres",
+            "cable length in m",
             lambda end: end.told.cable_m,
             "mlnx_qos -i {port} --cable_len METRES",
             "nv set qos pfc PROFILE cable-length METRES" + _PROFILE + "pfc",
