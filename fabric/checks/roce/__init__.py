@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from fabric.checks.ask import Answers, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
-from fabric.checks.roce.ends import End, ask_host, ask_switches, class_of, ends, told_by
+from fabric.checks.roce.ends import RoceEnd, ask_host, ask_switches, class_of, ends, told_by
 from fabric.checks.roce.rules import LOSSY, RULES
-from fabric.checks.roce.settings import Setting, with_knobs
+from fabric.checks.roce.settings import RoceSetting, with_knobs
 from fabric.model.finding import Finding, Severity
 from fabric.model.text import fold
 from fabric.model.topology import Host
@@ -55,12 +55,12 @@ def _findings(hosts: Mapping[str, Looked], switches: Mapping[str, Answers]) -> I
     yield from _rows(_told(found))
 
 
-def _rows(told: Iterable[tuple[End, Finding]]) -> Iterator[Finding]:
+def _rows(told: Iterable[tuple[RoceEnd, Finding]]) -> Iterator[Finding]:
     """The same of many ends as one: of a node's ports, then of nodes that have it of the same ports."""
-    of_node: dict[tuple[Finding, str], list[End]] = {}
+    of_node: dict[tuple[Finding, str], list[RoceEnd]] = {}
     for end, one in told:
         of_node.setdefault((one, end.node), []).append(end)
-    alike: dict[tuple[Finding, str, str, int], list[End]] = {}
+    alike: dict[tuple[Finding, str, str, int], list[RoceEnd]] = {}
     for (one, _), those in of_node.items():
         ports, interfaces = fold(end.port for end in those), fold(end.interface for end in those if end.interface)
         alike.setdefault((one, ports, interfaces, those[0].priority), []).extend(those)
@@ -74,7 +74,7 @@ def _unread(said: str, advice: str, node: str) -> Finding:
     return unknown(f"the settings of RoCE cannot be read: {said}", LOSSY, advice, node)
 
 
-def _cables(those: Sequence[End], *, many: bool) -> str:
+def _cables(those: Sequence[RoceEnd], *, many: bool) -> str:
     """The other ends; with both ends where they are of *many* nodes."""
     far = [f"{end.name} -- {end.far.name}" if many else end.far.name for end in those if end.far is not None]
     more = f" and {len(far) - CABLES_MOST} more" if len(far) > CABLES_MOST else ""
@@ -82,7 +82,7 @@ def _cables(those: Sequence[End], *, many: bool) -> str:
     return f" ({said} {', '.join(far[:CABLES_MOST])}{more})" if far else ""
 
 
-def _told(found: Sequence[End]) -> Iterator[tuple[End, Finding]]:
+def _told(found: Sequence[RoceEnd]) -> Iterator[tuple[RoceEnd, Finding]]:
     """What is wrong by rule, each setting of an end once; then who differs in what no rule has told."""
     settings = with_knobs(found)
     kinds = Counter(end.alike for end in found)
@@ -108,7 +108,7 @@ def _told(found: Sequence[End]) -> Iterator[tuple[End, Finding]]:
 
 
 def _usual(
-    found: Sequence[End], values: Mapping[tuple[str, str], str], done: Container[tuple[str, str]]
+    found: Sequence[RoceEnd], values: Mapping[tuple[str, str], str], done: Container[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
     """By kind of port and setting what most have of those that are not wrong by rule."""
     counts: dict[tuple[str, str], Counter[str]] = {}
@@ -119,7 +119,7 @@ def _usual(
     return {key: min(those, key=lambda text: (-those[text], text)) for key, those in counts.items()}
 
 
-def _fix(setting: Setting, end: End) -> str:
+def _fix(setting: RoceSetting, end: RoceEnd) -> str:
     return setting.at_host if end.host else setting.at_switch
 
 

@@ -17,7 +17,7 @@ from fabric.tools.switch_qos import PortQos
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RoceEnd:
     """
     One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
 
@@ -33,7 +33,7 @@ class End:
     mtu: int | None = None
     rate_gbps: float | None = None
     host: Host | None = None
-    far: End | None = field(default=None, compare=False)
+    far: RoceEnd | None = field(default=None, compare=False)
     cnp_dscp: int | None = None
     slowed_down: bool = True
 
@@ -83,7 +83,7 @@ def told_by(looked: Looked) -> dict[str, RocePort] | None:
     return None if answer is None or answer.lost else roce.read(answer.stdout)
 
 
-def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[End]:
+def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: list[tuple[str, str]]) -> list[RoceEnd]:
     """Every port that told something, with the other end of its cable; *unread* takes which switch did not, and why."""
     platforms = [looked.host.platform for looked in hosts.values()]
     wanted = _most(class_of(platform) for platform in platforms)
@@ -109,11 +109,11 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     return [replace(end, far=found.get(far_of.get(key, ("", "")))) for key, end in found.items()]
 
 
-def _of_host(name: str, looked: Looked) -> Iterator[End]:
+def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
     platform = looked.host.platform
     for device, told in (told_by(looked) or {}).items():
         rnic = platform.rnic_by_device.get(device)
-        yield End(
+        yield RoceEnd(
             name,
             device,
             told.interface,
@@ -134,7 +134,7 @@ def _of_switch(
     peers: Mapping[str, tuple[str, str]],
     hosts: Mapping[str, Looked],
     unread: list[str],
-) -> Iterator[End]:
+) -> Iterator[RoceEnd]:
     """Its ports that hear somebody of this fabric; those alone are of interest."""
     if any(answer.truncated for answer in answers.values()):
         unread.append("an answer is cut")
@@ -154,7 +154,7 @@ def _of_switch(
     for port in (port for port in ports if port in peers):
         far = "hosts" if peers[port][0] in hosts else "switches"
         told = own.get(port, others)
-        yield End(
+        yield RoceEnd(
             name, port, port, f"ports to {far}", told, None, mtu=ports[port].mtu, rate_gbps=ports[port].speed_gbps
         )
 

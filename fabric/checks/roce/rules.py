@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fabric.checks.ask import quoted
-from fabric.checks.roce.ends import End
+from fabric.checks.roce.ends import RoceEnd
 from fabric.model.finding import Severity
 from fabric.tools.roce import RocePort
 from fabric.tools.switch_qos import Marking, PortQos
@@ -34,25 +34,25 @@ class Rule:
 
     about: str
     severity: Severity
-    wrong: Callable[[End], str]
+    wrong: Callable[[RoceEnd], str]
     why: str
     source: str
 
 
-def _host(end: End) -> RocePort | None:
+def _host(end: RoceEnd) -> RocePort | None:
     return end.told if isinstance(end.told, RocePort) else None
 
 
-def _switch(end: End) -> PortQos | None:
+def _switch(end: RoceEnd) -> PortQos | None:
     return end.told if isinstance(end.told, PortQos) else None
 
 
-def trusts_dscp(end: End) -> bool | None:
+def trusts_dscp(end: RoceEnd) -> bool | None:
     """Whether the DSCP of a packet counts; None: not told."""
     return None if end.told.trust is None else "dscp" in end.told.trust
 
 
-def paused(end: End) -> bool | None:
+def paused(end: RoceEnd) -> bool | None:
     """Whether the class that is measured in is lossless at this end; None: not told."""
     told = end.told
     if told.pfc is None or end.wanted is None:
@@ -60,7 +60,7 @@ def paused(end: End) -> bool | None:
     return end.priority in told.pfc and not (isinstance(told, PortQos) and False in (told.sends, told.obeys))
 
 
-def _one_end(end: End) -> str:
+def _one_end(end: RoceEnd) -> str:
     """Told of the end where it is off."""
     far = end.far
     if far is None or paused(end) is not False or not paused(far) or end.priority != far.priority:
@@ -68,7 +68,7 @@ def _one_end(end: End) -> str:
     return f"PFC for priority {end.priority} is off, and on at the other end"
 
 
-def _two_priorities(end: End) -> str:
+def _two_priorities(end: RoceEnd) -> str:
     far = end.far
     if (
         far is None
@@ -83,48 +83,48 @@ def _two_priorities(end: End) -> str:
     return f"{_class(end)} is priority {end.priority}, and {far.priority} at the other end"
 
 
-def _two_mtus(end: End) -> str:
+def _two_mtus(end: RoceEnd) -> str:
     """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
     far = end.far
     return f"MTU {end.mtu}, and {far.mtu} at the other end" if far and end.mtu and far.mtu and _drops(end, far) else ""
 
 
-def _drops(end: End, far: End) -> bool:
+def _drops(end: RoceEnd, far: RoceEnd) -> bool:
     return end.mtu is not None and far.mtu is not None and end.host is None and end.mtu < far.mtu
 
 
-def _class(end: End) -> str:
+def _class(end: RoceEnd) -> str:
     wanted = end.wanted or 0
     return f"class {wanted} (DSCP {wanted >> 2})"
 
 
-def _untrusted(end: End) -> str:
+def _untrusted(end: RoceEnd) -> str:
     if end.wanted is None or trusts_dscp(end) is not False:
         return ""
     return f"it trusts {quoted(str(end.told.trust))}, so that the DSCP of class {end.wanted} counts for nothing"
 
 
-def _not_lossless(end: End) -> str:
+def _not_lossless(end: RoceEnd) -> str:
     if end.wanted is None or not end.told.pfc or end.priority in end.told.pfc or not trusts_dscp(end):
         return ""
     on = ", ".join(map(str, sorted(end.told.pfc)))
     return f"{_class(end)} is priority {end.priority}; PFC is on for {on} only"
 
 
-def _no_pfc(end: End) -> str:
+def _no_pfc(end: RoceEnd) -> str:
     if end.wanted is None or end.told.pfc is None or end.told.pfc or not trusts_dscp(end):
         return ""
     return f"{_class(end)} is priority {end.priority}, which has no PFC"
 
 
-def _one_way(end: End) -> str:
+def _one_way(end: RoceEnd) -> str:
     told = _switch(end)
     if told is None or not told.pfc or {told.sends, told.obeys} != {True, False}:
         return ""
     return f"PFC is on one way only: {'rx' if told.sends else 'tx'} is disabled"
 
 
-def _many_lossless(end: End) -> str:
+def _many_lossless(end: RoceEnd) -> str:
     many = len(end.told.pfc or ())
     return f"PFC is on for {many} priorities" if many > LOSSLESS_MOST else ""
 
@@ -134,7 +134,7 @@ def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
     return round((301 + 2.16 * cable_m) * rate_gbps + 2.72 * mtu + mtu)
 
 
-def _no_headroom(end: End) -> str:
+def _no_headroom(end: RoceEnd) -> str:
     told = _host(end)
     if told is None or not paused(end) or None in (told.cable_m, end.mtu, end.rate_gbps):
         return ""
@@ -147,8 +147,8 @@ def _no_headroom(end: End) -> str:
     return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
 
 
-def _off(side: str, what: str) -> Callable[[End], str]:
-    def wrong(end: End) -> str:
+def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
+    def wrong(end: RoceEnd) -> str:
         told = _host(end)
         if told is None or end.wanted is None or not end.slowed_down or side not in told.ecn or not trusts_dscp(end):
             return ""
@@ -159,7 +159,7 @@ def _off(side: str, what: str) -> Callable[[End], str]:
     return wrong
 
 
-def _unmarked(end: End) -> str:
+def _unmarked(end: RoceEnd) -> str:
     told = _switch(end)
     if told is None or told.marks is None or not paused(end) or not end.slowed_down:
         return ""
@@ -167,26 +167,26 @@ def _unmarked(end: End) -> str:
     return "" if queue is None or queue in told.marks else f"ECN is off for queue {queue}, which is lossless"
 
 
-def _marking(end: End) -> Marking:
+def _marking(end: RoceEnd) -> Marking:
     told = _switch(end)
     marks = told.marks if told is not None and end.wanted is not None else None
     return marks.get(told.queue_of.get(end.priority, -1), Marking()) if told and marks else Marking()
 
 
-def _thresholds(end: End) -> str:
+def _thresholds(end: RoceEnd) -> str:
     kmin, kmax = _marking(end).kmin_bytes, _marking(end).kmax_bytes
     wrong = kmin is not None and kmax is not None and kmin >= kmax
     return f"ECN marks from {kmin:,} bytes (Kmin), always from {kmax:,} (Kmax)" if wrong else ""
 
 
-def _late(end: End) -> str:
+def _late(end: RoceEnd) -> str:
     told, kmax = _switch(end), _marking(end).kmax_bytes
     if told is None or told.xoff_bytes is None or kmax is None or kmax <= told.xoff_bytes:
         return ""
     return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {told.xoff_bytes:,} (Xoff)"
 
 
-def _cnp(end: End) -> str:
+def _cnp(end: RoceEnd) -> str:
     """At hosts by priority, at switches by queue."""
     if end.cnp_dscp is None or end.wanted is None or not trusts_dscp(end) or not end.slowed_down:
         return ""
@@ -197,12 +197,12 @@ def _cnp(end: End) -> str:
     return f"CNP (DSCP {end.cnp_dscp}) wait in the queue of data (priority {end.priority})" if shared else ""
 
 
-def _small_mtu(end: End) -> str:
+def _small_mtu(end: RoceEnd) -> str:
     small = end.mtu is not None and end.mtu < MTU_LEAST
     return f"MTU {end.mtu}: packets carry less than 4096 bytes" if small else ""
 
 
-def _gid(end: End) -> str:
+def _gid(end: RoceEnd) -> str:
     told, index = _host(end), end.host.platform.gid_index if end.host else None
     if told is None or not told.gid_types or index is None or told.gid_types.get(index) == V2:
         return ""
@@ -210,20 +210,20 @@ def _gid(end: End) -> str:
     return f"GID {index} is {quoted(kind) if kind else 'empty'}, not RoCE v2"
 
 
-def _default_gid(end: End) -> str:
+def _default_gid(end: RoceEnd) -> str:
     told, index = _host(end), end.host.platform.gid_index if end.host else None
     wrong = told is not None and index is None and told.gid_types.get(0) == V1
     return "GID 0, which perftest 4.5 takes where gid_index is left out, is RoCE v1" if wrong else ""
 
 
-def _overridden(end: End) -> str:
+def _overridden(end: RoceEnd) -> str:
     told = _host(end)
     if told is None or end.wanted is None or told.host_class in (None, end.wanted):
         return ""
     return f"the host puts all packets into class {told.host_class}, not {end.wanted}"
 
 
-def _rdma_cm(end: End) -> str:
+def _rdma_cm(end: RoceEnd) -> str:
     told = _host(end)
     if told is None or end.host is None or "-R" not in end.host.platform.perftest_options:
         return ""
@@ -231,12 +231,12 @@ def _rdma_cm(end: End) -> str:
     return f"rdma_cm (perftest -R) puts packets into class {told.rdma_cm_class}, not {end.wanted}" if wrong else ""
 
 
-def _firmware(end: End) -> str:
+def _firmware(end: RoceEnd) -> str:
     told = _host(end)
     return "the firmware decides about priorities (DCBX)" if told and told.dcbx == "Firmware controlled" else ""
 
 
-def _untold(end: End) -> str:
+def _untold(end: RoceEnd) -> str:
     untold = _host(end) is not None and end.told.trust is None and end.wanted is not None
     return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
 
