@@ -57,7 +57,7 @@ def check(
     needs = host_needs(scenario, names, inventory, backend=name)
     started_s = executor.now()
     try:
-        found += pre_flight(executor, inventory.topology.hosts, needs)
+        found += pre_flight(executor, inventory.topology, needs)
         found += _held(executor, inventory, needs, found)
         if wiring or links:
             found += wiring_findings(executor, inventory, names, listed)

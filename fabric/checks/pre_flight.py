@@ -15,12 +15,12 @@ from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usab
 from fabric.checks.needs import HostNeeds, needs_via, with_peers
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.rnics import LOOPBACK, RNICS
-from fabric.checks.roce import ROCE
+from fabric.checks.roce import ROCE, ask_switches, roce_check
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.model.text import ADDRESS, without_own
-from fabric.model.topology import Host
+from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 
 _PER_HOST = (RNICS, GPUS, PROGRAMS, LAUNCHER, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, LOGIN, IN_BAND)
@@ -30,17 +30,21 @@ CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, ROCE, VERSIONS, MACHINE, CLOCK)
 TIMED_IN_FLIGHT = 32
 """Hosts that are timed at once; a choice: more of them wait for our own processor, not for theirs."""
 
+SWITCH_S, SWITCH_MOST_BYTES = 30.0, 8 << 20
+"""Deadline and output of one command on a switch; choices: NVUE takes seconds, and tells a kilobyte or two a port."""
 
-def pre_flight(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
+
+def pre_flight(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
     """
-    Everything that was found on the hosts in *needs*; alters nothing anywhere.
+    Everything that was found on the hosts in *needs*, and on the switches of RoCE; alters nothing anywhere.
 
     Equal findings are not folded yet; those that differ in a host's own name or address only are made equal.
     """
-    return made_equal(_found(executor, hosts, needs), hosts)
+    return made_equal(_found(executor, topology, needs), topology.hosts)
 
 
-def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
+def _found(executor: Executor, topology: Topology, needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
+    hosts = topology.hosts
     checks, broken = with_plugins(CHECKS)
     yield from broken
     first = _timed(executor, needs)
@@ -55,10 +59,12 @@ def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, Ho
     asked = {
         name: [argv for check in checks for argv in check.ask(hosts[name], wanted)] for name, wanted in needs.items()
     }
+    switches = ask_switches(topology, [name for name, wanted in needs.items() if wanted.measured])
     said = ask_all(executor, asked)
+    told = ask_all(executor, switches, timeout_s=SWITCH_S, output_most_bytes=SWITCH_MOST_BYTES)
     looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}
     for check in checks:
-        yield from check.findings(looked)
+        yield from (roce_check(told) if check is ROCE else check).findings(looked)
 
 
 def _timed(executor: Executor, names: Iterable[str], **limits: int) -> dict[str, Sequence[HostAnswer]]:

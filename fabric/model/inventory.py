@@ -31,9 +31,14 @@ ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
-_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
 _OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
-FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES))
+MISSET_ENDS = ("pfc_off", "short_cable", "trusts_pcp", "small_mtu", "unmapped")
+MISSET_HOSTS = ("misset", "no_headroom", "np_off", "rp_off", "other_class", "gid_v1", "firmware_dcbx", "cnp_in_data")
+MISSET_SWITCHES = ("ecn_off", "kmin_over_kmax", "kmax_over_xoff")
+"""RoCE: what one end of a cable is set wrong in, at either end, at the host's, at a switch's."""
+_MISSET = (*MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
+FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES, *_MISSET))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
 
@@ -102,15 +107,18 @@ class Fault:
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
     the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
     leaves ``batch`` (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
-    ``heat_sick`` (an RNIC or its cable: sim/life.py).
+    ``heat_sick`` (an RNIC or its cable: sim/life.py); what is set wrong for RoCE at one end of a cable
+    (sim/phy/qos.py).
     """
 
     component: Annotated[str, COMPONENT] = key(
         description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
     )
     kind: Annotated[str, FAULT_KIND] = key(
-        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; erratic, "
-        "dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped."
+        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced or outdated; erratic, dipping, "
+        "fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of RoCE "
+        + ", ".join(_MISSET)
+        + "."
     )
     factor: Annotated[float, FACTOR] = key(
         default_factory=lambda: WHOLE,

@@ -93,6 +93,10 @@ class ToolSettings:
     traffic_class: GidIndex | None = key(
         None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
     )
+    congestion_control: Annotated[str, Choice(("dcqcn", "other"))] = key(
+        "dcqcn",
+        description="RoCE: who slows senders down: dcqcn, or other (Spectrum-X, none): DCQCN off is no fault then.",
+    )
     tools: Annotated[tuple[tuple[str, str], ...], WrittenAs(ToolsEntry, ToolsEntry.given)] = key(
         (), description="Programs that are not on the path, as absolute paths."
     )

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES, Fault
 from fabric.model.topology import Platform, Topology
 
 PORT = ":port"
@@ -58,7 +58,10 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
-        "misset": FaultKind("rnic"),  # RoCE: neither trust of DSCP nor PFC nor ECN, and a small MTU
+        # RoCE: one end of a cable is set otherwise (phy/qos.py); only what is told differs.
+        **{kind: FaultKind("rnic cable above") for kind in MISSET_ENDS},
+        **{kind: FaultKind("rnic") for kind in MISSET_HOSTS},
+        **{kind: FaultKind("cable above") for kind in MISSET_SWITCHES},
         "erratic": FaultKind("host rnic cable", value="left", comes=True, each=True),
         "dipping": FaultKind("rnic cable", value="left", comes=True, each=True),
         "fading": FaultKind("rnic cable", value="left", comes=True, each=True),
@@ -73,7 +76,8 @@ HALF = 0.5
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
 
-_FOR_EVER = ("grey", "dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
+_CABLES_FOR_EVER = ("grey", "dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
+_FOR_EVER = (*_CABLES_FOR_EVER, *MISSET_ENDS, *MISSET_HOSTS, *MISSET_SWITCHES)
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))

@@ -204,11 +204,12 @@ _RAW, _LAST_BIN = "phy-raw-errors-lane", "rs-num-corr-err-bin15"  # RS(544,514) 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """One port of a front panel; *speed_gbps* None: it does not say. *counters* by the kernel's names, as on hosts."""
+    """One port of a front panel; None: it does not say. *counters* by the kernel's names, as on hosts."""
 
     up: bool
     speed_gbps: float | None
     counters: Mapping[str, int]
+    mtu: int | None = None
 
 
 def ports() -> tuple[str, ...]:
@@ -268,7 +269,9 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
             link = _below(told, "link")
             if link.get("oper-status") not in ("up", "down"):
                 raise UnreadableOutput(f"nv show: {name} is neither up nor down: {link.get('oper-status')!r}")
-            found[name] = SwitchPort(link["oper-status"] == "up", _gbps(link.get("speed")), _counters(link))
+            mtu = link.get("mtu")
+            up, speed = link["oper-status"] == "up", _gbps(link.get("speed"))
+            found[name] = SwitchPort(up, speed, _counters(link), mtu if isinstance(mtu, int) else None)
     if not found:
         raise UnreadableOutput(f"nv show: no port in {stdout[:120]!r}")
     return found

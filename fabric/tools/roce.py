@@ -1,4 +1,4 @@
-"""How a host's ports treat RoCE: trust, priorities and PFC (mlnx_qos), ECN, GID types, MTU; by one shell text."""
+"""How a host's ports treat RoCE: trust, PFC and buffers (mlnx_qos), ECN, DCQCN, GID types, MTU; by one shell text."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ from fabric.tools.driver import plain, word
 NAME = "fabric-roce"
 """The name ($0) under which the text is started."""
 
-# Only sh, cat, grep and mlnx_qos; values arrive as positional parameters. An entry of a GID table that is empty cannot
-# be read, which is no error. The interface is that of the port's first GID: device/net lists representors, too.
+# Only sh, cat, readlink, grep and mlnx_qos; values arrive as positional parameters. What cannot be read (an empty entry
+# of a GID table, debugfs without root) is left out. The interface is that of the port's first GID: device/net lists
+# representors, too. cma_roce_tos is not called: it makes folders in configfs even to read; a folder there is read.
 _TEXT = (
     'for d; do b=/sys/class/infiniband/${d%:*} p=${d#*:}; i=$(cat "$b/ports/$p/gid_attrs/ndevs/0" 2>/dev/null);'
-    ' echo "port ${d%:*} $i"; n=/sys/class/net/$i;'
-    ' grep -sH . "$n/mtu" "$b/tc/$p/traffic_class" "$n"/ecn/roce_[nr]p/enable/[0-7] "$b/ports/$p"/gid_attrs/types/*;'
+    ' echo "port ${d%:*} $i"; n=/sys/class/net/$i; l=$(readlink "$b/device" 2>/dev/null);'
+    ' grep -sH . "$n/mtu" "$n/address" "$b/tc/$p/traffic_class" "$n"/ecn/roce_[nr]p/* "$n"/ecn/roce_[nr]p/enable/[0-7]'
+    ' "$b/ports/$p"/gid_attrs/types/* "/sys/kernel/debug/mlx5/${l##*/}"/cc_params/*'
+    ' "/sys/kernel/config/rdma_cm/${d%:*}/ports/$p/default_roce_tos";'
     ' mlnx_qos -i "$i" 2>&1; done; echo whole'
 )
 _TRUST = re.compile(r"Priority trust state: (\w{1,16})")
+_DCBX = re.compile(r"DCBX mode: ([\w ]{1,32})")
 _DSCP = re.compile(r"\s+prio:([0-7]) dscp:([0-9, ]{1,200})", re.ASCII)
-_ENABLED = re.compile(r"\s+enabled((?:\s+[01]){8})\s*", re.ASCII)
+_ROW = r"\s+{}((?:\s+[0-9]){{8}})\s*"
+_ENABLED, _BUFFER = (re.compile(_ROW.format(name), re.ASCII) for name in ("enabled", "buffer"))
+_SIZES = re.compile(r"Receive buffer size \(bytes\): ((?:[0-9]{1,9},){8})", re.ASCII)
+_CABLE = re.compile(r"Cable len: ([0-9]{1,4})", re.ASCII)
 _CLASS = re.compile(r"Global tclass=([0-9]{1,3})", re.ASCII)
+_FILE = re.compile(r"(/sys/kernel/debug/mlx5/[^/]+/cc_params/\w+|/sys/[^:]+):(.*)")  # a PCI address has colons
+_KNOB = re.compile(r"(?:/sys/kernel/debug/mlx5/[^/]+/cc_params|/sys/class/net/[^/]+/ecn/roce_[nr]p)/(\w{1,40})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +39,15 @@ class RocePort:
     """
     What one port told; None, or a key that is missing, is what it did not tell.
 
-    *pfc* are the priorities that are paused, not dropped. *ecn*: for ``roce_np`` (who answers a marked packet) and
-    ``roce_rp`` (who slows down) the priorities with it. *host_class* overrides what programs ask for.
+    *pfc* are the priorities that are paused, not dropped; *buffer_bytes*: the receive buffer of each priority. *ecn*:
+    for ``roce_np`` (who answers a marked packet) and ``roce_rp`` (who slows down) the priorities with it. *knobs*: what
+    DCQCN is set to. *host_class* overrides what programs ask for, *rdma_cm_class* what those ask for that use rdma_cm.
+    *dcbx*: who decides about priorities.
     """
 
     device: str
+    interface: str = ""
+    address: str | None = None
     mtu: int | None = None
     trust: str | None = None
     pfc: frozenset[int] | None = None
@@ -42,6 +55,16 @@ class RocePort:
     ecn: Mapping[str, frozenset[int]] = field(default_factory=dict)
     gid_types: Mapping[int, str] = field(default_factory=dict)
     host_class: int | None = None
+    rdma_cm_class: int | None = None
+    dcbx: str | None = None
+    cable_m: int | None = None
+    buffer_bytes: Mapping[int, int] = field(default_factory=dict)
+    knobs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cnp_dscp(self) -> int | None:
+        """What is written on the packets that ask a sender to slow down; sysfs and debugfs call it differently."""
+        return self.knobs.get("cnp_dscp", self.knobs.get("np_cnp_dscp"))
 
 
 def ask(ports: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -54,31 +77,45 @@ def read(stdout: str) -> dict[str, RocePort] | None:
     lines = plain(stdout).splitlines()
     if lines[-1:] != ["whole"]:
         return None
-    blocks: dict[str, list[str]] = {}
+    blocks: dict[tuple[str, str], list[str]] = {}
     for line in lines[:-1]:
         if re.fullmatch(r"port [\w.-]{1,64} \S{0,64}", line):
-            blocks[line.split()[1]] = block = []
+            _, device, interface = line.split(" ")
+            blocks[device, interface] = block = []
         elif blocks:
             block.append(line)
-    return {device: _port(device, block) for device, block in blocks.items()}
+    return {device: _port(device, interface, block) for (device, interface), block in blocks.items()}
 
 
-def _port(device: str, lines: list[str]) -> RocePort:
+def _port(device: str, interface: str, lines: list[str]) -> RocePort:
     text = "\n".join(lines)
-    files = dict(line.split(":", 1) for line in lines if line.startswith("/sys/") and ":" in line)
-    named = {name.rpartition("/")[2]: value for name, value in files.items()}
-    enabled = _ENABLED.search(text)
-    trust, host_class = _TRUST.search(text), _CLASS.search(named.get("traffic_class", ""))
+    files = {found[1]: found[2] for line in lines if (found := _FILE.fullmatch(line))}
+    named = {name.rpartition("/")[2]: value.strip() for name, value in files.items()}
+    enabled, buffers, sizes = _ENABLED.search(text), _BUFFER.search(text), _SIZES.search(text)
+    places = [int(at) for at in buffers[1].split()] if buffers else []
+    size = [int(one) for one in sizes[1].split(",")[:-1]] if sizes else []
+    knobs = {found[1]: value.strip() for name, value in files.items() if (found := _KNOB.fullmatch(name))}
     return RocePort(
         device,
-        mtu=int(named["mtu"]) if re.fullmatch("[0-9]{2,5}", named.get("mtu", ""), re.ASCII) else None,
-        trust=trust[1] if trust else None,
+        interface,
+        address=named.get("address"),
+        mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),
+        trust=found[1] if (found := _TRUST.search(text)) else None,
         pfc=frozenset(at for at, bit in enumerate(enabled[1].split()) if bit == "1") if enabled else None,
         priority_of={int(dscp): int(prio) for prio, listed in _DSCP.findall(text) for dscp in _numbers(listed)},
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
         gid_types={int(at): kind for at, kind in _types(files)},
-        host_class=int(host_class[1]) if host_class else None,
+        host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
+        rdma_cm_class=_whole(re.fullmatch("([0-9]{1,3})", named.get("default_roce_tos", ""), re.ASCII)),
+        dcbx=found[1].strip() if (found := _DCBX.search(text)) else None,
+        cable_m=_whole(_CABLE.search(text)),
+        buffer_bytes={prio: size[at] for prio, at in enumerate(places) if at < len(size)},
+        knobs={name: int(value) for name, value in knobs.items() if re.fullmatch("[0-9]{1,10}", value, re.ASCII)},
     )
+
+
+def _whole(found: re.Match[str] | None) -> int | None:
+    return int(found[1]) if found else None
 
 
 def _numbers(listed: str) -> list[str]:

@@ -36,7 +36,8 @@ def host_of(check: HostCheck) -> Host:
     return replace(HOST, platform=replace(HOST.platform, link_layer="ethernet")) if check is ROCE else HOST
 
 
-def _sound(findings: list[Finding]) -> None:
+def sound(findings: list[Finding]) -> None:
+    """Every one can be printed."""
     for one in findings:
         for text in (one.what, one.why, one.advice):
             assert text
@@ -52,7 +53,7 @@ def test_a_check_takes_any_text(check: HostCheck, said: list[tuple[str, str, int
         stdout, stderr, status, lost = said[number % len(said)]
         answers[argv] = answer(argv, stdout, stderr, status, lost=lost)
     one = Looked(host_of(check), EVERYTHING, answers)
-    _sound(list(check.findings({"gpu001": one, "gpu002": one})))
+    sound(list(check.findings({"gpu001": one, "gpu002": one})))
 
 
 @pytest.mark.parametrize("check", [one for one in CHECKS if one is not VERSIONS], ids=lambda check: str(check.name))
@@ -75,4 +76,4 @@ def asked(check: HostCheck) -> list[Argv]:
 def test_reach_takes_any_text(said: list[tuple[str, str, int, str]]) -> None:
     """The same holds for what is asked of every host."""
     answers = [answer(TRUE, out, err, status, lost=lost) for out, err, status, lost in said]
-    _sound(list(read_reach(answers, ssh=True)))
+    sound(list(read_reach(answers, ssh=True)))

@@ -14,6 +14,7 @@ from fabric.config import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
+from fabric.model.topology import Topology
 from fabric.ports import Ticket
 from fabric.wiring import BACKENDS
 from tests.conftest import rack_topology
@@ -30,7 +31,7 @@ def unresolved(command: Command) -> tuple[float, ExecutorError]:
 
 def test_hosts_whose_names_do_not_resolve_are_one_row() -> None:
     needs = {name: HostNeeds(ssh=True) for name in HOSTS}
-    (row,) = folded(pre_flight(ScriptedExecutor(unresolved), HOSTS, needs))
+    (row,) = folded(pre_flight(ScriptedExecutor(unresolved), Topology(HOSTS, {}), needs))
     assert row.hosts == tuple(HOSTS)
     assert row.what == (
         "cannot run 'true': connecting: name does not resolve: ADDRESS (ADDRESS of gpu001: gpu001.mgmt)"
@@ -76,7 +77,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     monkeypatch.syspath_prepend(str(PACKAGE))
     inventory = load_inventory(HEALTHY, extra_faults=("gpu001/mlx5_0:absent",))
     needs = {name: HostNeeds() for name in ("gpu001", "gpu002")}
-    return list(pre_flight(BACKENDS["mock"](inventory, 0), inventory.topology.hosts, needs))
+    return list(pre_flight(BACKENDS["mock"](inventory, 0), inventory.topology, needs))
 
 
 def test_a_check_of_another_package_is_looked_at(findings: list[Finding]) -> None:

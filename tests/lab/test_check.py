@@ -9,7 +9,7 @@ from fabric.checks.needs import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.finding import Severity, folded
-from fabric.model.topology import Host
+from fabric.model.topology import Host, Topology
 from tests.conftest import dgx_platform
 
 pytestmark = pytest.mark.lab
@@ -23,7 +23,7 @@ def test_real_hosts_are_looked_at(orchestrator: Lab) -> None:
     hosts = {name: Host(name, dgx_platform(), name, None, ()) for name in names}
     executor = SshExecutor(orchestrator.settings(connect_timeout_s=3), orchestrator.addresses)
     try:
-        found = folded(pre_flight(executor, hosts, dict.fromkeys(names, NEEDS)))
+        found = folded(pre_flight(executor, Topology(hosts, {}), dict.fromkeys(names, NEEDS)))
     finally:
         executor.close()
     by_what = {one.what: one for one in found}

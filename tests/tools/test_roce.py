@@ -12,9 +12,13 @@ from fabric.tools import roce
 SAID = """\
 port mlx5_0 eth2
 /sys/class/net/eth2/mtu:9000
+/sys/class/net/eth2/address:b8:59:9f:00:10:00
 /sys/class/infiniband/mlx5_0/tc/1/traffic_class:Global tclass=106
 /sys/class/net/eth2/ecn/roce_np/enable/0:0
 /sys/class/net/eth2/ecn/roce_np/enable/3:1
+/sys/class/net/eth2/ecn/roce_np/cnp_dscp:48
+/sys/kernel/debug/mlx5/0000:18:00.0/cc_params/rp_gd:11
+/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos:106
 /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0:IB/RoCE v1
 /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/3:RoCE v2
 ****** WARNING: lldpad service is running and may overwrite your settings ******
@@ -23,7 +27,9 @@ Priority trust state: dscp
 dscp2prio mapping:
 \tprio:0 dscp:07,06,05,04,03,02,01,00,
 \tprio:3 dscp:31,30,29,28,27,26,25,24,
-Receive buffer size (bytes): 20016,156096,0,0,0,0,0,0,max_buffer_size=262016
+default priority:
+Receive buffer size (bytes): 20016,256096,0,0,0,0,0,0,max_buffer_size=4151520
+Cable len: 7
 PFC configuration:
 \tpriority    0   1   2   3   4   5   6   7
 \tenabled     0   0   0   1   0   0   0   0   
@@ -41,6 +47,9 @@ def test_everything_that_is_told_is_read() -> None:
     assert told is not None
     one = told["mlx5_0"]
     assert (one.mtu, one.trust, one.pfc, one.host_class) == (9000, "dscp", frozenset({3}), 106)
+    assert (one.interface, one.address, one.dcbx) == ("eth2", "b8:59:9f:00:10:00", "OS controlled")
+    assert (one.cable_m, one.buffer_bytes) == (7, dict.fromkeys(range(8), 20016) | {3: 256096})
+    assert (one.rdma_cm_class, one.cnp_dscp, one.knobs) == (106, 48, {"cnp_dscp": 48, "rp_gd": 11})
     assert (one.priority_of[26], one.priority_of[0]) == (3, 0)
     assert one.ecn == {"roce_np": frozenset({3})}
     assert one.gid_types == {0: "IB/RoCE v1", 3: "RoCE v2"}
@@ -49,7 +58,7 @@ def test_everything_that_is_told_is_read() -> None:
 def test_what_is_not_told_is_none() -> None:
     told = roce.read(SAID)
     assert told is not None
-    assert told["mlx5_1"] == roce.RocePort("mlx5_1")
+    assert told["mlx5_1"] == roce.RocePort("mlx5_1", "eth3")
 
 
 @pytest.mark.parametrize("text", ["", SAID.removesuffix("whole\n"), SAID[:400], "sh: syntax error\n"])

@@ -26,6 +26,7 @@ from fabric.sim.phy.port import (
     Traffic,
     traffic_of,
 )
+from fabric.sim.phy.qos import Qos, misset_ends, qos_at
 from fabric.sim.phy.quality import CODEWORD_BITS, full_share
 
 # How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
@@ -95,6 +96,15 @@ class Ports:
                 port.wear = port.mark.wear
             port.tally.rates, port.tally.loss = self._rates(port)
         return port
+
+    def qos(self, port: Port, lossless_class: int | None) -> Qos:
+        """How the port is set for RoCE."""
+        return qos_at(port.end, self.cabling, self._misset, lossless_class)
+
+    @cached_property
+    def _misset(self) -> Mapping[End, tuple[str, ...]]:
+        """What is set wrong at which end."""
+        return misset_ends(self.cabling, self.given)
 
     @cached_property
     def _marks(self) -> Mapping[End, Mark]:

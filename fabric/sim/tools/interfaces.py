@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 from fabric.sim.hashing import mix64, text_hash
+from fabric.sim.hosts.hosts import pci_address
 from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
 
 MANAGEMENT = "eth0"
@@ -82,7 +84,8 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     state = "UP" if up and lit else "DOWN"
     infiniband = port is not None and not port.node.ethernet
-    mtu, length = (4092, 256) if infiniband else (9000 if port else 1500, 1000)
+    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port, asked.rack.lossless_class).mtu
+    length = 256 if infiniband else 1000
     head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
     if infiniband and port is not None:
         guid = f"{port.node.guid:016x}"
@@ -133,32 +136,58 @@ def _statistics(asked: ToolCall, port: Port) -> str:
 
 
 ROCE_NAME = "fabric-roce"
-_V1, _V2 = "IB/RoCE v1", "RoCE v2"
+_KNOBS = {"rp_time_reset": 300, "rp_byte_reset": 32767, "rp_threshold": 1, "rp_ai_rate": 5, "rp_hai_rate": 50}
+_KNOBS |= {"rp_gd": 11, "rp_min_dec_fac": 50, "rp_dce_tcp_g": 1019, "rp_initial_alpha_value": 1023}
+_BUFFERS = 8
 
 
 def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
-    """Of each ``DEVICE:PORT``: MTU, ECN and GID types, then priorities; an RNIC that is ``misset`` is as delivered."""
+    """Of each ``DEVICE:PORT``: files of the kernel, then what ``mlnx_qos`` prints of its interface."""
     names = {port: name for name, port in interfaces(asked).items()}
     said = ""
     for text in words:
         device = text.partition(":")[0]
-        rnic = next((one for one in asked.rnics if one.device == device), None)
-        name = names[asked.port_of(device)] if rnic is not None else ""
-        said += f"port {device} {name}\n" + ("" if rnic is None else _port(asked, device, name))
+        number = next((at for at, one in enumerate(asked.rnics) if one.device == device), None)
+        port = None if number is None else asked.port_of(device)
+        name = "" if port is None else names[port]
+        said += f"port {device} {name}\n"
+        if number is not None and port is not None:
+            qos = asked.ports.qos(port, asked.rack.lossless_class)
+            said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
     return Said(f"{said}whole\n")
 
 
-def _port(asked: ToolCall, device: str, name: str) -> str:
-    lossless = asked.rack.lossless_class
-    misset = asked.site.feels("misset", device)
-    on = set[int]() if misset or lossless is None else {lossless >> 5}
-    net, types = f"/sys/class/net/{name}", f"/sys/class/infiniband/{device}/ports/1/gid_attrs/types"
-    ecn = "".join(f"{net}/ecn/roce_{side}/enable/{at}:{int(at in on)}\n" for side in ("np", "rp") for at in range(8))
-    gids = "".join(f"{types}/{at}:{kind}\n" for at, kind in enumerate((_V1, _V2, _V1, _V2)))
-    maps = "".join(f"\tprio:{at} dscp:{','.join(f'{8 * at + n:02d}' for n in range(7, -1, -1))},\n" for at in range(8))
-    bits = "   ".join(str(int(at in on)) for at in range(8))
+def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
+    """As ``grep -H`` prints them; debugfs too, which only root can read."""
+    net, own = f"/sys/class/net/{name}", f"/sys/class/infiniband/{device}"
+    on = {"np": {qos.priority} if qos.answers else (), "rp": {qos.priority} if qos.slows else ()}
+    files: dict[str, object] = {f"{net}/mtu": qos.mtu, f"{net}/address": mac(port)}
+    if qos.host_class is not None:
+        files[f"{own}/tc/1/traffic_class"] = f"Global tclass={qos.host_class}"
+    files |= {f"{net}/ecn/roce_{side}/enable/{at}": int(at in on[side]) for side in ("np", "rp") for at in range(8)}
+    files[f"{net}/ecn/roce_np/cnp_dscp"] = qos.cnp_dscp
+    files |= {f"{own}/ports/1/gid_attrs/types/{at}": kind for at, kind in enumerate(qos.gid_types * 2)}
+    files |= {f"/sys/kernel/debug/mlx5/{place}/cc_params/{knob}": value for knob, value in _KNOBS.items()}
+    return "".join(f"{file}:{value}\n" for file, value in files.items())
+
+
+def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
+    """``mlnx_qos -i NAME``; the tool's own blanks and tabs."""
+    places: dict[int, list[int]] = {at: [] for at in range(8)}
+    for dscp in range(63, -1, -1):
+        places[qos.priority_of_dscp(dscp)].append(dscp)
+    maps = "".join(f"\tprio:{at} dscp:{''.join(f'{one:02d},' for one in dscps)}\n" for at, dscps in places.items())
+    trusted = f"dscp2prio mapping:\n{maps}" if qos.trust == "dscp" else ""
+    sizes = [20_016, qos.headroom_bytes(rate_gbps) if qos.lossless else 0, *[0] * (_BUFFERS - 2)]
+    rows = {
+        "priority": range(8),
+        "enabled": [int(at in qos.lossless) for at in range(8)],
+        "buffer": [int(at in qos.lossless) for at in range(8)],
+    }
+    table = "".join(f"\t{name:<12}{''.join(f'{one}   ' for one in row)}\n" for name, row in rows.items())
+    classes = "".join(f"tc: {at} ratelimit: unlimited, tsa: vendor\n\t priority:  {at}\n" for at in range(8))
     return (
-        f"{net}/mtu:{1500 if misset else 9000}\n{ecn}{gids}"
-        f"DCBX mode: OS controlled\nPriority trust state: {'pcp' if misset else 'dscp'}\ndscp2prio mapping:\n{maps}"
-        f"PFC configuration:\n\tpriority    0   1   2   3   4   5   6   7\n\tenabled     {bits}   \n"
+        f"DCBX mode: {qos.dcbx}\nPriority trust state: {qos.trust}\n{trusted}default priority:\n"
+        f"Receive buffer size (bytes): {''.join(f'{size},' for size in sizes)}max_buffer_size=4151520\n"
+        f"Cable len: {qos.cable_m}\nPFC configuration:\n{table}{classes}"
     )

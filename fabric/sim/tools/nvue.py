@@ -9,6 +9,7 @@ from types import MappingProxyType
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
+from fabric.sim.tools import nvue_qos
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
 from fabric.sim.tools.mlxlink import DARK, module_rows
@@ -19,7 +20,7 @@ SHELL_NAME = "fabric-nvue"
 _WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
-_WHAT = "simulated switch: only ports, adaptive routing, system and commits are simulated"
+_WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
 
 
 def nv(asked: ToolCall) -> Said:
@@ -39,6 +40,8 @@ def nv(asked: ToolCall) -> Said:
 
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
+    if words == ("qos", "roce"):
+        return Said(nvue_qos.shown(asked.rack.lossless_class))
     if path in _OF_PORTS:
         return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
@@ -68,6 +71,7 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
     stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
+    link |= {"mtu": asked.ports.qos(port, asked.rack.lossless_class).mtu}
     link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}
     return {"link": {**link, "stats": stats}, "type": "swp"}
 
@@ -144,7 +148,9 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
-        return Said("".join(f"nv set {path} {value}\n" for path, value in sorted(switch.applied.items())))
+        ports = (asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name]))
+        of_qos = nvue_qos.commands(asked.rack.lossless_class, ports, asked.ports)
+        return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))
     if words == ("detach",):

@@ -1,0 +1,293 @@
+"""What is wrong with one end of a RoCE cable, or between its two, whatever the others are set to: one rule a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fabric.checks.ask import quoted
+from fabric.checks.roce.ends import RoceEnd
+from fabric.model.finding import Severity
+from fabric.tools.roce import RocePort
+from fabric.tools.switch_qos import Marking, PortQos
+
+MTU_LEAST = 4200
+"""What an interface needs for RDMA packets of 4096 bytes and their headers (NVIDIA's MLNX_OFED manual)."""
+LOSSLESS_MOST = 2
+"""Priorities that the buffers of a switch can keep lossless (Guo 2016: 9 to 12 MB, links up to 300 m)."""
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+LOSSY = "packets may be dropped under load: retries exceeded, which looks like a bad fabric"
+_ROUTE = "a GID of version 1 is not routed and carries no DSCP: packets are in the default queue, or lost"
+_STORM = "congestion is not slowed down: innocent hosts are paused"
+_PAUSE = "queues are paused before anything is marked: nobody slows down, and innocent hosts are paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """
+    One row.
+
+    *about*: which of ``SETTINGS``; of those about one the first that is broken is told of an end. *wrong*: what is
+    wrong, empty where nothing is, or where it was not told. *why* it matters, *source*: who says so. A WARNING about
+    what most others have otherwise is a PROBLEM.
+    """
+
+    about: str
+    severity: Severity
+    wrong: Callable[[RoceEnd], str]
+    why: str
+    source: str
+
+
+def _host(end: RoceEnd) -> RocePort | None:
+    return end.told if isinstance(end.told, RocePort) else None
+
+
+def _switch(end: RoceEnd) -> PortQos | None:
+    return end.told if isinstance(end.told, PortQos) else None
+
+
+def trusts_dscp(end: RoceEnd) -> bool | None:
+    """Whether the DSCP of a packet counts; None: not told."""
+    return None if end.told.trust is None else "dscp" in end.told.trust
+
+
+def paused(end: RoceEnd) -> bool | None:
+    """Whether the class that is measured in is lossless at this end; None: not told."""
+    told = end.told
+    if told.pfc is None or end.wanted is None:
+        return None
+    return end.priority in told.pfc and not (isinstance(told, PortQos) and False in (told.sends, told.obeys))
+
+
+def _one_end(end: RoceEnd) -> str:
+    """Told of the end where it is off."""
+    far = end.far
+    if far is None or paused(end) is not False or not paused(far) or end.priority != far.priority:
+        return ""
+    return f"PFC for priority {end.priority} is off, and on at the other end"
+
+
+def _two_priorities(end: RoceEnd) -> str:
+    far = end.far
+    if (
+        far is None
+        or end.wanted is None
+        or not trusts_dscp(end)
+        or not trusts_dscp(far)
+        or end.priority == far.priority
+    ):
+        return ""
+    if not end.told.pfc or end.priority in end.told.pfc:
+        return ""  # told of the end where the class is not lossless
+    return f"{_class(end)} is priority {end.priority}, and {far.priority} at the other end"
+
+
+def _two_mtus(end: RoceEnd) -> str:
+    """A switch's may be larger than a host's (9216 and 9000 are usual); a smaller one drops."""
+    far = end.far
+    return f"MTU {end.mtu}, and {far.mtu} at the other end" if far and end.mtu and far.mtu and _drops(end, far) else ""
+
+
+def _drops(end: RoceEnd, far: RoceEnd) -> bool:
+    return end.mtu is not None and far.mtu is not None and end.host is None and end.mtu < far.mtu
+
+
+def _class(end: RoceEnd) -> str:
+    wanted = end.wanted or 0
+    return f"class {wanted} (DSCP {wanted >> 2})"
+
+
+def _untrusted(end: RoceEnd) -> str:
+    if end.wanted is None or trusts_dscp(end) is not False:
+        return ""
+    return f"it trusts {quoted(str(end.told.trust))}, so that the DSCP of class {end.wanted} counts for nothing"
+
+
+def _not_lossless(end: RoceEnd) -> str:
+    if end.wanted is None or not end.told.pfc or end.priority in end.told.pfc or not trusts_dscp(end):
+        return ""
+    on = ", ".join(map(str, sorted(end.told.pfc)))
+    return f"{_class(end)} is priority {end.priority}; PFC is on for {on} only"
+
+
+def _no_pfc(end: RoceEnd) -> str:
+    if end.wanted is None or end.told.pfc is None or end.told.pfc or not trusts_dscp(end):
+        return ""
+    return f"{_class(end)} is priority {end.priority}, which has no PFC"
+
+
+def _one_way(end: RoceEnd) -> str:
+    told = _switch(end)
+    if told is None or not told.pfc or {told.sends, told.obeys} != {True, False}:
+        return ""
+    return f"PFC is on one way only: {'rx' if told.sends else 'tx'} is disabled"
+
+
+def _many_lossless(end: RoceEnd) -> str:
+    many = len(end.told.pfc or ())
+    return f"PFC is on for {many} priorities" if many > LOSSLESS_MOST else ""
+
+
+def needed_bytes(rate_gbps: float, cable_m: int, mtu: int) -> int:
+    """The least receive buffer of a lossless priority for mlx5's driver (port_buffer.c), its one cell left out."""
+    return round((301 + 2.16 * cable_m) * rate_gbps + 2.72 * mtu + mtu)
+
+
+def _no_headroom(end: RoceEnd) -> str:
+    told = _host(end)
+    if told is None or not paused(end) or None in (told.cable_m, end.mtu, end.rate_gbps):
+        return ""
+    size, needed = (
+        told.buffer_bytes.get(end.priority),
+        needed_bytes(end.rate_gbps or 0, told.cable_m or 0, end.mtu or 0),
+    )
+    if size is None or size >= needed:
+        return ""
+    return f"priority {end.priority} has PFC and {size:,} bytes of buffer; {needed:,} are needed at {told.cable_m} m"
+
+
+def _off(side: str, what: str) -> Callable[[RoceEnd], str]:
+    def wrong(end: RoceEnd) -> str:
+        told = _host(end)
+        if told is None or end.wanted is None or not end.slowed_down or side not in told.ecn or not trusts_dscp(end):
+            return ""
+        if told.pfc and end.priority not in told.pfc:
+            return ""  # another row
+        return f"ECN is off for priority {end.priority} ({what})" if end.priority not in told.ecn[side] else ""
+
+    return wrong
+
+
+def _unmarked(end: RoceEnd) -> str:
+    told = _switch(end)
+    if told is None or told.marks is None or not paused(end) or not end.slowed_down:
+        return ""
+    queue = told.queue_of.get(end.priority)
+    return "" if queue is None or queue in told.marks else f"ECN is off for queue {queue}, which is lossless"
+
+
+def _marking(end: RoceEnd) -> Marking:
+    told = _switch(end)
+    marks = told.marks if told is not None and end.wanted is not None else None
+    return marks.get(told.queue_of.get(end.priority, -1), Marking()) if told and marks else Marking()
+
+
+def _thresholds(end: RoceEnd) -> str:
+    kmin, kmax = _marking(end).kmin_bytes, _marking(end).kmax_bytes
+    wrong = kmin is not None and kmax is not None and kmin >= kmax
+    return f"ECN marks from {kmin:,} bytes (Kmin), always from {kmax:,} (Kmax)" if wrong else ""
+
+
+def _late(end: RoceEnd) -> str:
+    told, kmax = _switch(end), _marking(end).kmax_bytes
+    if told is None or told.xoff_bytes is None or kmax is None or kmax <= told.xoff_bytes:
+        return ""
+    return f"ECN marks always from {kmax:,} bytes (Kmax), and PFC pauses from {told.xoff_bytes:,} (Xoff)"
+
+
+def _cnp(end: RoceEnd) -> str:
+    """At hosts by priority, at switches by queue."""
+    if end.cnp_dscp is None or end.wanted is None or not trusts_dscp(end) or not end.slowed_down:
+        return ""
+    priority, told = end.told.priority_of.get(end.cnp_dscp, end.cnp_dscp >> 3), _switch(end)
+    shared = priority == end.priority
+    if told is not None:
+        shared = priority in told.queue_of and told.queue_of[priority] == told.queue_of.get(end.priority)
+    return f"CNP (DSCP {end.cnp_dscp}) wait in the queue of data (priority {end.priority})" if shared else ""
+
+
+def _small_mtu(end: RoceEnd) -> str:
+    small = end.mtu is not None and end.mtu < MTU_LEAST
+    return f"MTU {end.mtu}: packets carry less than 4096 bytes" if small else ""
+
+
+def _gid(end: RoceEnd) -> str:
+    told, index = _host(end), end.host.platform.gid_index if end.host else None
+    if told is None or not told.gid_types or index is None or told.gid_types.get(index) == V2:
+        return ""
+    kind = told.gid_types.get(index)
+    return f"GID {index} is {quoted(kind) if kind else 'empty'}, not RoCE v2"
+
+
+def _default_gid(end: RoceEnd) -> str:
+    told, index = _host(end), end.host.platform.gid_index if end.host else None
+    wrong = told is not None and index is None and told.gid_types.get(0) == V1
+    return "GID 0, which perftest 4.5 takes where gid_index is left out, is RoCE v1" if wrong else ""
+
+
+def _overridden(end: RoceEnd) -> str:
+    told = _host(end)
+    if told is None or end.wanted is None or told.host_class in (None, end.wanted):
+        return ""
+    return f"the host puts all packets into class {told.host_class}, not {end.wanted}"
+
+
+def _rdma_cm(end: RoceEnd) -> str:
+    told = _host(end)
+    if told is None or end.host is None or "-R" not in end.host.platform.perftest_options:
+        return ""
+    wrong = end.wanted is not None and told.rdma_cm_class not in (None, end.wanted)
+    return f"rdma_cm (perftest -R) puts packets into class {told.rdma_cm_class}, not {end.wanted}" if wrong else ""
+
+
+def _firmware(end: RoceEnd) -> str:
+    told = _host(end)
+    return "the firmware decides about priorities (DCBX)" if told and told.dcbx == "Firmware controlled" else ""
+
+
+def _untold(end: RoceEnd) -> str:
+    untold = _host(end) is not None and end.told.trust is None and end.wanted is not None
+    return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
+
+
+_PROBLEM, _WARNING = Severity.PROBLEM, Severity.WARNING
+_CUMULUS = "NVIDIA, Cumulus Linux 5.15 User Guide, RoCE"
+_OFED = "NVIDIA, MLNX_OFED manual; mlnx_qos of mlnx-tools"
+_PFC = "NVIDIA, Cumulus Linux 5.15 User Guide, Priority Flow Control"
+_DCQCN = "Zhu 2015 (DCQCN)"
+_NCCL = "nccl issue 2383"
+_BY_DESIGN = "; fine where the fabric is lossy by design"
+
+RULES: tuple[Rule, ...] = (
+    # Between the two ends of a cable.
+    Rule("pfc", _PROBLEM, _one_end, LOSSY, _PFC),
+    Rule("priority", _PROBLEM, _two_priorities, LOSSY, _CUMULUS),
+    Rule("mtu", _PROBLEM, _two_mtus, "larger packets are dropped here without a word", _NCCL),
+    # In which queue packets are.
+    Rule("trust", _WARNING, _untold, LOSSY, _OFED),
+    Rule("trust", _PROBLEM, _untrusted, LOSSY, _OFED),
+    Rule("host_class", _PROBLEM, _overridden, "it overrides what programs ask for", _NCCL),
+    Rule("rdma_cm", _PROBLEM, _rdma_cm, LOSSY, "cma_roce_tos of mlnx-tools"),
+    Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
+    # Whether that queue is lossless.
+    Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
+    Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
+    Rule(
+        "buffer",
+        _PROBLEM,
+        _no_headroom,
+        "what is under way when it pauses is dropped",
+        "Linux, mlx5/core/en/port_buffer.c",
+    ),
+    Rule(
+        "pfc",
+        _WARNING,
+        _many_lossless,
+        "each takes headroom from what all share",
+        "Guo 2016 (RDMA over commodity Ethernet)",
+    ),
+    # Whether senders slow down before they are paused.
+    Rule("ecn_np", _WARNING, _off("roce_np", "NP: it does not answer marks"), _STORM, _DCQCN),
+    Rule("ecn_rp", _WARNING, _off("roce_rp", "RP: it does not slow down"), _STORM, _DCQCN),
+    Rule("ecn", _WARNING, _unmarked, _STORM, _DCQCN),
+    Rule("ecn", _PROBLEM, _thresholds, _PAUSE, _DCQCN),
+    Rule("xoff", _PROBLEM, _late, _PAUSE, _DCQCN),
+    Rule("cnp", _WARNING, _cnp, "they come late, when the queue is long: rates oscillate", _CUMULUS),
+    # What packets are.
+    Rule("mtu", _WARNING, _small_mtu, "more headers and more packets: limits may not be met", _OFED),
+    Rule("gid", _PROBLEM, _gid, _ROUTE, "NCCL's documentation, NCCL_IB_GID_INDEX"),
+    Rule("gid", _WARNING, _default_gid, _ROUTE, "NCCL's documentation, NCCL_IB_GID_INDEX"),
+    Rule("dcbx", _WARNING, _firmware, "the switch may overwrite what is set here, at any time", _OFED),
+)
+"""In this order: of two rows about the same setting the first that is broken is told."""

@@ -1,0 +1,120 @@
+"""How each end of a simulated RoCE cable is set: its lossless priority, ECN, trust, buffers, and what is set wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from types import MappingProxyType
+
+from fabric.model.inventory import Fault
+from fabric.sim.faults import PORT
+from fabric.sim.phy.cabling import Cabling, End, ends_named
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """
+    What is set at one end; defaults are those of a fabric that is set well (``nv set qos roce``, NVIDIA's hosts).
+
+    *dscp* is that of the lossless class, None where no class is lossless. *priority_of_dscp*: where it goes.
+    *buffer_bytes* None: what the driver would choose. *marks*: the switch marks its queue (ECN), *answers* and *slows*
+    are the same at hosts (NP, RP).
+    """
+
+    dscp: int | None
+    mtu: int
+    cable_m: int
+    pfc: bool = True
+    trust: str = "dscp"
+    mapped: bool = True
+    marks: bool = True
+    answers: bool = True
+    slows: bool = True
+    kmin_bytes: int = 150_000
+    kmax_bytes: int = 1_500_000
+    xoff_bytes: int | None = None
+    buffer_bytes: int | None = None
+    cnp_apart: bool = True
+    host_class: int | None = None
+    gid_types: tuple[str, str] = ("IB/RoCE v1", "RoCE v2")
+    dcbx: str = "OS controlled"
+
+    @property
+    def priority(self) -> int:
+        """Of the lossless class; eight DSCPs are one priority until the map is altered."""
+        return 0 if self.dscp is None else self.dscp >> 3
+
+    @property
+    def cnp_dscp(self) -> int:
+        """Of the packets that ask a sender to slow down: NVIDIA's 48, or that of data."""
+        return 48 if self.cnp_apart or self.dscp is None else self.dscp
+
+    @property
+    def lossless(self) -> frozenset[int]:
+        """The priorities that are paused."""
+        return frozenset() if self.dscp is None or not self.pfc else frozenset({self.priority})
+
+    def priority_of_dscp(self, dscp: int) -> int:
+        """Where a packet with this DSCP goes."""
+        return 0 if dscp == self.dscp and not self.mapped else dscp >> 3
+
+    def headroom_bytes(self, rate_gbps: float) -> int:
+        """The buffer that mlx5's driver wants at least (port_buffer.c), and some more: choice."""
+        xoff = (301 + 2.16 * self.cable_m) * rate_gbps + 2.72 * self.mtu
+        return self.buffer_bytes or 128 * ceil((xoff + 2 * self.mtu) / 128)
+
+
+_DELIVERED = dict(pfc=False, trust="pcp", answers=False, slows=False, mtu=1500)
+MISSET: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "misset": _DELIVERED,
+        "pfc_off": dict(pfc=False),
+        "short_cable": dict(cable_m=1),
+        "trusts_pcp": dict(trust="pcp"),
+        "small_mtu": dict(mtu=1500),
+        "unmapped": dict(mapped=False),
+        "no_headroom": dict(buffer_bytes=20_016),
+        "np_off": dict(answers=False),
+        "rp_off": dict(slows=False),
+        "other_class": dict(host_class=0),
+        "gid_v1": dict(gid_types=("IB/RoCE v1", "IB/RoCE v1")),
+        "firmware_dcbx": dict(dcbx="Firmware controlled"),
+        "cnp_in_data": dict(cnp_apart=False),
+        "ecn_off": dict(marks=False),
+        "kmin_over_kmax": dict(kmin_bytes=1_500_000, kmax_bytes=150_000),
+        "kmax_over_xoff": dict(xoff_bytes=100_000),
+    }
+)
+"""What a fault of each kind sets otherwise."""
+
+_HOST_MTU, _SWITCH_MTU = 9000, 9216  # choice of the host; Cumulus Linux's default
+_HOST_CABLE_M, _SWITCH_CABLE_M = 7, 100  # the driver's default (mlx5), and that of nv set qos roce
+
+
+def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], lossless_class: int | None) -> Qos:
+    """How an end is set, with what is *wrong* (``misset_ends``) there."""
+    host = cabling.nodes[end[0]].host is not None
+    dscp = None if lossless_class is None else lossless_class >> 2
+    mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (_SWITCH_MTU, _SWITCH_CABLE_M)
+    on = dscp is not None
+    found = Qos(dscp, mtu, cable_m, answers=on, slows=on, marks=on)
+    for kind in wrong.get(end, ()):
+        found = replace(found, **MISSET[kind])  # type: ignore[arg-type]
+    return found
+
+
+def misset_ends(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, tuple[str, ...]]:
+    """
+    The kinds of each end that is set wrong.
+
+    ``gpu003/mlx5_2`` is the host's end of a cable, with ``:port`` the leaf's; of ``leaf1--spine2`` it is leaf1's.
+    """
+    found: dict[End, tuple[str, ...]] = {}
+    for fault in faults:
+        if fault.kind in MISSET:
+            ends = ends_named(cabling, fault.component)
+            if fault.component.endswith(PORT):
+                ends = [cabling.peers[end] for end in ends]
+            found |= {end: (*found.get(end, ()), fault.kind) for end in ends}
+    return found

@@ -1,0 +1,220 @@
+"""
+How the ports of an NVUE switch treat RoCE: what ``nv show qos roce`` says of all, and what is configured otherwise.
+
+``nv show qos roce`` is read as text: NVIDIA's "Cumulus Linux 5.15 User Guide, RDMA over Converged Ethernet" prints it
+whole, and nothing public shows its tables as JSON. Its columns are those of its head; where a release leaves
+``operational`` blank, ``applied`` is taken. Single ports follow the profiles that ``nv config show -o commands`` gives
+them ("Quality of Service, Port Groups"): what a profile does not say has the default given there (tx and rx on, 10 m),
+or is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import need_success, plain
+from fabric.tools.nvue import unfolded
+
+_UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
+_PROFILE_CABLE_M = 10
+_INTERFACE = re.compile(r"nv set interface (\S+) qos (pfc|congestion-control|mapping)(?: profile)? (\S+)")
+_PROFILE = re.compile(r"nv set qos (pfc|congestion-control|mapping) (\S+) (.+)")
+_TRUSTS = {"l2": "pcp", "l3": "dscp", "both": "pcp,dscp", "port": "port"}
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How a queue is marked (ECN): from *kmin_bytes* on by chance, beyond *kmax_bytes* always; None: not told."""
+
+    kmin_bytes: int | None = None
+    kmax_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortQos:
+    """
+    One port; None, or a key that is missing, is what was not told.
+
+    *trust*: ``pcp``, ``dscp``, both with a comma, or ``port``. *priority_of*: by DSCP, *queue_of*: by priority. *pfc*:
+    the priorities that are paused, not dropped; *sends*, *obeys*: whether it sends pauses, and stops when it gets any.
+    *marks*: by queue. *xoff_bytes*: where it pauses, when that is set by hand.
+    """
+
+    trust: str | None = None
+    priority_of: Mapping[int, int] = field(default_factory=dict)
+    queue_of: Mapping[int, int] = field(default_factory=dict)
+    pfc: frozenset[int] | None = None
+    sends: bool | None = None
+    obeys: bool | None = None
+    cable_m: int | None = None
+    marks: Mapping[int, Marking] | None = None
+    xoff_bytes: int | None = None
+
+
+def roce() -> tuple[str, ...]:
+    """Ask how the switch as a whole treats RoCE."""
+    return ("nv", "show", "qos", "roce")
+
+
+def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
+    """
+    What is true of every port without profiles of its own; nothing is told where RoCE is not enabled.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for another text.
+    """
+    need_success("nv show qos roce", stdout, stderr, exit_status)
+    lines = plain(stdout).splitlines()
+    tree = _tree(lines)
+    if {tree.get("enable"), tree.get("state")} & {"off", "disabled"}:
+        return PortQos()
+    if "mode" not in tree:
+        raise UnreadableOutput(f"nv show qos roce: no mode in {stdout[:160]!r}")
+    maps = _table(lines, "PCP/DSCP->SP")
+    marking = Marking(_bytes(tree.get("min-threshold")), _bytes(tree.get("max-threshold")))
+    ecn = tree.get("congestion-mode", "").lower().startswith("ecn")
+    return PortQos(
+        trust=tree.get("trust-mode"),
+        priority_of={dscp: priority[0] for _, _, dscps, priority in maps for dscp in dscps},
+        queue_of={priority[0]: queue[0] for _, priority, queue, _ in _table(lines, "SP->TC")},
+        pfc=frozenset(_numbers(tree.get("pfc-priority", ""))),
+        sends=_on(tree.get("tx-enabled")),
+        obeys=_on(tree.get("rx-enabled")),
+        cable_m=int(tree["cable-length"]) if tree.get("cable-length", "").isdecimal() else None,
+        marks=dict.fromkeys(_numbers(tree.get("enabled-tc", "")), marking) if ecn else {},
+    )
+
+
+def read_ports(
+    usual: PortQos, stdout: str, stderr: str = "", exit_status: int = 0
+) -> tuple[PortQos, dict[str, PortQos]]:
+    """
+    All other ports, and those with profiles of their own, of what ``nv config show -o commands`` prints.
+
+    *usual* is what ``read_roce`` said, which knows what ``default-global`` is set to where RoCE is enabled.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for a value of a profile in use that is not understood.
+    """
+    need_success("nv config show", stdout, stderr, exit_status)
+    profiles: dict[tuple[str, str], list[str]] = {}
+    used: dict[str, dict[str, str]] = {}
+    for line in (one.strip() for one in plain(stdout).splitlines()):
+        if found := _PROFILE.fullmatch(line):
+            profiles.setdefault((found[1], found[2]), []).append(found[3])
+        elif found := _INTERFACE.fullmatch(line):
+            for port in unfolded(found[1]):
+                used.setdefault(port, {})[found[2]] = found[3]
+
+    def applied(port: PortQos, kind: str, name: str) -> PortQos:
+        return _APPLY[kind](port, [one.split() for one in profiles.get((kind, name), [])])
+
+    if usual.pfc is None:
+        usual = replace(usual, pfc=frozenset())
+        for kind, name in profiles:
+            usual = applied(usual, kind, name) if name == "default-global" else usual
+    made = {}
+    for port, names in used.items():
+        made[port] = usual
+        for kind, name in names.items():
+            made[port] = applied(made[port], kind, name)
+    return usual, made
+
+
+def _with_pfc(port: PortQos, settings: list[list[str]]) -> PortQos:
+    said = {words[0]: words[1] for words in settings if len(words) == 2}
+    priorities = [one for words in settings if words[0] == "switch-priority" for one in _numbers(words[-1])]
+    return replace(
+        port,
+        pfc=frozenset(priorities),
+        sends=said.get("tx", "enable").startswith("enable"),
+        obeys=said.get("rx", "enable").startswith("enable"),
+        cable_m=_whole(said.get("cable-length", str(_PROFILE_CABLE_M))),
+        xoff_bytes=_whole(said["xoff-threshold"]) if "xoff-threshold" in said else None,
+    )
+
+
+def _with_ecn(port: PortQos, settings: list[list[str]]) -> PortQos:
+    said: dict[int, dict[str, str]] = {}
+    for _, queues, *rest in (words for words in settings if words[0] == "traffic-class" and len(words) == 4):
+        for queue in _numbers(queues):
+            said.setdefault(queue, {})[rest[0].removesuffix("-bytes")] = rest[1]
+    on = {queue: of for queue, of in said.items() if not of.get("ecn", "enable").startswith("disable")}
+    return replace(
+        port, marks={queue: Marking(*(_limit(of, which) for which in ("min", "max"))) for queue, of in on.items()}
+    )
+
+
+def _limit(said: Mapping[str, str], which: str) -> int | None:
+    return _whole(said[f"{which}-threshold"]) if f"{which}-threshold" in said else None
+
+
+def _with_map(port: PortQos, settings: list[list[str]]) -> PortQos:
+    trust, priority_of = port.trust, dict(port.priority_of)
+    for words in settings:
+        if words[0] == "trust":
+            trust = _TRUSTS.get(words[-1], words[-1])
+        elif words[0] == "dscp" and words[2:3] == ["switch-priority"]:
+            priority_of |= dict.fromkeys(_numbers(words[1]), _whole(words[-1]))
+    return replace(port, trust=trust, priority_of=priority_of)
+
+
+_APPLY = {"pfc": _with_pfc, "congestion-control": _with_ecn, "mapping": _with_map}
+
+
+def _tree(lines: list[str]) -> dict[str, str]:
+    """The keys above the tables; a key that is there twice (``priority``) is not one that is read here."""
+    head = next((line for line in lines if line.split()[:2] == ["operational", "applied"]), None)
+    if head is None:
+        raise UnreadableOutput(f"nv show qos roce: no head in {' '.join(lines)[:160]!r}")
+    first, second = head.index("operational"), head.index("applied")
+    found: dict[str, str] = {}
+    for line in lines[lines.index(head) + 1 :]:
+        if line.startswith("RoCE "):
+            break
+        key, value = line[:first].strip(), line[first:second].strip() or line[second:].partition("  ")[0].strip()
+        if key and value:
+            found[key] = value
+    return found
+
+
+def _table(lines: list[str], title: str) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
+    """The rows of a table of four columns as numbers; a word that is none, and ``-``, are no number."""
+    at = next((at for at, line in enumerate(lines) if title in line and line.startswith("RoCE ")), None)
+    for line in [] if at is None else lines[at + 4 :]:
+        words = line.split()
+        if len(words) < 4:
+            return
+        first, second, third, fourth = (_numbers(word, strict=False) for word in words[:4])
+        yield first, second, third, fourth
+
+
+def _numbers(text: str, *, strict: bool = True) -> list[int]:
+    """``0,3`` and ``1-3``; ``-`` is none."""
+    found: list[int] = []
+    for part in text.split(","):
+        one = re.fullmatch(r"([0-9]{1,2})(?:-([0-9]{1,2}))?", part.strip(), re.ASCII)
+        if one is not None:
+            found += range(int(one[1]), int(one[2] or one[1]) + 1)
+        elif strict and part.strip() not in ("", "-"):
+            raise UnreadableOutput(f"nv: expected numbers such as 0,3, got {text[:80]!r}")
+    return found
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,12}", text, re.ASCII):
+        raise UnreadableOutput(f"nv config show: expected a whole number, got {text[:80]!r}")
+    return int(text)
+
+
+def _on(text: str | None) -> bool | None:
+    return None if text is None else text in ("enabled", "yes", "on")
+
+
+def _bytes(text: str | None) -> int | None:
+    """``146.48 KB``."""
+    number, _, unit = (text or "").partition(" ")
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", number, re.ASCII) or unit not in _UNITS:
+        return None
+    return round(float(number) * _UNITS[unit])
