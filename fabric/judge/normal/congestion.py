@@ -35,7 +35,7 @@ _LOST = ("receivers out_of_sequence", "senders packet_seq_err", "senders roce_ad
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CongestionCounts:
     """What ports counted while a probe ran; None: not known, which is not 0. *text* says it in words."""
 
     told: bool | None
@@ -44,7 +44,7 @@ class Evidence:
     text: str
 
 
-def evidence(result: ProbeResult) -> Evidence:
+def counts_of(result: ProbeResult) -> CongestionCounts:
     """What the counters of a probe say."""
     counts = {one.metric: one.value for one in result.measurements if one.unit == COUNT}
     words = [
@@ -53,7 +53,7 @@ def evidence(result: ProbeResult) -> Evidence:
         _words("us of pauses", counts, (_PAUSED,)),
         _words("packets lost or out of order", counts, _LOST),
     ]
-    return Evidence(
+    return CongestionCounts(
         told=_any(counts, (*_TOLD, _PAUSED)),
         lost=_any(counts, _LOST),
         pausing=_any(counts, (_PAUSING,)),
@@ -95,7 +95,7 @@ def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
 
 
 def _incast(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
-    value, said = result.measurements[0].value, evidence(result)
+    value, said = result.measurements[0].value, counts_of(result)
     least = float(str(probe.params["at_least"])) * _line_gbps(probe, probe.hosts[-1], topology)
     text = f"{gbps_text(value)} Gb/s from {probe.params[FLOWS]} senders"
     if value >= least:
@@ -105,7 +105,7 @@ def _incast(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdi
     return ProbeVerdict(probe.probe_id, outcome, f"{text}, at least {least:g} required: {why}", value, least)
 
 
-def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: Evidence) -> tuple[Outcome, str]:
+def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: CongestionCounts) -> tuple[Outcome, str]:
     """The sum is as it must be; how it came about may not."""
     shares = {one.metric: one.value for one in measured if one.unit == SHARE_OF_SUM}
     even = 1 / (len(shares) * sum(share**2 for share in shares.values()))  # Jain's index, as the shares add up to 1
@@ -118,7 +118,7 @@ def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: Evidence)
     return Outcome.PASS, ""
 
 
-def _why_slow(said: Evidence) -> tuple[Outcome, str]:
+def _why_slow(said: CongestionCounts) -> tuple[Outcome, str]:
     if said.lost:
         return Outcome.FAIL, f"bad, not only congested: packets are lost ({said.text})"
     if said.pausing:
@@ -131,7 +131,7 @@ def _why_slow(said: Evidence) -> tuple[Outcome, str]:
 
 
 def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequence[float]) -> ProbeVerdict:
-    value, said, share = result.measurements[0].value, evidence(result), float(str(probe.params["at_least"]))
+    value, said, share = result.measurements[0].value, counts_of(result), float(str(probe.params["at_least"]))
     if probe.params[FLOWS] == 1:
         least = share * _line_gbps(probe, probe.hosts[1], topology)
         text = f"{gbps_text(value)} Gb/s alone, at least {least:g} required"

@@ -136,7 +136,9 @@ def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
     return _go_back_n(cell_error, PLR_RTT_US * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1)
 
 
-def goodput_factor(loss: float, *, rate_gbps: float, retransmission: str = "go_back_n") -> float:
+def goodput_factor(
+    loss: float, *, rate_gbps: float, retransmission: str = "go_back_n", packet_bytes: int = MTU_BYTES
+) -> float:
     """
     What is left of a flow's rate when the fabric loses packets and they are sent again.
 
@@ -148,9 +150,9 @@ def goodput_factor(loss: float, *, rate_gbps: float, retransmission: str = "go_b
     if retransmission == "selective_repeat":
         return 1.0 - loss
     if retransmission == "go_back_0" and loss > 0.0:
-        exponent = -MESSAGE_BYTES / MTU_BYTES * log1p(-min(loss, 0.999))
-        return MESSAGE_BYTES / MTU_BYTES * loss / expm1(min(exponent, 700.0))
-    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e3 * rate_gbps / (MTU_BYTES * 8)))
+        count = MESSAGE_BYTES / packet_bytes
+        return count * loss / expm1(min(-count * log1p(-min(loss, 0.999)), 700.0))
+    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e3 * rate_gbps / (packet_bytes * 8)))
 
 
 def link_quality(
