@@ -1,4 +1,4 @@
-"""One probe while it runs: servers first, then the client, until every command it started has answered."""
+"""One probe while it runs: servers first, then its clients, until every command it started has answered."""
 
 from __future__ import annotations
 
@@ -82,6 +82,10 @@ class ProbeRun:
     _client_ticket: Ticket | None = None
     _client: CommandResult | None = None
     _servers: list[CommandResult] = field(default_factory=list)
+    _beside: dict[Ticket, CommandResult | None] = field(default_factory=dict)
+    _counters: set[Ticket] = field(default_factory=set)
+    _before: list[CommandResult] = field(default_factory=list)
+    _after: list[CommandResult] = field(default_factory=list)
     _outputs: list[CommandResult] = field(default_factory=list)
     _cancelled: set[Ticket] = field(default_factory=set)
     _error: ExecutorError | None = None
@@ -123,9 +127,17 @@ class ProbeRun:
         client = self._commands.client
         if self.limit_s is not None and self.limit_s < client.timeout_s:
             self._commands = replace(self._commands, client=replace(client, timeout_s=self.limit_s))
+        return self._read_counters() or self._begin()
+
+    def _read_counters(self) -> list[Ticket]:
+        tickets = [self._start(command) for command in self._commands.counters]
+        self._counters.update(tickets)
+        return tickets
+
+    def _begin(self) -> list[Ticket]:
         if not self._commands.servers:
-            return [self._start_client()]
-        self.deadline_s = self._started_s + SERVER_READY_S
+            return self._start_clients()
+        self.deadline_s = self.executor.now() + SERVER_READY_S
         return [self._start(command) for command in self._commands.servers]
 
     def take(self, happening: Happening) -> list[Ticket]:
@@ -134,14 +146,35 @@ class ProbeRun:
             self._ready += 1
             if self._ready == len(self._commands.servers) and self._may_start_client():
                 self.deadline_s = None
-                return [self._start_client()]
+                return self._start_clients()
             return []
+        if happening.ticket in self._counters:
+            return self._counted(happening)
         if self._called:
             self._answered(happening)
         elif isinstance(happening, Ended):
             self._ended(happening.ticket, happening.result)
         else:
             self._lost(happening)
+        once = len(self._counters) == len(self._commands.counters)
+        tickets = self._read_counters() if not self._open and once and self._measured() and not self._late else []
+        if tickets:
+            return tickets
+        return self._call_the_roll() if self._is_doubtful() else []
+
+    def _counted(self, happening: Happening) -> list[Ticket]:
+        """Counters were read, or could not be; after the first reading of all of them the rest begins."""
+        first = self._client_ticket is None
+        del self._open[happening.ticket]
+        if isinstance(happening, Ended) and happening.ticket not in self._cancelled:
+            (self._before if first else self._after).append(happening.result)
+            self._outputs.append(happening.result)
+        elif isinstance(happening, Lost) and first and self._error is None:
+            self._error = happening.error
+        if self._open:
+            return []
+        if first:
+            return self._begin() if self._error is None and not self._late else []
         return self._call_the_roll() if self._is_doubtful() else []
 
     def _is_doubtful(self) -> bool:
@@ -179,7 +212,7 @@ class ProbeRun:
         if self._client_ticket is None:
             self._late = f"the server did not listen within {SERVER_READY_S:g} s"
             self._late_host = self._commands.servers[0].host
-        elif self._client is not None and self._client.exit_status == 0 and not self._late:
+        elif self._measured() and not self._late:
             self._late = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
             self._late_host = self._commands.servers[0].host
         self._cancel_open()
@@ -215,7 +248,8 @@ class ProbeRun:
         if self._late:
             return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
         if self._read is None or not self.done:
-            answered = Answered(self._servers, self._client, self.names)
+            beside = [result for result in self._beside.values() if result is not None]
+            answered = Answered(self._servers, self._client, self.names, beside, self._before, self._after)
             try:
                 self._read = KINDS[self.probe.kind].read(self.probe, self.topology, answered)
             except MemoryError:
@@ -255,9 +289,15 @@ class ProbeRun:
         self.tickets.append(ticket)
         return ticket
 
-    def _start_client(self) -> Ticket:
+    def _start_clients(self) -> list[Ticket]:
         self._client_ticket = self._start(self._commands.client)
-        return self._client_ticket
+        self._beside = dict.fromkeys(self._start(command) for command in self._commands.beside)
+        return [self._client_ticket, *self._beside]
+
+    def _measured(self) -> bool:
+        """Whether every client answered well."""
+        clients = (self._client, *self._beside.values())
+        return all(one is not None and one.exit_status == 0 for one in clients)
 
     def _ended(self, ticket: Ticket, result: CommandResult) -> None:
         del self._open[ticket]
@@ -267,7 +307,9 @@ class ProbeRun:
             self.deadline_s = self.executor.now() + grace_s if self._open else None
             return
         self._outputs.append(result)
-        if ticket not in self._cancelled:
+        if ticket in self._beside:
+            self._beside[ticket] = result if ticket not in self._cancelled else None
+        elif ticket not in self._cancelled:
             self._servers.append(result)
             if self._client_ticket is None:
                 self._cancel_open()
@@ -279,8 +321,7 @@ class ProbeRun:
             partial = CommandResult(command, 124, error.stdout, error.stderr, self._started_s, happening.at_s)
             self._outputs.append(partial)
         # A server lost after its client answered well takes nothing from what was measured.
-        measured = self._client is not None and self._client.exit_status == 0
-        if self._error is None and happening.ticket not in self._cancelled and not measured:
+        if self._error is None and happening.ticket not in self._cancelled and not self._measured():
             self._error = error
         self._cancel_open()
 

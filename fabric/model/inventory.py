@@ -29,6 +29,7 @@ SITE = {
 """What of a real site the simulated one may have; without them it is the kindest there is."""
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
+RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
@@ -165,6 +166,14 @@ class MockSettings:
     )
     lossless_class: Annotated[int, Whole(0, 255)] | None = key(
         None, description="RoCE: the traffic class that is never dropped; all are kept when left out."
+    )
+    congestion: Annotated[str, Choice(("max_min", "dcqcn"))] = key(
+        "max_min", description="How flows share what is too narrow: max_min, or dcqcn (RoCE): by queues, marks, pauses."
+    )
+    ecn: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether switches mark packets (ECN).")
+    pfc: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether they pause (PFC); else they drop.")
+    retransmission: Annotated[str, Choice(RETRANSMISSIONS)] = key(
+        "go_back_n", description="With dcqcn: what an RNIC sends again after a loss."
     )
     qps: Annotated[int, Whole(1, 1024)] = key(
         1, description="With ecmp: the queue pairs of each connection, which are hashed apart."

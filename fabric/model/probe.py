@@ -49,10 +49,16 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeCommands:
-    """What a probe runs: the servers first, each until ready, then the client whose output is the measurement."""
+    """
+    What a probe runs: the servers first, each until ready, then the client whose output is the measurement.
+
+    *beside*: other clients, started with it. *counters*: what is read before all that, and again after it.
+    """
 
     servers: tuple[Command, ...]
     client: Command
+    beside: tuple[Command, ...] = ()
+    counters: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +66,16 @@ class Answered:
     """
     What those commands answered: *servers* that ended by themselves, *client* None where it was never started.
 
-    *names*: what hosts that were asked call themselves, by inventory name.
+    *beside*: its other clients that ended by themselves. *before* and *after*: what its counters were. *names*: what
+    hosts that were asked call themselves, by inventory name.
     """
 
     servers: Sequence[CommandResult]
     client: CommandResult | None
     names: Mapping[str, str] = field(default_factory=dict)
+    beside: Sequence[CommandResult] = ()
+    before: Sequence[CommandResult] = ()
+    after: Sequence[CommandResult] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
+from fabric.probes.incast import IncastSpec
 from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
@@ -26,6 +27,7 @@ from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
+from fabric.probes.victim import VictimSpec
 
 GROUP = "fabric.probes"
 """Entry points of this group bring kinds of others: each names a class that is a ``ProbeSpec``."""
@@ -46,6 +48,8 @@ _OWN: tuple[type[ProbeSpec], ...] = (
     LinkBurnSpec,
     LatencySpec,
     BidirectionalSpec,
+    IncastSpec,
+    VictimSpec,
 )
 
 

@@ -28,7 +28,10 @@ COUNTERS = (
 HARDWARE = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err")
 """Files of ``ports/N/hw_counters`` that count retransmissions and why (linux: mlx5/counters.c)."""
 
-HARDWARE_ETHERNET = ("roce_adp_retrans", "rx_icrc_encapsulated")
+HARDWARE_ETHERNET = (
+    *("roce_adp_retrans", "rx_icrc_encapsulated"),
+    *("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"),
+)
 NET_DEVICE = ("statistics/rx_crc_errors", "carrier_down_count")
 """What ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``, as files."""
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from fabric.judge.normal.congestion import congestion_verdicts
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
@@ -79,8 +80,8 @@ class Judge:
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
         ]
-        latencies = latency_verdicts(listed, self.topology)
-        return [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
+        own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
+        return [own.get(verdict.probe_id, verdict) for verdict in verdicts]
 
     def confirmed(
         self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]

@@ -125,7 +125,8 @@ class Flow:
     One transfer while it runs.
 
     It ends at a set time, or with *need_gb* when so much has been carried. With a *ring* it also shares the network
-    between leaves, which leaves it *limit_gbps*. Subclasses say what follows (``finish``).
+    between leaves, which leaves it *limit_gbps*; where that has queues (*queued*), they are also what its RNICs' other
+    flows leave it. Subclasses say what follows (``finish``).
     """
 
     shares: tuple[Share, ...]
@@ -140,6 +141,7 @@ class Flow:
     need_gb: float | None = None
     steady: bool = True
     live: bool = False
+    queued: bool = False
     silent: bool = False  # it has lost packets, and its transport has not found out yet that there is a path again
 
     def average_gbps(self) -> float:
@@ -182,8 +184,8 @@ class Above(Protocol):
     def end(self, flow: Flow, carried_gb: float) -> None:
         """It has ended, and carried so much in its life."""
 
-    def limits_gbps(self) -> Iterable[tuple[Flow, float]]:
-        """What it leaves to each running flow."""
+    def limits_gbps(self, at_s: float) -> Iterable[tuple[Flow, float]]:
+        """What it leaves to each running flow from now on."""
 
 
 class Sharing:
@@ -260,7 +262,7 @@ class Sharing:
         """Work out the shares of every host where something began or ended at this instant."""
         if self._network_dirty and self.network is not None:
             self._network_dirty = False
-            for flow, limit_gbps in self.network.limits_gbps():
+            for flow, limit_gbps in self.network.limits_gbps(at_s):
                 if limit_gbps != flow.limit_gbps:
                     flow.limit_gbps = limit_gbps
                     self.dirty[flow.shares[0][0]] = None
@@ -307,7 +309,7 @@ def _rate(flow: Flow) -> float:
     for site, resources, weight in flow.shares:
         users, capacities = site.users, site.capacities
         for index in resources:
-            if users[index] > 1:
+            if users[index] > 1 and not (flow.queued and users[index] == users[resources[-1]]):
                 rate_gbps = min(rate_gbps, capacities[index] * weight / users[index])
         for index in site.dents:
             if index in resources:

@@ -150,14 +150,23 @@ def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
     return _go_back_n(cell_error, PLR_RTT_US * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1)
 
 
-def goodput_factor(loss: float, *, rate_gbps: float) -> float:
+def goodput_factor(
+    loss: float, *, rate_gbps: float, retransmission: str = "go_back_n", packet_bytes: int = MTU_BYTES
+) -> float:
     """
-    What go-back-N leaves of a flow's rate when the fabric loses packets: (1-p)/(1-p+p*W).
+    What is left of a flow's rate when the fabric loses packets and they are sent again.
 
-    W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB. Timeouts for lost tails of
-    messages come on top of that and are not modelled.
+    Go-back-N: (1-p)/(1-p+p*W); W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB.
+    ``selective_repeat`` resends only what was lost: 1-p. ``go_back_0`` (RNICs before 2016) begins the message of M
+    packets anew: with p each by chance it takes ((1-p)^-M - 1)/p packets to send M in a row. Timeouts for lost tails
+    of messages come on top of that and are not modelled.
     """
-    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e3 * rate_gbps / (MTU_BYTES * 8)))
+    if retransmission == "selective_repeat":
+        return 1.0 - loss
+    if retransmission == "go_back_0" and loss > 0.0:
+        count = MESSAGE_BYTES / packet_bytes
+        return count * loss / expm1(min(-count * log1p(-min(loss, 0.999)), 700.0))
+    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e3 * rate_gbps / (packet_bytes * 8)))
 
 
 def link_quality(

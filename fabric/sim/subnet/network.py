@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -201,12 +201,13 @@ class Network:
         """The flows that share it now."""
         return tuple(self._running)
 
-    def limits_gbps(self) -> Iterator[tuple[Flow, float]]:
+    def limits_gbps(self, at_s: float) -> Iterator[tuple[Flow, float]]:
         """
         The bus bandwidth that the network leaves to each running flow; infinite where it limits nothing.
 
         A flow that is silent takes nothing; 0 says that nothing would get through either.
         """
+        del at_s
         loud = {flow: one for flow, one in self._running.items() if not flow.silent}
         for flow, one in self._running.items():
             if flow.silent:
@@ -239,6 +240,11 @@ class Network:
             trunks = one.links if adaptive else self._paths_of(ring, adaptive=True).links[one.flow]
             loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
         return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
+
+    def counted(self, host: str, device: str, name: str, at_s: float) -> int:
+        """A counter of an RNIC's port that congestion makes grow; here none does."""
+        del host, device, name, at_s
+        return 0
 
     def carried_gb(self, link: int, at_s: float) -> float:
         """What a directed link has carried until now."""
@@ -298,7 +304,11 @@ class Network:
 
 
 def network_of(
-    topology: Topology, faults: Sequence[Fault], routing: Routing, forwarding: Forwarding | None = None
+    topology: Topology,
+    faults: Sequence[Fault],
+    routing: Routing,
+    forwarding: Forwarding | None = None,
+    made: Callable[..., Network] = Network,
 ) -> Network | None:
     """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
     layers = {host.platform.link_layer for host in topology.hosts.values()}
@@ -308,7 +318,7 @@ def network_of(
         net = net_from_topology(topology)
     except ValueError:
         return None
-    return Network(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)
+    return made(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)
 
 
 def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault, MockSettings
@@ -53,8 +54,12 @@ class Rerouting:
     ) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
+        self._mock = mock
         layers = {host.platform.link_layer for host in topology.hosts.values()}
         self._by_bgp = layers == {"ethernet"}
+        self.queued = self._by_bgp and mock.congestion == "dcqcn"
+        """Whether pairs of hosts share it by its queues."""
+        self.pauses = mock.pfc or not self.queued
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
@@ -71,9 +76,14 @@ class Rerouting:
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
         if not self._asked:
-            from fabric.sim.subnet.network import network_of
+            from fabric.sim.subnet.network import Network, network_of
 
-            self._made = network_of(self._topology, self._faults, self._routing, self.forwarding)
+            made: Callable[..., Network] = Network
+            if self.queued:
+                from fabric.sim.subnet.queued import QueuedNetwork
+
+                made = partial(QueuedNetwork, mock=self._mock)
+            self._made = network_of(self._topology, self._faults, self._routing, self.forwarding, made)
             self._timeline.sharing.network = self._made
             self._asked = True
         return self._made
@@ -95,6 +105,10 @@ class Rerouting:
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
         return Traffic() if self._made is None else self._made.traffic(cabling, ends, at_s)
+
+    def counted(self, host: str, device: str, name: str, at_s: float) -> int:
+        """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
+        return self._made.counted(host, device, name, at_s) if self._made is not None else 0
 
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was; however many change in one instant, the links are seen once."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.hosts import pci_address
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.sysfs import ROOT, contents
 
 MANAGEMENT = "eth0"
 """The interface that sessions come in through; it stays up."""
@@ -117,6 +119,12 @@ def _statistics(asked: ToolCall, port: Port) -> str:
     counts = asked.ports.counts(port, asked.at_s)
     # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
     pauses = int(counts.waited_s / (65535 * 512 / (port.rate_gbps * 1e9)))
+    paused_us, pausing_us = int(counts.waited_s * 1e6), 0
+    if asked.rack.above.queued:
+        ways = ("rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio3_pause_duration")
+        pauses, paused_us, pausing_us = (_congested(asked, port, name) for name in ways)
+    pfc = {"rx_prio3_pause": pauses, "rx_prio3_pause_duration": paused_us}
+    pfc |= {"tx_prio3_pause": 0, "tx_prio3_pause_duration": pausing_us}
     rows = {
         "rx_crc_errors_phy": counts.effective_errors,
         "tx_bytes_phy": int(counts.sent_gb * 1e9 / 8),
@@ -125,14 +133,32 @@ def _statistics(asked: ToolCall, port: Port) -> str:
         "link_down_events_phy": int(counts.downed),
         "rx_pause_ctrl_phy": pauses,
         "tx_pause_ctrl_phy": 0,
-        "rx_prio3_pause": pauses,
-        "rx_prio3_pause_duration": int(counts.waited_s * 1e6),
-        "tx_prio3_pause": 0,
-        "tx_prio3_pause_duration": 0,
+        **(pfc if asked.rack.above.pauses else {}),
+        "rx_discards_phy": 0,
+        "tx_discards_phy": 0,
         "rx_corrected_bits_phy": counts.corrected_errors,
         **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
     }
     return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())
+
+
+def _congested(asked: ToolCall, port: Port, name: str) -> int:
+    return asked.rack.above.counted(asked.site.host.name, port.node.device, name, asked.at_s)
+
+
+CONGESTION_NAME = "fabric-congestion"
+_OF_CONGESTION = re.compile(r" *([rt]x_prio[0-7]_pause(_duration)?|[rt]x_discards_phy): [0-9]+")
+
+
+def congestion(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    """Of ``DEVICE PORT NAME...``: the hardware counters of these names that are there, pauses and discards."""
+    device, port, *names = words
+    found = contents(asked, [f"{ROOT}{device}/ports/{port}/hw_counters/{name}" for name in names])
+    lines = [f"{name}: {value}" for name, value in zip(names, found, strict=True) if value is not None]
+    ethernet = {one.node.device: one for one in interfaces(asked).values() if one.node.ethernet}
+    if device in ethernet:
+        lines += filter(_OF_CONGESTION.fullmatch, _statistics(asked, ethernet[device]).splitlines())
+    return Said("".join(f"{line}\n" for line in (*lines, "whole")))
 
 
 ROCE_NAME = "fabric-roce"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from fabric.model.topology import Rnic
@@ -73,6 +74,11 @@ class _Adapter:
                 timeouts = int(there / PACKETS_PER_TAIL)
                 self._lost = int(self.counts.lost_packets), int(there) - timeouts, timeouts
         return self._lost
+
+    def congested(self, name: str) -> int:
+        """What congestion has made a counter grow by, which has 32 bits where it is of queue pairs."""
+        grown = self.asked.rack.above.counted(self.asked.site.host.name, self.device, name, self.asked.at_s)
+        return grown if name.startswith(("np_", "rp_")) else grown & 0xFFFFFFFF
 
     @property
     def guid(self) -> str:
@@ -162,8 +168,12 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/counters/unicast_rcv_packets": lambda one: packets(one.counts.received_gb),
         "port/counters/unicast_xmit_packets": lambda one: packets(one.counts.sent_gb),
         "port/hw_counters/lifespan": lambda _: 12,
-        "port/hw_counters/out_of_sequence": lambda one: one.lost[0],
-        "port/hw_counters/packet_seq_err": lambda one: one.lost[1],
+        "port/hw_counters/out_of_sequence": lambda one: one.lost[0] + one.congested("out_of_sequence"),
+        "port/hw_counters/packet_seq_err": lambda one: one.lost[1] + one.congested("packet_seq_err"),
+        **{
+            f"port/hw_counters/{name}": partial(_Adapter.congested, name=name)
+            for name in ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled")
+        },
         "port/hw_counters/local_ack_timeout_err": lambda one: one.lost[2],
         "port/hw_counters/roce_adp_retrans": lambda one: one.lost[2] if one.port.node.ethernet else 0,
     }

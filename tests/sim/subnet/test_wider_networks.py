@@ -40,7 +40,7 @@ def test_static_and_adaptive_rings_share_what_there_is(kit):
     flows = [Flow((), 3200.0) for _ in rings]
     for flow, ring in zip(flows, rings, strict=True):
         network.begin(flow, ring)
-    limits = dict(network.limits_gbps())
+    limits = dict(network.limits_gbps(0.0))
     rates = np.array([min(limits[flow], 3200.0) / 8 for flow in flows])
     assert rates[:2] == pytest.approx([200.0, 200.0])  # one link and one RNIC for both
     assert rates[2] == pytest.approx(0.95 * 800 - 400)

@@ -115,7 +115,7 @@ class Transfer(Flow):
         source, sink = client.side, server.side
         ring = self._beyond_leaf(here, there)
         lost = self.rack.above.dead_edge(ring) is not None
-        self.ring = ring
+        self.ring, self.queued = ring, ring is not None and here is not there and self.rack.above.queued
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
             self.shares = ((here, path.resources, 1.0),)
@@ -130,11 +130,12 @@ class Transfer(Flow):
         return "hanging" if "hanging" in troubles else "broken" if "broken" in troubles else None
 
     def _beyond_leaf(self, here: Site, there: Site) -> Ring | None:
-        """Its way over the uplinks; None where both RNICs are on one leaf, or nothing above is modelled."""
+        """Its way over the uplinks; None where both RNICs are on one leaf without queues, or nothing is modelled."""
         ends = ((here, self.client.side), (there, self.server.side))
         rails = [site.layout.platform.rnic_by_device[side.device].rail for site, side in ends]
         leaves = [site.host.leaves[rail : rail + 1] for (site, _), rail in zip(ends, rails, strict=True)]
-        if leaves[0] == leaves[1] or not all(leaves):
+        waits = self.rack.above.queued and here is not there  # in the queue of a leaf, too
+        if not all(leaves) or (leaves[0] == leaves[1] and not waits):
             return None
         hosts = (here.host.name, there.host.name)
         one, other = rails

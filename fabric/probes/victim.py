@@ -1,0 +1,71 @@
+"""
+One flow alone, and beside an incast that it has nothing to do with: does it keep its bandwidth?
+
+The victim's sender is under the leaf of the incast's first senders, its receiver under the leaf of the incast's: both
+cross the same switches. Where they share a port, which the routes decide, and the fabric pauses that port instead of
+slowing down who causes it, the victim waits with the others (head-of-line blocking). It is judged against itself alone.
+Each of N senders has 1/N of a line; what a few of these on its cable take from the victim is theirs by right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from fabric.model.probe import Answered, Measurement, Probe, Reading
+from fabric.model.topology import Topology
+from fabric.probes.incast import IncastSpec, Least, Many
+from fabric.probes.keys import Name
+from fabric.probes.pairs import planes_of
+from fabric.probes.perftest_pair import int_param
+
+
+class VictimSpec(IncastSpec):
+    """A flow alone, then beside an incast to another RNIC; it must keep its bandwidth (ib_write_bw)."""
+
+    kind: ClassVar[str] = "victim"
+    needs: ClassVar[str] = "two hosts under its leaf, and two under another, with an RNIC of the same rail"
+
+    name: Name = kind
+    senders: Many = (8,)
+    at_least: Least = Field(0.5, description="The least of its bandwidth alone (alone: of its line) that it must keep.")
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """Of each plane with two such leaves: alone, then beside each number of senders."""
+        for plane in planes_of(hosts, topology):
+            full = [group for group in plane.leaves.values() if len(group) > 1]
+            if len(full) < 2:
+                continue
+            (sender, *near), (receiver, other, *_) = full[0], full[-1]
+            far = [host for group in plane.leaves.values() if group not in (full[0], full[-1]) for host in group]
+            others = [*near, *far]
+            for count in (0, *sorted({min(count, len(others)) for count in self.senders})):
+                flows = [(sender, other), *((host, receiver) for host in others[:count])]
+                yield from self.probes_of(flows, plane, phase=phase, topology=topology)
+
+    def label(self, flows: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """The victim, and how many send beside it."""
+        return "+".join(flows[0]), f"n{len(flows) - 1}"
+
+    @classmethod
+    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """The victim's two hosts, then the incast's senders and its receiver."""
+        return (*flows[0], *(sender for sender, _ in flows[1:]), *{receiver for _, receiver in flows[1:]})
+
+    @classmethod
+    def flows(cls, probe: Probe) -> list[tuple[str, str]]:
+        """The victim first."""
+        return [(probe.hosts[0], probe.hosts[1]), *((host, probe.hosts[-1]) for host in probe.hosts[2:-1])]
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The victim's bandwidth, and what the counters grew by; or why one of the flows failed."""
+        readings = cls.each(probe, topology, answered)
+        failed = next((one for one in readings if not one.measurements), None)
+        if failed is not None:
+            return failed
+        value = readings[0].measurements[0].value
+        found = Measurement(probe.probe_id, "bandwidth", value, "Gb/s", int_param(probe, "size_bytes"))
+        return Reading((found, *cls.counted(probe, topology, answered)))

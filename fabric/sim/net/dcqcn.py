@@ -1,0 +1,262 @@
+"""
+Queues of a RoCE fabric: ECN marks, PFC pauses what would overflow, DCQCN slows the senders; a fluid model in steps.
+
+Each directed link has a queue before it, and each flow a share of each queue on its way. A queue serves what is in it
+in proportion (FIFO, well mixed). A switch that holds more than *xoff* of what came in over one link pauses that link,
+and with it everything that waits before it, whoever it is for: head-of-line blocking, which goes on upstream from
+switch to switch to the hosts. Rates follow the fluid equations of DCQCN as its authors integrate them: Zhu et al.,
+"Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015 (equations), and "ECN or Delay", CoNEXT 2016, whose
+code (jitupadhye-zz/rdma) has p and R in the sums delayed by one tau.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fabric.sim.net.clos import Bools, Floats, Ints, Links
+
+_TAU_S: Final = 50e-6
+"""Between two CNPs of a flow, and how late a sender hears of a mark (DCQCN 2015)."""
+
+_ALPHA_S: Final = 55e-6
+_TIMER_S: Final = 55e-6
+_COUNTER_BYTES: Final = 10e6
+_FAST_STEPS: Final = 5
+_GAIN: Final = 1 / 256
+"""tau', T, B, F and g of DCQCN 2015."""
+
+_LEAST_GBPS: Final = 0.001
+"""Where cuts end: ``rpg_min_rate`` is 1 Mb/s."""
+
+MOST_STEPS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """
+    How switches treat what waits, bytes: marks from *k_min*, all from *k_max*; *p_max* just below that.
+
+    Defaults are what ``nv set qos roce`` of Cumulus Linux 5 sets (150,000, 1,500,000, 100 %) at any speed. A link is
+    paused when *xoff* of what came over it waits, until that is 3 kB less (HPCC's simulator); the rest of the buffer
+    is headroom, so nothing is dropped. Without *pfc* what finds more than *xoff* in a queue is dropped. *xoff* is a
+    choice: above k_max, as it must be for marks to come before pauses. *increase_gbps* is R_AI, by which a sender's
+    target grows: 40 Mb/s at 40 Gb/s in DCQCN 2015.
+    """
+
+    k_min: float = 150e3
+    k_max: float = 1500e3
+    p_max: float = 1.0
+    xoff: float = 2000e3
+    packet: float = 4096.0
+    increase_gbps: float = 0.04
+    ecn: bool = True
+    pfc: bool = True
+
+
+_XON_LESS: Final = 3e3
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """
+    What became of flows and links; means over the second half of the time, but *peak*, which is over all of it.
+
+    By flow: *rate_gbps* that arrived, *marked* and *lost* packets and *cnps* a second. By link: bytes waiting before it
+    (*queue*, its standard deviation *queue_sd*, *peak*), the share of the time for which it was *paused*, and how often
+    a second that began. *early*: of the first half, whole counts: marked, lost, cnps, paused seconds, pauses.
+    """
+
+    rate_gbps: Floats
+    marked: Floats
+    lost: Floats
+    cnps: Floats
+    queue: Floats
+    queue_sd: Floats
+    peak: Floats
+    paused: Floats
+    pauses: Floats
+    early: tuple[Floats, Floats, Floats, Floats, Floats]
+
+    @property
+    def jain(self) -> float:
+        """Jain's index of fairness of the flows' rates: 1 when all are equal, 1/n when one has all."""
+        return jain(self.rate_gbps)
+
+
+def jain(rates: Floats) -> float:
+    """(sum x)^2 / (n sum x^2); 1 for none."""
+    squares = len(rates) * float((rates**2).sum())
+    return float(rates.sum()) ** 2 / squares if squares else 1.0
+
+
+def settle(
+    links: Links | Ints,
+    capacity_gbps: Floats,
+    line_gbps: Floats,
+    queues: Queues,
+    *,
+    time_s: float,
+    step_s: float = 1e-6,
+    begin_gbps: Floats | None = None,
+) -> Settled:
+    """
+    Let flows begin at their *line_gbps*, or at *begin_gbps* as after a long time, and run for *time_s*.
+
+    *links*: one row of link ids a flow, the sender's own link first; the id after the last capacity pads a short path.
+    ValueError where that is not so, or for more than ``MOST_STEPS``.
+    """
+    steps, count = round(time_s / step_s), len(capacity_gbps)
+    if not 2 <= steps <= MOST_STEPS:
+        raise ValueError(f"{steps} steps, expected 2 to {MOST_STEPS}")
+    if links.ndim != 2 or len(links) != len(line_gbps) or (links.size and not 0 <= links.min() <= links.max() <= count):
+        raise ValueError("not one path of known links a flow")
+    fluid = _Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
+    if begin_gbps is not None:
+        fluid.begin(begin_gbps)
+    for _ in range(steps // 2):
+        fluid.step()
+    early = fluid.counted(1.0)
+    fluid.clear()
+    for _ in range(steps - steps // 2):
+        fluid.step()
+    lasted_s = (steps - steps // 2) * step_s
+    marked, lost, cnps, paused, pauses = fluid.counted(1 / lasted_s)
+    return Settled(
+        rate_gbps=fluid.arrived / lasted_s * queues.packet * 8e-9,
+        marked=marked,
+        lost=lost,
+        cnps=cnps,
+        queue=fluid.q_sum / fluid.summed * queues.packet,
+        queue_sd=np.sqrt(np.maximum(fluid.q_squares / fluid.summed - (fluid.q_sum / fluid.summed) ** 2, 0))
+        * queues.packet,
+        peak=fluid.peak * queues.packet,
+        paused=paused,
+        pauses=pauses,
+        early=early,
+    )
+
+
+class _Fluid:
+    """The state of all flows and queues, in packets and packets a second; hops are rows, flows columns."""
+
+    def __init__(self, hops: Ints, capacity_gbps: Floats, line_gbps: Floats, queues: Queues, step_s: float) -> None:
+        per_gbps = 1e9 / 8 / queues.packet
+        self._hops, self._links = hops, len(capacity_gbps) + 1  # and the padding
+        self._flat, self._into = hops.ravel(), hops[:-1].ravel()
+        self._padded = hops == len(capacity_gbps)
+        self._budget = np.append(capacity_gbps * per_gbps * step_s, np.inf)
+        self._line, self._least, self._step_s = line_gbps * per_gbps, _LEAST_GBPS * per_gbps, step_s
+        self._increase, self._counter = queues.increase_gbps * per_gbps, _COUNTER_BYTES / queues.packet
+        self._queues, size = queues, queues.packet
+        self._k_min, self._k_max, self._xoff = queues.k_min / size, queues.k_max / size, queues.xoff / size
+        self._xon = (queues.xoff - _XON_LESS) / size
+        flows = hops.shape[1]
+        self._marks_at = np.ones(self._links, dtype=np.bool_)
+        self._marks_at[hops[0]] = self._marks_at[-1] = False  # an RNIC does not mark what it has not sent yet
+        self._waits = np.zeros(hops.shape)
+        self._out = np.zeros(hops.shape)
+        self._paused: Bools = np.zeros(self._links, dtype=np.bool_)
+        self._rate, self._target, self._alpha = self._line.copy(), self._line.copy(), np.ones(flows)
+        late = max(1, round(_TAU_S / step_s))
+        self._p_late, self._r_late, self._at = np.zeros((late, flows)), np.tile(self._line, (late, 1)), 0
+        self.peak = np.zeros(self._links)
+        self.clear()
+
+    def begin(self, rate_gbps: Floats) -> None:
+        """Every sender at its rate, and hardly cut of late."""
+        self._rate = np.clip(rate_gbps * 1e9 / 8 / self._queues.packet, self._least, self._line)
+        self._target, self._alpha = self._rate.copy(), np.zeros_like(self._rate)
+        self._r_late[:] = self._rate
+
+    def clear(self) -> None:
+        """Count anew."""
+        flows = len(self._line)
+        self.arrived, self._marked, self._lost, self._cnps = (np.zeros(flows) for _ in range(4))
+        self._paused_s, self._pauses, self.q_sum, self.q_squares = (np.zeros(self._links) for _ in range(4))
+        self.summed = 0
+
+    def counted(self, factor: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Marked, lost, cnps, paused seconds and pauses since they were cleared, times *factor*."""
+        found = tuple(
+            one * factor for one in (self._marked, self._lost, self._cnps, self._paused_s[:-1], self._pauses[:-1])
+        )
+        return found[0], found[1], found[2], found[3], found[4]
+
+    def step(self) -> None:
+        """One step of all queues, then of all rates."""
+        marked = self._move()
+        at = self._at % len(self._p_late)
+        p, late_rate = self._p_late[at].copy(), self._r_late[at].copy()
+        self._p_late[at], self._r_late[at] = marked, self._rate
+        self._at += 1
+        if self._queues.ecn:
+            self._marked += marked * self._out[-1]
+            self._turn(p, late_rate)
+
+    def _move(self) -> Floats:
+        """What waits goes on by one hop where it may; returns how likely each flow's packets are marked."""
+        waits, out, step_s, links = self._waits, self._out, self._step_s, self._links
+        waits[0] += np.where(waits[0] < 1.0, self._rate * step_s, 0.0)  # an RNIC sends no faster than it is let
+        waits[1:] += out[:-1]
+        q: Floats = np.bincount(self._flat, waits.ravel(), links).astype(np.float64, copy=False)
+        q[-1] = 0.0
+        if not self._queues.pfc:
+            q = self._drop(q)
+        budget = np.where(self._paused, 0.0, self._budget)
+        served = np.minimum(1.0, np.divide(budget, q, out=np.ones(links), where=q > 0))
+        np.multiply(waits, served[self._hops], out=out)
+        waits -= out
+        q *= 1.0 - served
+        if self._queues.pfc:
+            into = np.bincount(self._into, waits[1:].ravel(), links)
+            into[-1] = 0.0
+            paused = np.where(self._paused, into > self._xon, into > self._xoff)
+            self._pauses += paused & ~self._paused
+            self._paused_s += paused * step_s
+            self._paused = paused
+        self.arrived += out[-1]
+        np.maximum(self.peak, q, out=self.peak)
+        self.q_sum += q
+        self.q_squares += q * q
+        self.summed += 1
+        share = (q - self._k_min) / (self._k_max - self._k_min)
+        chance = np.where(q > self._k_max, 1.0, np.clip(share, 0.0, 1.0) * self._queues.p_max)
+        chance[~self._marks_at] = 0.0
+        marked: Floats = 1.0 - np.prod(1.0 - chance[self._hops], axis=0)
+        return marked
+
+    def _drop(self, q: Floats) -> Floats:
+        """Without PFC a queue keeps so much at most, and its flows lose the rest; returns what is left."""
+        full = self._xoff + np.where(np.isfinite(self._budget), self._budget, 0.0)
+        over = self._marks_at & (q > full)
+        if not over.any():
+            return q
+        keeps = np.where(over, full / np.maximum(q, 1e-9), 1.0)
+        lost = self._waits * (1.0 - keeps[self._hops])
+        self._lost += lost.sum(axis=0)
+        self._waits -= lost
+        kept: Floats = q * keeps
+        return kept
+
+    def _turn(self, p: Floats, late: Floats) -> None:
+        """DCQCN's three equations; *p* and *late* (rates) are of one tau ago."""
+        rate, target, alpha, step_s = self._rate, self._target, self._alpha, self._step_s
+        none = p < 1e-12
+        log_kept = np.log1p(-np.where(none, 1e-12, np.minimum(p, 1 - 1e-12)))
+        cut = np.where(none, 0.0, -np.expm1(_TAU_S * late * log_kept))
+        by_bytes = p / np.expm1(np.minimum(-self._counter * log_kept, 700.0))
+        by_time = p / np.expm1(np.minimum(-_TIMER_S * late * log_kept, 700.0))
+        by_bytes = np.where(none, 1 / self._counter, by_bytes)
+        by_time = np.where(none, 1 / (_TIMER_S * late), by_time)
+        added = by_bytes * np.exp(_FAST_STEPS * self._counter * log_kept)
+        added += by_time * np.exp(_FAST_STEPS * _TIMER_S * late * log_kept)
+        self._cnps += cut / _TAU_S * step_s
+        turned = -rate * alpha * cut / (2 * _TAU_S) + (target - rate) * late * (by_bytes + by_time) / 2
+        aimed = -(target - rate) * cut / _TAU_S + self._increase * late * added
+        marks = np.where(none, 0.0, -np.expm1(_ALPHA_S * late * log_kept))
+        self._alpha = alpha + _GAIN * (marks - alpha) / _ALPHA_S * step_s
+        self._rate = np.clip(rate + turned * step_s, self._least, self._line)
+        self._target = np.clip(target + aimed * step_s, self._least, self._line)
