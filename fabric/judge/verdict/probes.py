@@ -198,13 +198,20 @@ def confirmed(
 
     verdicts = _run_again(probes, verdicts, results)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
-    anew = dict(verdicts)
-    for probe in probes:
-        normal_gbps = found.normal_gbps.get(probe.probe_id)
-        if normal_gbps is not None and probe.kind != pairwise.KIND:
-            verdict = verdicts[probe.probe_id]
-            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
-    return anew, found
+    pairs = {probe.probe_id for probe in probes if probe.kind == pairwise.KIND}  # of which these know nothing
+    return as_confirmed(verdicts, found, but=pairs), found
+
+
+def as_confirmed(
+    verdicts: Mapping[str, ProbeVerdict], found: Located, *, but: AbstractSet[str] = frozenset()
+) -> dict[str, ProbeVerdict]:
+    """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
+    anew = {
+        name: _confirmed(verdicts[name], normal_gbps, found)
+        for name, normal_gbps in found.normal_gbps.items()
+        if name not in but and name in verdicts
+    }
+    return {**verdicts, **anew}
 
 
 def _run_again(
