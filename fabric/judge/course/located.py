@@ -19,7 +19,7 @@ from math import inf, nan
 import numpy as np
 
 from fabric.judge.course.courses import CAME_BACK, GONE, course_of, course_step, worst
-from fabric.judge.course.dips import are_too_many
+from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix

@@ -74,6 +74,7 @@ class _Case:
     reject: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    ports: set[str] = field(default_factory=set)  # whose own counters reject
 
 
 def alone(because: Because, name: str, topology: Topology) -> Because:
@@ -314,6 +315,7 @@ def _lacking(
 def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth], case: _Case) -> None:
     for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
         lines += [f"{one.component}: {'; '.join(one.words)}" for one in ports if one.outcome is outcome][:_MOST]
+    case.ports.update(one.component for one in ports if one.outcome is Outcome.FAIL)
     if because.quick:
         case.notes.append("bit errors are not covered by a quick validation: 125 minutes without --quick tell of them")
         return
@@ -332,9 +334,8 @@ def _links(because: Because, run: Measured, case: _Case) -> None:
     """Both ends of what was repaired, as the switches counted; what nobody looked at is not accepted."""
     own = (*because.links, *(f"{name}/" for name in because.hosts))
     for one in run.verdict.components:
-        known = any(line.startswith(f"{one.component}: ") for line in case.reject)
         is_own = one.component in own or (one.component.startswith(own) and one.component.endswith(":port"))
-        if is_own and one.outcome is Outcome.FAIL and one.reason and not known:
+        if is_own and one.outcome is Outcome.FAIL and one.reason and one.component not in case.ports:
             case.reject.append(f"{one.component}: {one.reason}")
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:

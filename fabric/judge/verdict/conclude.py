@@ -96,9 +96,8 @@ def conclude(
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
     found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
-    ports = port_findings(
-        seen or SeenCounters(), probes, verdicts | found.verdicts, found.suspects, results, topology, changes
-    )
+    told = {name: verdict.told() for name, verdict in (verdicts | found.verdicts).items()}
+    ports = port_findings(seen or SeenCounters(), probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
     components = {one.component: one for one in _components(probes, of_parts, ports.suspects)}
@@ -325,8 +324,7 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
     for probe in probes:
         verdict = verdicts[probe.probe_id]
         if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            missing = verdict.reason.removeprefix(f"{gbps_text(verdict.value_gbps)} Gb/s, ")
-            groups[probe.phase, probe.params.get("name", probe.kind), missing].append(probe)
+            groups[probe.phase, probe.params.get("name", probe.kind), verdict.missing].append(probe)
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
         # Repetitions are judged by their median, which all of them carry: one number a series.
