@@ -32,7 +32,7 @@ NOISES = ("clean", "real")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "misset")
-_OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
+_OF_CABLES = ("dark_lane", "half_width", "dirty", "flapping", "swapped", "grey")
 FAULT_KIND = Choice((*_KINDS, *PARTIAL[1:], *_OF_CABLES))
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FACTOR = Decimal(0.001, 0.999)
@@ -100,8 +100,8 @@ class Fault:
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
-    the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
-    leaves ``batch`` (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
+    the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``
+    (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
     ``heat_sick`` (an RNIC or its cable: sim/life.py).
     """
 
@@ -110,7 +110,7 @@ class Fault:
     )
     kind: Annotated[str, FAULT_KIND] = key(
         description="slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated, misset; erratic, "
-        "dipping, fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped."
+        "dipping, fading or heat_sick; of a cable dark_lane, half_width, dirty, flapping, grey or swapped."
     )
     factor: Annotated[float, FACTOR] = key(
         default_factory=lambda: WHOLE,

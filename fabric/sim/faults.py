@@ -51,7 +51,6 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         # Of cables, as their ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
         "half_width": FaultKind("cable above"),
-        "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
         "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell
@@ -73,7 +72,7 @@ HALF = 0.5
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
 
-_FOR_EVER = ("grey", "dark_lane", "half_width", "batch", "dirty", "flapping", "swapped")
+_FOR_EVER = ("grey", "dark_lane", "half_width", "dirty", "flapping", "swapped")
 
 LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
     dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))
