@@ -13,12 +13,10 @@ from fabric.app.measured import tables_of, with_particulars
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
-from fabric.judge.course.findings import with_over_time
-from fabric.judge.ports.verdict import wanted_for, with_samples
-from fabric.judge.training import with_training
+from fabric.judge.ports.verdict import SeenCounters, wanted_for
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
-from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
+from fabric.judge.verdict.rounds import read_elsewhere
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import Frames, ShownRun
@@ -125,15 +123,14 @@ def _frames_of(run: ShownRun) -> Frames:
 
 def concluded(past: PastRun) -> Verdict:
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
-    from fabric.judge.course.located import over_time  # numpy: only where something was measured
-
     scenario, topology, events = past.scenario, past.inventory.topology, past.path / EVENTS
     probes, planned = past.probes, past.changes
     found = (
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    verdict = conclude(
+    growth = scenario.judge.zero_growth
+    return conclude(
         probes,
         by_id,
         topology=topology,
@@ -142,21 +139,14 @@ def concluded(past: PastRun) -> Verdict:
         phases=scenario.phases,
         expect=scenario.expect,
         changes=found,
+        seen=SeenCounters(
+            read_samples(past.path, wanted_for(growth)),
+            scenario.hosts,
+            growth,
+            read_links(past.path),
+            watches=any(phase.fills is not None for phase in scenario.phases),
+        ),
     )
-    growth = scenario.judge.zero_growth
-    samples = read_samples(past.path, wanted_for(growth))
-    links = read_links(past.path)
-    courses = over_time(probes, by_id, scenario.phases, topology, samples)
-    well = {port for one in courses for port in one.ports}
-    watches = any(phase.fills is not None for phase in scenario.phases)
-    verdict = with_samples(
-        verdict, samples, probes, by_id, topology, scenario.hosts, growth, links, well=well, watches=watches
-    )
-    verdict = with_over_time(verdict, courses)
-    verdict = with_training(
-        verdict, samples, probes, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts, links=links
-    )
-    return with_rounds(verdict, scenario.phases, probes, by_id)
 
 
 @_without_collector()

@@ -11,15 +11,14 @@ from pathlib import Path
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
-from fabric.errors import ConfigError, FabricError, Problem
-from fabric.judge.compare.identity import other_hardware, otherwise_described, repaired
+from fabric.errors import ConfigError, FabricError
+from fabric.judge.compare.identity import differing, repaired
 from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.ports.health import clean_s
 from fabric.judge.ports.verdict import wanted_for
 from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
 from fabric.judge.repair.needs import Measured, needs_of, number_of, through
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Acceptance, Because, Evidence, Need
@@ -297,10 +296,6 @@ def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:
     return spec
 
 
-MOST = 12
-"""So many differences are told; a person needs to see what kind it is, not all (a choice)."""
-
-
 def inventory_of(
     run: Path, failed: ShownRun, given: Path | None, because: Because, hosts: Sequence[str]
 ) -> tuple[Path, tuple[str, ...]]:
@@ -317,13 +312,15 @@ def inventory_of(
     if missing:
         raise ConfigError.at(path, _absent(missing, because))
     accused = set(because.hosts).union(*(one.probe.hosts for one in because.evidence))
-    other = list(_other(then, now, [host for host in hosts if host in accused]))
-    if other:
-        told = [*other[:MOST], *([f"and {len(other) - MOST} more differences"] if other[MOST:] else [])]
+    found = {host: differing(then.topology.hosts[host], now.topology.hosts[host]) for host in hosts}
+    if other := [host for host, one in found.items() if one.inside and host in accused]:
         why = "the file has changed since" if given is None else "take its inventory (leave out --inventory)"
-        text = f"not the hardware that {because.run} was about{':' if given is None else ';'} {why}"
-        raise ConfigError(Problem(str(path), 0, f"{one}: {text}") for one in told)
-    return path, tuple(_notes(then, now, hosts, because, path))
+        keys = ", ".join(sorted({key for host in other for key in found[host].inside}))
+        raise ConfigError.at(path, f"{fold(other)}: not the hardware that {because.run} was about ({keys}): {why}")
+    if not (odd := [host for host, one in found.items() if one.inside or one.beside]):
+        return path, ()
+    keys = ", ".join(sorted({key for one in found.values() for key in (*one.inside, *one.beside)}))
+    return path, (f"{path} describes {fold(odd)} otherwise than the inventory of {because.run}: {keys}",)
 
 
 def _own(run: Path, failed: ShownRun) -> Path:
@@ -342,21 +339,6 @@ def _absent(missing: Sequence[str], because: Because) -> str:
         return f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
     beside = f"{len(missing)} hosts beside {fold(because.names)} that it needs are missing"
     return f"it is not the inventory of {because.run}: {beside}"
-
-
-def _other(then: Inventory, now: Inventory, hosts: Sequence[str]) -> Iterator[str]:
-    for host in hosts:
-        yield from other_hardware(then.topology.hosts[host], now.topology.hosts[host])
-
-
-def _notes(then: Inventory, now: Inventory, hosts: Sequence[str], because: Because, path: Path) -> Iterator[str]:
-    found = list(_other(then, now, hosts))
-    for host in hosts:
-        found += otherwise_described(then.topology.hosts[host], now.topology.hosts[host])
-    if found:
-        more = f"; and {len(found) - MOST} more" if found[MOST:] else ""
-        told = "; ".join(found[:MOST])
-        yield f"{path} describes the hosts otherwise than the inventory of {because.run}: {told}{more}"
 
 
 ITERATIONS = 20

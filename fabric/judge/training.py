@@ -18,6 +18,7 @@ from math import fsum, inf, log, sqrt
 from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
 from fabric.judge.ports.health import steps_of, windows_of
+from fabric.judge.ports.verdict import PortFindings, SeenCounters
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -25,7 +26,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
+from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
 from fabric.runs.links import End, LinkSamples
 
 DAY_S = 86_400.0
@@ -245,30 +246,27 @@ def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) ->
     return host if gone else ""  # a host that measures well later was not lost
 
 
-def with_training(
-    verdict: Verdict,
-    samples: Samples,
+def impact_of(
+    seen: SeenCounters,
     probes: Sequence[Probe],
     results: Mapping[str, ProbeResult],
-    *,
     phases: Sequence[Phase],
     topology: Topology,
-    hosts: Sequence[str],
-    links: LinkSamples | None = None,
-) -> Verdict:
-    """The verdict with what its run means for a job over all GPUs of *hosts*; the same where they have none."""
-    gpus = sum(len(topology.hosts[host].platform.gpus) for host in hosts)
+    ports: PortFindings,
+    changes: Sequence[ChangeResult],
+    effects: Sequence[ChangeEffect],
+) -> TrainingImpact | None:
+    """What a run means for a job over all GPUs of its hosts; None where they have none."""
+    gpus = sum(len(topology.hosts[host].platform.gpus) for host in seen.hosts)
     if not gpus:
-        return verdict
-    each = gpus / len(hosts)
-    leaves = {
-        one.component: one.hosts for one in verdict.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL
-    }
+        return None
+    each = gpus / len(seen.hosts)
+    leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(verdict))
+    impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(changes, effects))
     if failures is None or impact.mttf_s is None:
-        return replace(verdict, training=impact)
-    found = downs(samples, links, verdict.changes)
+        return impact
+    found = downs(seen.samples, seen.links, changes)
     # A host that fails takes its links with it.
     besides = sum(count for ends, count in found.items() if failures.hosts.isdisjoint(host for host, _ in ends))
     if not found:
@@ -280,8 +278,8 @@ def with_training(
     elif any(found.values()):
         note = "links went down on hosts that failed alone: none is counted besides"
     else:
-        note = _none_down(verdict.links)
-    return replace(verdict, training=replace(impact, flaps=besides if found else None, notes=(*impact.notes, note)))
+        note = _none_down(ports.links)
+    return replace(impact, flaps=besides if found else None, notes=(*impact.notes, note))
 
 
 def _none_down(seen: LinkCoverage | None) -> str:
@@ -293,8 +291,8 @@ def _none_down(seen: LinkCoverage | None) -> str:
     return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
 
 
-def _retained(verdict: Verdict) -> float | None:
+def _retained(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> float | None:
     """The least bandwidth that a fault made on purpose left; None where none was made, or nothing measured."""
-    faults = {one.change.change_id for one in verdict.changes if one.change.is_fault}
-    shares = [one.retained for one in verdict.effects if one.change_id in faults and one.retained is not None]
+    faults = {one.change.change_id for one in changes if one.change.is_fault}
+    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
     return min(min(shares), 1.0) if shares else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Annotated
 
 from pydantic import with_config
@@ -74,6 +75,13 @@ class Baseline:
     recorded: tuple[Recorded, ...] = ()
 
 
+class Recurrence(Enum):
+    """Whether a number that is low stands alone."""
+
+    SEEN_ONCE = "seen once: measure it again"
+    CONFIRMED = "confirmed by others"
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
     """
@@ -81,7 +89,8 @@ class ProbeVerdict:
 
     *ran* is False when no command of it was started: such a probe is evidence for nothing. *expected_gbps* is what is
     normal for its key (the median of its peers, or the recorded one), None where that is not known. *against* says in
-    words what it is slower than where that is not the limit: "the median of 128 peers".
+    words what it is slower than where that is not the limit: "the median of 128 peers". *missing*: what there is not to
+    compare it with. *recurrence* is part of the reason once the verdict is ``told``.
     """
 
     probe_id: str
@@ -94,6 +103,12 @@ class ProbeVerdict:
     expected_gbps: float | None = None
     against: str = ""
     failure: FailureKind | None = None
+    missing: str = ""
+    recurrence: Recurrence | None = None
+
+    def told(self) -> ProbeVerdict:
+        """With the recurrence in its reason."""
+        return self if self.recurrence is None else replace(self, reason=f"{self.reason}; {self.recurrence.value}")
 
     @property
     def required_gbps(self) -> float | None:
@@ -155,7 +170,8 @@ class ExpectationVerdict:
     One expectation of a scenario, judged: *text* says it in words, *reason* what was found.
 
     *value* is the ratio or the time (seconds) that was found, *low* and *high* bound its 95 % confidence interval, *n*
-    counts the samples it rests on; None where there is no such number.
+    counts the samples it rests on; None where there is no such number. *in_force* is False where a change that it is
+    about was not.
     """
 
     text: str
@@ -165,6 +181,7 @@ class ExpectationVerdict:
     low: float | None = None
     high: float | None = None
     n: int = 0
+    in_force: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def after_expectation(found: ExpectationVerdict, judged: JudgedRun) -> str:
     step = _OUTCOMES.get(found.outcome, "")
     if found.outcome is Outcome.INCONCLUSIVE and not judged.complete:
         step = _NOT_YET if judged.goes_on else _NOT_MEASURED
-    elif found.outcome is Outcome.INCONCLUSIVE and found.reason.startswith("the change was not in force"):
+    elif found.outcome is Outcome.INCONCLUSIVE and not found.in_force:
         step = _NOT_IN_FORCE
     return step.replace("RUN", judged.path)
 

@@ -38,6 +38,7 @@ MAY_BE_LIVE = 4
 """A change may still be live on the fabric: beats every outcome."""
 
 _NOT_PASSED = ("probe_id", "outcome", "reason", "value_gbps", "limit_gbps")
+_EXPECTATION = ("text", "outcome", "reason", "value", "low", "high", "n")
 _EFFECT = ("retained", "reference", "samples", "given_up", "spacing_s", "detect_s", "recover_s")
 
 
@@ -64,7 +65,8 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "exit_code": exit_code(verdict),
         "probes": len(verdict.probes),
         "counts": counts(verdict),
-        **{name: jsonable(getattr(verdict, name)) for name in ("reasons", "suspects", "components", "expectations")},
+        **{name: jsonable(getattr(verdict, name)) for name in ("reasons", "suspects", "components")},
+        "expectations": [jsonable(one, _EXPECTATION) for one in verdict.expectations],
         "changes": list(_changes(verdict)),
         "training": jsonable(verdict.training),
         **({} if verdict.hall is None else {"hall": hall_document(verdict.hall)}),

@@ -142,7 +142,7 @@ def test_a_run_that_was_killed_says_what_to_type_first() -> None:
 
 def test_an_expectation_without_its_change_is_not_told_by_more_samples() -> None:
     """Of a run that went to its end."""
-    refused = replace(RATIO, outcome=Outcome.INCONCLUSIVE, reason="the change was not in force: it was refused")
+    refused = replace(RATIO, outcome=Outcome.INCONCLUSIVE, reason="it was refused", in_force=False)
     text = shown(run(replace(REVERTED, state="refused", reason="no"), expectations=(refused,)))
     assert "more samples do not tell: see below what became of the change" in text
     assert "fabric restore" not in text

@@ -125,7 +125,7 @@ def judge_expectations(
         trouble = next(filter(None, (not_in_force(phase, changes) for phase in meant)), "")
         if trouble:
             reason = f"the change was not in force: {trouble}"
-            found.append(ExpectationVerdict(words(expected), Outcome.INCONCLUSIVE, reason))
+            found.append(ExpectationVerdict(words(expected), Outcome.INCONCLUSIVE, reason, in_force=False))
         elif isinstance(expected, ExpectedRatio):
             found.append(judge_ratio(expected, phases, listed, [result.change for result in changes]))
         elif isinstance(expected, ExpectedEnd):

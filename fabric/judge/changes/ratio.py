@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import exp, fsum, inf, log
+from math import ceil, exp, fsum, inf, log, sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
@@ -220,6 +220,9 @@ def where_words(where: Where) -> str:
     return ", ".join(f"{name}={value}" for name, value in where)
 
 
+MOST_ROUNDS = 1000
+"""More rounds than this are not suggested to anybody: no run has so many."""
+
 LEAST_SAMPLES = 2
 ROUNDING = 1e-9
 """What logarithms may lose, relative: a ratio of exactly 1 is at least 1."""
@@ -385,11 +388,13 @@ def _how_many_more(expected: ExpectedRatio, interval: Interval) -> str:
     low, high = interval.low * (1 - ROUNDING), interval.high * (1 + ROUNDING)
     bounds = (expected.at_least, expected.at_most)
     inside = [bound for bound in bounds if bound is not None and low <= bound <= high]
-    needed = interval.rounds_to_settle(inside)
-    if interval.spread is None:
+    if expected.statistic == CV:
         return f"too near the bound ({bounds_words(expected)}) for so few members"
-    if needed is None:
+    # The width of an interval goes with the root of the number of rounds.
+    half, distance = log(interval.high / interval.low) / 2, min(abs(log(bound / interval.value)) for bound in inside)
+    if distance * sqrt(MOST_ROUNDS / interval.rounds) < half:
         return f"too near the bound ({bounds_words(expected)}) to tell by repeating"
+    needed = max(LEAST_ROUNDS, interval.rounds + 1, ceil(interval.rounds * (half / distance) ** 2))
     return f"about {needed} rounds would settle it ({needed - interval.rounds} more)"
 
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any
 
 from fabric.judge.locate.gpus import GPUS
 from fabric.model.part import Part
@@ -209,52 +207,26 @@ def _text(value: str | None) -> str:
     return value or "?"
 
 
-_INSIDE = {"rnics": "device", "gpus": "name", "pcie_switches": "name"}
-"""Parts inside a host, and by what they are called."""
-
-_HARDWARE = ("link_layer", "numa_nodes", *_INSIDE)
+_HARDWARE = ("link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches")
+"""What of a platform is inside a host; the rest says how its tools are called, and how it is judged."""
 
 
-def other_hardware(then: Host, now: Host) -> tuple[str, ...]:
-    """What of the parts inside a host is not described as it was then, in words; empty: the same hardware."""
-    if then.platform is now.platform:
-        return ()
-    found = _differing(then.platform, now.platform, but={one.name for one in fields(Platform)}.difference(_HARDWARE))
-    return tuple(f"{now.name}: {text}" for text in found)
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """What of a host is not described as it was, by the names of its keys: parts *inside* it, and all else."""
+
+    inside: tuple[str, ...]
+    beside: tuple[str, ...]
 
 
-def otherwise_described(then: Host, now: Host) -> tuple[str, ...]:
-    """What else of a host is not as it was: where it is, and how its tools are called and judged; in words."""
-    found = [*_differing(then, now, but={"name", "platform"})]
-    found += _differing(then.platform, now.platform, but={"name", *_HARDWARE})
-    return tuple(f"{now.name}: {text}" for text in found)
-
-
-def _differing(then: Any, now: Any, *, but: AbstractSet[str] = frozenset()) -> Iterator[str]:
-    """``rail was 1, is 2``, field by field; of parts those that are gone, those that are new, and the first change."""
-    for name in [one.name for one in fields(then) if one.name not in but]:
-        old, new = getattr(then, name), getattr(now, name)
-        if name in _INSIDE:
-            yield from _unlike(*({getattr(part, _INSIDE[name]): part for part in parts} for parts in (old, new)))
-        elif old != new:
-            yield f"{name} was {_short(old)}, is {_short(new)}"
-
-
-def _unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    if gone := then.keys() - now.keys():
-        yield f"{fold(sorted(gone))} is not described any more"
-    if new := now.keys() - then.keys():
-        yield f"{fold(sorted(new))} was not described then"
-    changed = [name for name in then if name in now and then[name] != now[name]]
-    for name in changed[:1]:
-        more = f" (and {len(changed) - 1} more like it)" if len(changed) > 1 else ""
-        yield f"{name}: {', '.join(_differing(then[name], now[name]))}{more}"
-
-
-def _short(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(str(one) for one in value) or "none"
-    return "none" if value is None else str(value)
+def differing(then: Host, now: Host) -> Differing:
+    """Two descriptions of one host."""
+    platform = [
+        one.name for one in fields(Platform) if getattr(then.platform, one.name) != getattr(now.platform, one.name)
+    ]
+    host = [one.name for one in fields(Host) if getattr(then, one.name) != getattr(now, one.name)]
+    beside = {*platform, *host}.difference({"name", "platform", *_HARDWARE})
+    return Differing(tuple(name for name in _HARDWARE if name in platform), tuple(sorted(beside)))
 
 
 _MOST_PARTS = 4  # named in a line
@@ -290,16 +262,11 @@ def not_the_same(
 
 
 def _described(hosts: Sequence[str], then: Topology, now: Topology) -> Iterator[str]:
-    found = {
-        host: texts
-        for host in hosts
-        for pair in [(then.hosts[host], now.hosts[host])]
-        if (texts := (*other_hardware(*pair), *otherwise_described(*pair)))
-    }
-    if found:
-        first = next(iter(found.values()))[0]
-        said = f"{fold(found)} is described otherwise in the second run's inventory"
-        yield f"{said}, such as {first}: it may be another host"
+    found = {host: differing(then.hosts[host], now.hosts[host]) for host in hosts}
+    if others := [host for host, one in found.items() if one.inside or one.beside]:
+        keys = sorted({key for one in found.values() for key in (*one.inside, *one.beside)})
+        said = f"{fold(others)} is described otherwise in the second run's inventory"
+        yield f"{said} ({', '.join(keys)}): it may be another host"
 
 
 def _swapped(hosts: Sequence[str], before: Identities, after: Identities) -> Iterator[str]:

@@ -9,11 +9,13 @@ from math import exp, inf
 import numpy as np
 from scipy.special import betaincinv
 
-from fabric.judge.course.findings import MOST_PROBES
 from fabric.judge.course.rows import CourseRow, hours
+from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, FaultyPart, Floats
 from fabric.judge.normal.keys import floor_of
 from fabric.judge.normal.peers import LEAST_PEERS
+from fabric.model.outcome import Outcome
+from fabric.model.part import PORT, Part
 
 ALPHA = 1e-3
 """The chance that a healthy part seems to lose with time or warmth (a choice)."""
@@ -26,10 +28,36 @@ _MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost 
 GONE = "gone"
 """The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
 
+CAME_BACK = "came_back"
+"""Of what failed and was well again later."""
+
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    CAME_BACK: "change the cable and the module: what fails and comes back fails again",
+}
+_AT_CABLES = ("rnic", "link", "host", "path")
+_AT_RNIC = (
+    "run loopback on {device} now: if it is slow, it is the RNIC or its PCIe link; if it is as fast as others, it is "
+    "the port, the cable or the leaf port: then swap the cable first"
+)
+
+
+def course_step(component: str, kind: str, course: str, rivals: Sequence[str]) -> str:
+    """What an engineer does next about a part of some kind with such a course."""
+    part = Part.of(component)
+    if course in ("low", "dips") and f"{part}:{PORT}" in rivals:
+        return _AT_RNIC.format(device=part.item)
+    return _NEXT[course] if kind in _AT_CABLES and course in _NEXT else next_step(kind, Outcome.FAIL)
+
 
 def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
     """The ids of the lowest of them."""
-    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:MOST_PROBES])
+    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:_MOST_PROBES])
 
 
 def course_of(
@@ -43,7 +71,7 @@ def course_of(
     """
     gone = [one for one in own if one.share == 0.0]
     if _came_back(own):
-        return "came_back", (
+        return CAME_BACK, (
             f"failed in {len(gone)} of {len(own)} probes, first at {hours(gone[0].at_s)}, last at "
             f"{hours(gone[-1].at_s)}, and came back"
         )

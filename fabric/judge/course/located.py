@@ -3,46 +3,104 @@ Who became slower over the hours of a run, dips now and then, cannot bear warmth
 
 Every probe of the repeated phases is a row of one matrix, which ``locate.inside`` searches for the few parts that
 explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that nothing else
-explains say what its course is (``courses.py``).
+explains say what its course is (``courses.py``). Of parts that were measured again and are not named it is told whether
+that cleared them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, nan
 
 import numpy as np
 
-from fabric.judge.course.courses import GONE, course_of, worst
-from fabric.judge.course.dips import are_too_many
-from fabric.judge.course.findings import CourseFinding
-from fabric.judge.course.notes import notes
-from fabric.judge.course.ports import down_together
+from fabric.judge.course.courses import CAME_BACK, GONE, course_of, course_step, worst
+from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.inside import Search
-from fabric.judge.locate.matrix import SIGMAS, entries_of
+from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
-from fabric.judge.locate.suspects import NamedParts, told_name
+from fabric.judge.locate.suspects import Located, NamedParts, told_name
 from fabric.judge.normal.keys import rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
+from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.topology import Topology
+from fabric.model.text import NOTE
+from fabric.model.topology import NVLINK, Topology
+from fabric.model.verdict import Suspect
+from fabric.probes import pairwise
+from fabric.probes.all_to_all import AllToAllSpec
 
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
 
 _EACH = frozenset({"loopback", "rnic_to_rnic", "pairwise", "all_to_all"})  # a slow part of theirs shows in each
+OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
+"""What is told of a part, or of a round, and accuses nobody, in the order in which it is."""
+
+Note = tuple[str, str, str]
+"""Its kind, the part or the round, and the text."""
+
+_MOST_NOTES = 3
 _SHARED = ("leaf", "numa", "pcie_switch")
 _WIDE = (*_SHARED, "rack", UPLINKS)
+
+
+@dataclass(frozen=True, slots=True)
+class CourseSuspect:
+    """A part with the kind of its course and that in words, and the rows that it explains."""
+
+    suspect: Suspect
+    kind: str
+    text: str
+    explains: Sequence[CourseRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What repeated phases say: the parts that explain what is low there, and *notes*, which accuse nobody."""
+
+    found: Sequence[CourseSuspect] = ()
+    notes: Sequence[Note] = ()
+
+    @property
+    def came_back(self) -> frozenset[str]:
+        """The parts that failed and were well again."""
+        return frozenset(one.suspect.component for one in self.found if one.kind == CAME_BACK)
+
+    def located(self) -> Located:
+        """As the locator's answer."""
+        rows = {row.probe.probe_id: row for one in self.found for row in one.explains}
+        low = frozenset(name for name, row in rows.items() if row.low and row.share > 0.0)
+        return Located(
+            suspects=tuple(one.suspect for one in self.found),
+            explained=frozenset(rows),
+            normal_gbps={name: rows[name].normal_gbps for name in low},
+            low=low,
+            far=low,
+        )
+
+    def lines(self, accused: AbstractSet[str]) -> list[str]:
+        """A line for each note of a part none of whose host's is *accused*, of each kind the first few."""
+        told = [one for one in self.notes if Part.of(one[1]).host not in accused]
+        found = []
+        for kind in (OPEN, CLEARED, TOO_MANY):
+            alike = [one for one in told if one[0] == kind]
+            found += [f"{NOTE}{name}: {text}" for _, name, text in alike[:_MOST_NOTES]]
+            if len(alike) > _MOST_NOTES:
+                what = "rounds" if kind == TOO_MANY else "parts"
+                found.append(f"{NOTE}and {len(alike) - _MOST_NOTES} more such {what}")
+        return found
 
 
 def over_time(
@@ -51,18 +109,10 @@ def over_time(
     phases: Sequence[Phase],
     topology: Topology,
     samples: Samples,
-) -> list[CourseFinding]:
-    """
-    Everybody whose course is bad, the surest first; then notes, which accuse nobody.
-
-    Nothing but what ports counted together for a run without a phase of many rounds.
-    """
-    down = down_together(samples, topology)
+) -> Course:
+    """Everybody whose course is bad, the surest first; empty for a run without a phase of many rounds."""
     rows = rows_of(probes, results, repeated(probes, phases), topology)
-    if not rows.rows:
-        return down
-    found = _Located(rows, topology, samples)
-    return [*down, *found.findings(), *found.notes()]
+    return _Located(rows, topology, samples).course() if rows.rows else Course()
 
 
 def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[SampleMatrix, list[Component]]:
@@ -128,18 +178,19 @@ class _Located(NamedParts):
 
         return [one for one in faults if one in often or not crowds(one)] if crowded else list(faults)
 
-    def findings(self) -> list[CourseFinding]:
-        """One for each part."""
-        found = list({one.component: one for one in map(self._finding, reversed(self._faults))}.values())[::-1]
-        racks = {host for one in found if one.part == "rack" for host in one.hosts}
-        inside = {part.host for one in found if (part := Part.of(one.component)).item}
-        found = [one for one in found if one.kind != "dips" or one.component not in inside]  # which part of a host dips
-        return [one for one in found if one.kind != GONE and Part.of(one.component).host not in racks]
-
-    def notes(self) -> list[CourseFinding]:
-        """What is told and accuses nobody."""
+    def course(self) -> Course:
+        """A suspect for each part, and what is told beside them."""
+        found = list({one.suspect.component: one for one in map(self._found, reversed(self._faults))}.values())[::-1]
+        racks = {host for one in found if one.suspect.kind == "rack" for host in one.suspect.hosts}
+        inside = {part.host for one in found if (part := Part.of(one.suspect.component)).item}
+        found = [  # of a host that dips, which part of it does
+            one
+            for one in found
+            if one.kind != GONE and Part.of(one.suspect.component).host not in racks
+            if one.kind != "dips" or one.suspect.component not in inside
+        ]
         named = {self._columns[part].name for one in self._faults for part in (one.part, *dict(one.rivals))}
-        return notes(self._rows, self._left, named)
+        return Course(found, _notes(self._rows, self._left, named))
 
     def _own(self, fault: FaultyPart) -> list[CourseRow]:
         """The rows that could show it, and that no other part explains."""
@@ -151,27 +202,34 @@ class _Located(NamedParts):
         alone = [self._rows.rows[i] for i in own if explained[i] == 0]
         return alone if any(one.low for one in alone) else [self._rows.rows[i] for i in own]
 
-    def _finding(self, fault: FaultyPart) -> CourseFinding:
+    def _found(self, fault: FaultyPart) -> CourseSuspect:
         column, own = self._columns[fault.part], self._own(fault)
         bad = [one for one in own if one.low]
+        if column.kind == "host" and {one.probe.kind for one in bad} == {AllToAllSpec.kind}:
+            column = next((one for one in self._columns if one.name == f"{column.name}/{NVLINK}"), column)
         kind, text = course_of(fault, own, self._elsewhere, self._search.matrix.warmth.get(fault.part))
-        through = [self._rows.rows[i] for i in np.flatnonzero(self._search.passed(fault.part)).tolist()]
         if column.kind in _SHARED:
             ends = {end for one in bad for end in rnics_of(one.probe)}
-            kind, text = "shared", text + (f", on {len(ends)} RNICs" if ends else "")
+            text += f", on {len(ends)} RNICs" if ends else ""
         elif column.kind == UPLINKS:
-            kind, text, through = UPLINKS, self._above(fault, text), bad
-        return CourseFinding(
+            text = self._above(fault, text)
+        rivals = self._rivals(fault)
+        found = Suspect(
             component=told_name(column),
-            kind=kind,
-            text=text,
-            part=column.kind,
+            kind="host" if column.kind == "gpus" else column.kind,
+            outcome=Outcome.FAIL,
             confidence=self._confidence(fault),
-            probes=worst(bad),
-            rivals=self._rivals(fault),
+            evidence=(f"over time: {text}",),
+            ambiguous_with=rivals,
+            next_step=course_step(column.name, column.kind, kind, rivals),
             hosts=self._hosts(column.name, column.kind, bad),
-            explains={one.probe.probe_id: one.probe.hosts for one in through},
+            probes=worst(bad),
         )
+        matrix = self._search.matrix
+        lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]
+        mine = np.flatnonzero(lost & (self._search.explained([fault])[1] > 0)).tolist()
+        own = [row for i in mine if (row := self._rows.rows[i]).share > 0.0 or kind == CAME_BACK]
+        return CourseSuspect(found, kind, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
         """What is slow on which of the ways over the cables above a leaf."""
@@ -202,3 +260,69 @@ def fold_ways(ways: Sequence[str]) -> str:
     most = 4
     more = f" and {len(ways) - most} more" if len(ways) > most else ""
     return f"{', '.join(sorted(ways)[:most])}{more}"
+
+
+LEAST_TO_CLEAR = 59
+"""Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
+
+
+_Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named explains that it is low
+
+
+def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]:
+    """
+    Of parts that were measured again, and of rounds with many dips.
+
+    *left* says which rows no part explains of those that are *named* (their rivals, too).
+    """
+    pairs = [
+        (row, open_) for row, open_ in zip(rows.rows, left.tolist(), strict=True) if row.probe.kind == pairwise.KIND
+    ]
+    return [*_again(pairs, named), *_too_many(pairs)]
+
+
+def _again(pairs: Sequence[_Pair], named: AbstractSet[str]) -> list[Note]:
+    tests: defaultdict[str, list[_Pair]] = defaultdict(list)
+    planned: defaultdict[str, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        if AGAIN in pair[0].probe.params:
+            tests[str(pair[0].probe.params[AGAIN])].append(pair)
+        else:
+            for end in rnics_of(pair[0].probe):
+                planned[end].append(pair)
+    asked = [part for part in tests if named.isdisjoint((part, Part.of(part).host))]
+    found = [_said(part, first, tests[part]) for part in asked if (first := _first(planned[part]))]
+    return sorted(found, key=lambda one: (one[0] == CLEARED, one[1]))
+
+
+def _first(planned: Sequence[_Pair]) -> str:
+    """Why it was measured again; empty where it dipped only with a part that is named."""
+    low = [open_ for row, open_ in planned if row.low]
+    if not any(low):
+        return "" if low else "may be why a collective of its host, or another part's further tests with it, dipped"
+    return f"dipped {'once' if sum(low) == 1 else f'{sum(low)} times'} in {len(planned)} probes"
+
+
+def _said(part: str, first: str, tests: Sequence[_Pair]) -> Note:
+    n, low = len(tests), sum(open_ for _, open_ in tests)
+    if low:
+        text = f"{first}, and in {low} of {n} more: too few to tell from chance; more rounds do"
+        return OPEN, part, text
+    if n < LEAST_TO_CLEAR:
+        return OPEN, part, f"{first}, not again in {n} more: too few to clear it; more rounds do"
+    most = 1.0 - 0.05 ** (1.0 / n)  # none in n at this rate has a chance of 5 %
+    text = f"{first}, not again in {n} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
+    return CLEARED, part, text
+
+
+def _too_many(pairs: Sequence[_Pair]) -> list[Note]:
+    """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
+    low = Counter(row.probe.phase for row, open_ in pairs if open_)
+    compared = Counter(row.probe.phase for row, _ in pairs)
+    followed = {row.probe.phase for row, _ in pairs if AGAIN in row.probe.params}
+    text = "pair tests dipped at once: no single part, so none was measured again"
+    return [
+        (TOO_MANY, phase, f"{count} {text}")
+        for phase, count in low.items()
+        if are_too_many(count, compared[phase]) and phase not in followed
+    ]

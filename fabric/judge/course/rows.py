@@ -33,7 +33,7 @@ _Measured = tuple[Probe, ProbeResult, float | None]  # with its number, Gb/s; No
 @dataclass(frozen=True, slots=True)
 class CourseRow:
     """
-    One probe: its *share* of what is normal (0: the transport gave up), its class, and when it ran.
+    One probe: its *share* of what is normal, in Gb/s (0: the transport gave up), its class, and when it ran.
 
     *low*: it is below what is normal by the floor and by five spreads.
     """
@@ -41,6 +41,7 @@ class CourseRow:
     probe: Probe
     of_class: int
     share: float
+    normal_gbps: float
     low: bool
     began_s: float
     ended_s: float
@@ -102,7 +103,9 @@ def rows_of(
             for phase, (gbps, _) in normal.items():
                 for probe, result, value in of_class[phase]:
                     share = 0.0 if value is None else value / gbps
-                    rows.append(CourseRow(probe, len(kinds), share, share < least, result.started_s, result.ended_s))
+                    rows.append(
+                        CourseRow(probe, len(kinds), share, gbps, share < least, result.started_s, result.ended_s)
+                    )
             kinds.append(kind)
             spreads.append(spread)
     rows.sort(key=lambda one: (one.began_s, one.probe.probe_id))

@@ -17,6 +17,9 @@ _REPAIR = {
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "uplinks": "measure between hosts across these leaves (localise), which names the cable or spine",
     "host": "check all links of this host (mlxlink), then run it with another partner",
+    "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
+    "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
+    "rack": "look up what happened in this rack at that time: power, cooling, what was changed on all of its hosts",
     "pair": "run each of the two with another partner: these two alone cannot be told apart",
 }
 

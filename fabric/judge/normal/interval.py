@@ -20,7 +20,6 @@ from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
-from fabric.model.scenario import LEAST_ROUNDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,9 +35,6 @@ Twice the 0.5 % by which good pairs of two real clusters scatter within one run;
 how often intervals of one and two rounds are right with it.
 """
 
-MOST_ROUNDS = 1000
-"""More rounds than this are not suggested to anybody: a bound of the search, no run has so many."""
-
 LEAST_CV = 1e-4
 """A smaller sigma / mean is compared as this one: tools print four digits, and nothing has no logarithm."""
 
@@ -48,28 +44,14 @@ class Interval:
     """
     A number with its interval.
 
-    *rounds* are those that it rests on, *spread* how much one of them may differ from another (standard deviation of
-    its logarithm); None where more rounds would not narrow it. *between* is what few rounds were taken to differ by.
+    *rounds* are those that it rests on; *between* is what few of them were taken to differ by.
     """
 
     value: float
     low: float
     high: float
     rounds: int
-    spread: float | None = None
     between: float = 0.0
-
-    def rounds_to_settle(self, bounds: Sequence[float]) -> int | None:
-        """
-        How many rounds would about leave every one of *bounds* outside the interval.
-
-        Supposes that value and spread stay as they are; None when more than 1,000 would be needed.
-        """
-        if self.spread is None:
-            return None
-        distance = min(abs(log(bound / self.value)) for bound in bounds)
-        more = range(max(self.rounds + 1, LEAST_ROUNDS), MOST_ROUNDS + 1)
-        return next((rounds for rounds in more if half_width([self.spread**2], [rounds]) < distance), None)
 
 
 Rounds = Mapping[int, Sequence[float]]
@@ -83,15 +65,13 @@ def of_few_rounds(of: Rounds, over: Rounds) -> Interval:
     between = max(BETWEEN_ROUNDS, _seen_between(of, over))
     known = between**2 * (1 / len(of) + 1 / len(over))
     rounds = min(len(of), len(over))
-    squared = fsum(spread / count for spread, count in zip(variances, counts, strict=True)) + known
     found = _around(fmean(sides[0]) - fmean(sides[1]), half_width(variances, counts, known=known), rounds)
-    return replace(found, spread=sqrt(squared * rounds), between=between)
+    return replace(found, between=between)
 
 
 def of_pairs(logs: Sequence[float]) -> Interval:
     """One logarithm a round, at least two: Student's t."""
-    found = _around(fmean(logs), half_width([variance(logs)], [len(logs)]), len(logs))
-    return replace(found, spread=sqrt(variance(logs)))
+    return _around(fmean(logs), half_width([variance(logs)], [len(logs)]), len(logs))
 
 
 def between(least: Interval, most: Interval) -> Interval:

@@ -122,7 +122,8 @@ class PortHealth:
     *ber* is what its bit errors say, None where no counter of them could be read; *bad* are the counters that made the
     outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile. *unread* are the
     criteria of the scenario's zero growth that were not shown. *cable*: what a cable between switches is called, whose
-    ends are neither a host's nor a device's.
+    ends are neither a host's nor a device's, or a switch that is bad as a whole. Of a leaf: the hosts *under* it, and
+    the ports that it *explains*.
     """
 
     host: str
@@ -135,6 +136,8 @@ class PortHealth:
     resets: int = 0
     unread: tuple[str, ...] = ()
     cable: str = ""
+    under: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
 
     @property
     def component(self) -> str:
@@ -144,7 +147,7 @@ class PortHealth:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Whose port it is."""
-        return () if self.cable else (self.host,)
+        return self.under if self.cable else (self.host,)
 
     @property
     def bad_steps(self) -> list[Step]:

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
+from fabric.judge.locate.steps import next_step
+from fabric.judge.normal.keys import leaf_of
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
+from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, ProbeResult
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect
 from fabric.runs.links import LinkSamples
 
 INSIDE = frozenset({"loopback", "all_to_all"})
@@ -42,56 +44,81 @@ _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
 
+@dataclass(frozen=True, slots=True)
+class SeenCounters:
+    """
+    What was read beside the probes of a run: counters of the ports of *hosts*, and of both ends of *links*.
+
+    *links* None: nobody looked at them. *zero_growth*: what the scenario says they must not count. *watches*: the
+    run has many rounds, and says whether anybody looked.
+    """
+
+    samples: Samples = field(default_factory=lambda: Samples(0.0, {}))
+    hosts: Sequence[str] = ()
+    zero_growth: ZeroGrowth | None = None
+    links: LinkSamples | None = None
+    watches: bool = False
+
+
 def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
     """What of the samples is needed here, and what the scenario's own criterion looks at."""
     names = {*JUDGED, "module_c"} | (all_counters(zero_growth) if zero_growth is not None else frozenset())
     return lambda reading: reading.name in names
 
 
-def with_samples(
-    verdict: Verdict,
-    samples: Samples,
+@dataclass(frozen=True, slots=True)
+class PortFindings:
+    """
+    What the ports of a run say: outcomes, reasons, and how much of the links was seen.
+
+    *suspects*, *components* and *probes* (by id) are those that were given, with what the ports add to them.
+    """
+
+    suspects: Sequence[Suspect]
+    probes: Mapping[str, ProbeVerdict]
+    components: Mapping[str, ComponentVerdict] = field(default_factory=dict)
+    outcomes: Sequence[Outcome] = ()
+    reasons: Sequence[str] = ()
+    links: LinkCoverage | None = None
+
+
+def port_findings(
+    seen: SeenCounters,
     probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    suspects: Sequence[Suspect],
     results: Mapping[str, ProbeResult],
     topology: Topology,
-    hosts: Sequence[str],
-    zero_growth: ZeroGrowth | None = None,
-    links: LinkSamples | None = None,
-    *,
-    well: AbstractSet[str] = frozenset(),
-    watches: bool = False,
-) -> Verdict:
+    changes: Sequence[ChangeResult] = (),
+) -> PortFindings:
     """
-    The verdict of a run with what the ports of its *hosts* counted meanwhile, and both ends of its *links*.
+    What ports of hosts counted while the probes of a run worked, and both ends of its links.
 
-    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE, and one that
-    *watches* for a time says so. Of ports that are *well* another part explains all that they counted.
+    The same where nothing was sampled; with zero growth (the scenario's criterion) that is INCONCLUSIVE, and a
+    run that watches for a time says so.
     """
-    if not samples.courses and zero_growth is None and links is None and not watches:
-        return verdict
+    samples, hosts, zero_growth, links = seen.samples, seen.hosts, seen.zero_growth, seen.links
+    if not samples.courses and zero_growth is None and links is None and not seen.watches:
+        return PortFindings(suspects, verdicts)
     contended = [results[probe.probe_id] for probe in probes if SHARE in probe.params and probe.probe_id in results]
     shared = sorted({(result.started_s, result.ended_s) for result in contended})
-    ports = ports_of_run(samples, topology, hosts, verdict.changes, zero_growth, shared=shared)
-    cables, covered = _cables(links, results, topology, hosts, verdict, ports, zero_growth, watches=watches)
-    bad = (port for port in (*ports, *cables) if port.outcome is not Outcome.PASS)
+    ports = ports_of_run(samples, topology, hosts, changes, zero_growth, shared=shared)
+    cables, covered = _cables(seen, results, topology, changes, ports)
+    leaves = went_down(ports, topology, samples.every_s)
+    well = {name for one in leaves for name in one.explains}
+    bad = (port for port in (*ports, *cables, *leaves) if port.outcome is not Outcome.PASS)
     sick = _together(port for port in bad if port.component not in well)
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
-    for one in verdict.probes:
+    for one in verdicts.values():
         for port, _ in _surely(meanwhile.get(one.probe_id, ())) if one.outcome.is_good else ():
             unaware[port.component].append(one.probe_id)
-    components = {one.component: one for one in verdict.components}
-    for port in sick:
-        words = "; ".join([*port.words, *([_unshown(port)] if port.unread else [])])
-        components[port.component] = ComponentVerdict(port.component, port.outcome, words)
     read = {(port.host, port.device) for port in ports}
     asked = hosts if samples.courses or zero_growth else ()
     unread = [h for h in asked if any((h, rnic.device) not in read for rnic in topology.hosts[h].platform.rnics)]
-    return replace(
-        verdict,
-        outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in (*ports, *cables))]),
+    return PortFindings(
+        outcomes=[port.outcome for port in (*ports, *cables)],
         reasons=(
-            *verdict.reasons,
             *_sick_lines(sick, unaware),
             *_unshown_lines(ports),
             *_unshown_lines(cables, "cables", "" if links is None else links.failed),
@@ -99,39 +126,94 @@ def with_samples(
             *_notes(cables, (), "cables"),
             *([f"links: {covered}"] if covered is not None else []),
         ),
-        suspects=tuple(_suspects(verdict, sick, meanwhile, unaware)),
-        components=tuple(components.values()),
+        suspects=_suspects(verdicts, suspects, sick, meanwhile, unaware),
+        components={
+            port.component: ComponentVerdict(
+                port.component,
+                port.outcome,
+                "; ".join([*port.words, *([_unshown(port)] if port.unread else [])]),
+            )
+            for port in sick
+        },
         links=covered,
-        probes=tuple(_less_good(one, _surely(meanwhile.get(one.probe_id, ()))) for one in verdict.probes),
+        probes={name: _less_good(one, _surely(meanwhile.get(name, ()))) for name, one in verdicts.items()},
     )
 
 
 def _cables(
-    links: LinkSamples | None,
+    seen: SeenCounters,
     results: Mapping[str, ProbeResult],
     topology: Topology,
-    hosts: Sequence[str],
-    verdict: Verdict,
+    changes: Sequence[ChangeResult],
     ports: Sequence[PortHealth],
-    zero_growth: ZeroGrowth | None,
-    *,
-    watches: bool,
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
     """Every cable that counts, and how much was seen; where nobody looked only if somebody wanted it seen."""
     times = [(one.started_s, one.ended_s) for one in results.values()]
     looked = LinkEvidence(
-        links or LinkSamples(),
+        seen.links or LinkSamples(),
         topology,
-        verdict.changes,
-        zero_growth,
+        changes,
+        seen.zero_growth,
         frozenset((port.host, port.device) for port in ports if port.ber is not None),
         began_s=min((began_s for began_s, _ in times), default=0.0),
         ended_s=max((ended_s for _, ended_s in times), default=0.0),
     )
-    if links is None and looked.wanted() is None and not watches:
+    if seen.links is None and looked.wanted() is None and not seen.watches:
         return [], None
-    cables = cables_of(looked.links, topology, hosts)
+    cables = cables_of(looked.links, topology, seen.hosts)
     return link_health(looked, cables), coverage_of(looked, cables)
+
+
+DOWNED = "link_downed"
+LEAST_HOSTS = 3
+"""Two hosts under a leaf that are bad together may be chance (a choice)."""
+
+MOST_OF = 0.5
+"""More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
+
+
+def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -> list[PortHealth]:
+    """
+    Leaves of which more than ``MOST_OF`` of the ports went down at once, while other ports of their hosts stayed up.
+
+    At once is between the same two samples, or in neighbouring ones. A leaf explains a port when all that its error
+    counters say fell into that time.
+    """
+    leaves: dict[str, list[PortHealth]] = defaultdict(list)
+    for port in ports:
+        if leaf := leaf_of(topology.hosts[port.host], port.device):
+            leaves[leaf].append(port)
+    found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items())
+    return [one for one in found if one is not None]
+
+
+def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth], every_s: float) -> PortHealth | None:
+    down = {port.component: [s for s in port.steps if s.name == DOWNED and not s.ours] for port in own}
+    events = [(step.from_s, step.at_s) for port in own for step in down[port.component]]
+    at_once = [[port for port in own if any(s.touches(*one) for s in down[port.component])] for one in events]
+    together, when = max(zip(at_once, events, strict=True), key=lambda pair: len(pair[0]), default=([], (0.0, 0.0)))
+    hosts = tuple(sorted({port.host for port in together}))
+    if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(own):
+        return None
+    others = [port for port in ports if port.host in hosts and port.component not in down]
+    if sum(any(s.touches(*when) for s in port.steps if s.name == DOWNED) for port in others) > MOST_OF * len(others):
+        return None  # the hosts themselves: they lost power, or were started again
+    devices = ", ".join(sorted({port.device for port in together}))
+    text = (
+        f"{len(together)} of its {len(own)} ports went down within {2 * every_s / 60.0:.0f} min, "
+        f"by {when[1] / 3600.0:.1f} h of the run ({devices} of {fold(hosts)})"
+    )
+    return PortHealth(
+        leaf,
+        "",
+        Outcome.FAIL,
+        (text,),
+        {DOWNED: Outcome.FAIL},
+        tuple(s for port in together for s in down[port.component] if s.touches(*when)),
+        cable=leaf,
+        under=hosts,
+        explains=tuple(port.component for port in together if all(s.touches(*when) for s in port.steps)),
+    )
 
 
 def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
@@ -203,21 +285,22 @@ def _counted(steps: Sequence[Step]) -> str:
     return ", ".join(counted_words(number, name) for name, number in numbers.items() if number)
 
 
-def _explained(verdict: Verdict, meanwhile: _Meanwhile) -> dict[str, tuple[str, Sequence[str]]]:
+def _explained(
+    verdicts: Mapping[str, ProbeVerdict], suspects: Sequence[Suspect], meanwhile: _Meanwhile
+) -> dict[str, tuple[str, Sequence[str]]]:
     """
     Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
 
     While each of their probes ran, a counter of that port must have grown for which the port FAILs; and none of them
     may have been much too slow.
     """
-    probes = {one.probe_id: one for one in verdict.probes}
     found: dict[str, tuple[str, Sequence[str]]] = {}
-    for one in verdict.suspects:
+    for one in suspects:
         if one.kind != "pair" or one.outcome is not Outcome.FAIL or not one.probes:
             continue
         guilty = []
         for name in one.probes:
-            judged, crossed = probes[name], meanwhile.get(name, ())
+            judged, crossed = verdicts[name], meanwhile.get(name, ())
             value_gbps = inf if judged.value_gbps is None else judged.value_gbps
             a_little = judged.outcome is Outcome.FAIL and value_gbps >= A_LITTLE * (judged.required_gbps or 0.0)
             fails = {port.component for port, steps in crossed if any(port.bad[s.name] is Outcome.FAIL for s in steps)}
@@ -228,15 +311,19 @@ def _explained(verdict: Verdict, meanwhile: _Meanwhile) -> dict[str, tuple[str, 
 
 
 def _suspects(
-    verdict: Verdict, sick: Sequence[PortHealth], meanwhile: _Meanwhile, unaware: Mapping[str, Sequence[str]]
+    verdicts: Mapping[str, ProbeVerdict],
+    suspects: Sequence[Suspect],
+    sick: Sequence[PortHealth],
+    meanwhile: _Meanwhile,
+    unaware: Mapping[str, Sequence[str]],
 ) -> list[Suspect]:
     """
     A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
 
     Two hosts of which it explains all that failed are no suspect any more.
     """
-    explained = _explained(verdict, meanwhile)
-    found = [one for one in verdict.suspects if one.component not in explained]
+    explained = _explained(verdicts, suspects, meanwhile)
+    found = [one for one in suspects if one.component not in explained]
     places = {one.component: place for place, one in enumerate(found)}
     for port in (port for port in sick if port.outcome is Outcome.FAIL):
         name, seen = port.component, max(len(port.bad_steps), len(port.bad))
@@ -250,11 +337,11 @@ def _suspects(
         found.append(
             Suspect(
                 component=name,
-                kind="link",
+                kind="leaf" if port.under else "link",
                 outcome=Outcome.FAIL,
                 confidence=(seen + 1) / (seen + 2),
                 evidence=tuple(evidence),
-                next_step=_NEXT,
+                next_step=next_step("leaf", Outcome.FAIL) if port.under else _NEXT,
                 hosts=port.hosts,
                 probes=tuple([*failed, *unaware.get(name, ())][:_MOST_PROBES]),
             )

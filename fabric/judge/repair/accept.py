@@ -99,9 +99,10 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     _evidence(weighed, case)
     if not because.links:
         _suite(because, run, case)
+    _links(because, run, case)
+    if not because.links:
         _bit_errors(because, run.topology, watched.ports, case)
         _parts(repaired, case)
-    _links(because, run, case)
     _needs(because.needs, own, watched.modules, case)
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
@@ -312,8 +313,6 @@ def _lacking(
 
 
 def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth], case: _Case) -> None:
-    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
-        lines += [f"{one.component}: {'; '.join(one.words)}" for one in ports if one.outcome is outcome][:_MOST]
     if because.quick:
         case.notes.append("bit errors are not covered by a quick validation: 125 minutes without --quick tell of them")
         return
@@ -329,17 +328,19 @@ def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth
 
 
 def _links(because: Because, run: Measured, case: _Case) -> None:
-    """Both ends of what was repaired, as the switches counted; what nobody looked at is not accepted."""
+    """Both ends of what was repaired, as hosts and switches counted; what nobody looked at is not accepted."""
     own = (*because.links, *(f"{name}/" for name in because.hosts))
-    for one in run.verdict.components:
-        known = any(line.startswith(f"{one.component}: ") for line in case.reject)
-        is_own = one.component in own or (one.component.startswith(own) and one.component.endswith(":port"))
-        if is_own and one.outcome is Outcome.FAIL and one.reason and not known:
-            case.reject.append(f"{one.component}: {one.reason}")
+    theirs = [one for one in run.verdict.components if one.component in own or _is_port(one.component, own)]
+    for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
+        lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][:_MOST]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:
         said = "nobody looked at both ends of its cables" if covered is None else str(covered)
         (case.notes if because.quick else case.open).append(f"links: {said}")
+
+
+def _is_port(component: str, own: tuple[str, ...]) -> bool:
+    return component.startswith(own) and Part.of(component).is_port
 
 
 _MAY_COME_BACK = {

@@ -6,32 +6,37 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import covered, judge_expectations
-from fabric.judge.course.findings import not_cleared_by_older
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal import congestion
-from fabric.judge.normal.keys import taking_part
-from fabric.judge.verdict.probes import Judge, confirmed
+from fabric.judge.normal.keys import rnics_of, taking_part
+from fabric.judge.ports.verdict import SeenCounters, port_findings
+from fabric.judge.training import impact_of
+from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
+from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise
+from fabric.probes.loopback import LoopbackSpec
 
 if TYPE_CHECKING:
-    from fabric.judge.locate.matrix import Written
+    from fabric.judge.course.located import Course
     from fabric.judge.locate.pairs.in_verdict import PairFindings
 
 
@@ -71,9 +76,12 @@ def conclude(
     phases: Sequence[Phase] = (),
     expect: Sequence[Expectation] = (),
     changes: Sequence[ChangeResult] = (),
+    seen: SeenCounters | None = None,
 ) -> Verdict:
     """
     Judge everything that was planned: each probe by itself, then which parts explain them, then what was expected.
+
+    Beside them what was *seen* in counters; None: nothing is said of ports, nor of what a training job has to expect.
 
     A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
     says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
@@ -89,39 +97,50 @@ def conclude(
     shared = [probe.probe_id for probe in probes if probe.kind in congestion.KINDS]
     untold = unblamed(probes, verdicts, altered) | {one for one in shared if _is_measured(results.get(one))}
     telling = [probe for probe in probes if probe.probe_id not in untold]
-    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
-    explained, named, pairs = _explained(telling, verdicts, results, topology, written)
+    found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
+    told = {name: verdict.told() for name, verdict in (verdicts | found.verdicts).items()}
+    ports = port_findings(seen or SeenCounters(), probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
-    of_parts = {**explained, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
-    components = _components(probes, of_parts, named)
+    of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
+    components = {one.component: one for one in _components(probes, of_parts, ports.suspects)}
 
-    verdicts = as_altered(probes, verdicts | explained, results, altered, covered(expect, phases, probes))
+    verdicts = as_altered(probes, dict(ports.probes), results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
     counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
     outcomes = [
         *(verdicts[probe.probe_id].outcome for probe in counted),
         *(found.outcome for found in expectations),
         *(Outcome.SKIPPED for note in notes if not note.startswith(NOTE)),
-        *(outcome for outcome, _ in (pairs.open if pairs else ())),
+        *(outcome for outcome, _ in (found.pairs.open if found.pairs else ())),
         *(Outcome.ERROR for result in changes if result.state != "reverted"),
+        *(Outcome.FAIL for _ in found.course.found),
+        *ports.outcomes,
     ]
+    accused = {host for one in ports.suspects for host in (one.component, Part.of(one.component).host)}
     reasons = [
+        *(f"FAIL: {one.suspect.component}: {one.text}" for one in found.course.found),
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(counted, verdicts, untold),
-        *(pairs.lines if pairs else ()),
+        *(found.pairs.lines if found.pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
+        *ports.reasons,
+        *found.course.lines(accused),
+        *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
     ]
+    effects = windows_report(phases, probes, results, changes)
     return Verdict(
         outcome=Outcome.worst(outcomes),
         reasons=tuple(reasons),
-        suspects=tuple(named),
-        components=tuple(components),
+        suspects=tuple(ports.suspects),
+        components=tuple({**components, **ports.components}.values()),
         probes=tuple(verdicts[probe.probe_id] for probe in probes),
         expectations=expectations,
         changes=tuple(changes),
-        effects=windows_report(phases, probes, results, changes),
+        effects=effects,
+        training=impact_of(seen, probes, results, phases, topology, ports, changes, effects) if seen else None,
         hall=hall_of(probes, verdicts, topology),
+        links=ports.links,
     )
 
 
@@ -129,54 +148,130 @@ def _is_measured(result: ProbeResult | None) -> bool:
     return result is not None and result.outcome is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs said beside that."""
+
+    verdicts: dict[str, ProbeVerdict]
+    suspects: list[Suspect]
+    course: Course
+    pairs: PairFindings | None
+
+
 def _explained(
     probes: Sequence[Probe],
     verdicts: Mapping[str, ProbeVerdict],
     results: Mapping[str, ProbeResult],
     topology: Topology,
-    written: Written,
-) -> tuple[dict[str, ProbeVerdict], list[Suspect], PairFindings | None]:
+    phases: Sequence[Phase],
+    seen: SeenCounters,
+) -> _Explained:
     """
-    The verdicts of *probes* with what others make of them, who is to blame (the worst first), and what pairs said.
+    Who is to blame, the worst first: each step explains what those before it left.
 
-    Hosts by themselves, then pairs of hosts plane by plane, which need to know them; then all else with what the pairs
-    named. Pairs that missed their limit and that nothing explains (few hosts, or all of them slow) come last.
+    All rounds of repeated phases together; hosts by themselves; pairs of hosts plane by plane, which need to know
+    these; then all else with what is known by then. Pairs that missed their limit and that nothing explains (few hosts,
+    or all of them slow) come last.
     """
-    from fabric.judge.locate.suspects import locate  # numpy: only where something was measured
+    # numpy: only where something was measured
+    from fabric.judge.course.located import over_time
+    from fabric.judge.locate.suspects import locate
 
+    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
+    errors = merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
+    course = over_time(probes, results, phases, topology, seen.samples)
+    over_rounds = course.located()
+    told = as_confirmed(told, over_rounds)
+    left = [probe for probe in probes if probe.probe_id not in over_rounds.explained]
     measured = [
-        p for p in probes if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
+        p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    pairs, between, rest, known = None, list[Suspect](), probes, set[str]()
+    pairs, between, rest = None, list(over_rounds.suspects), left
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
-        alone = [probe for probe in probes if len(probe.hosts) == 1]
+        alone = [probe for probe in left if len(probe.hosts) == 1]
         own, inside = confirmed(alone, told, results, topology=topology, written=written)
-        pairs = pair_findings(probes, results, {**told, **own}, topology=topology, inside=inside.suspects)
+        since = without_old_loopbacks(left, told, results)
+        pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
-        between = not_cleared_by_older(pairs.suspects, probes, told, results)
-        rest = [probe for probe in probes if probe.probe_id not in pairs.lost]
-        known = {name for one in between for name in (one.component, *one.ambiguous_with)}
-    told, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
-    beside = {one.component: one for one in inside.suspects}
+        known = _names_of(between)
+        between += [one for one in pairs.suspects if one.component not in known]
+        rest = [probe for probe in left if probe.probe_id not in pairs.lost]
+    known = _names_of(between)
+    again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
+    told |= again
     named = [one for one in inside.suspects if one.component not in known]
-    named += [_both(one, beside.get(one.component)) for one in between]
+    named += between
+    named += [one for one in inside.suspects if one.component in {other.component for other in between}]
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
-        left = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
-        named += locating(left, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named += merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
-    return told, sorted(named, key=lambda suspect: -suspect.outcome.rank), pairs
+        open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
+        named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
+    named = _without_partners(_each_once([*named, *errors]), course.came_back, probes)
+    return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
-def _both(of_pairs: Suspect, beside: Suspect | None) -> Suspect:
-    """One part, named by pairs and perhaps by what was measured beside them."""
-    if beside is None:
-        return of_pairs
-    return replace(of_pairs, hosts=of_pairs.hosts or beside.hosts, evidence=(*of_pairs.evidence, *beside.evidence[1:2]))
+def without_old_loopbacks(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+) -> list[Probe]:
+    """
+    The probes without loopbacks that are older than a fault: these clear nobody of it.
+
+    A fault came later where pairs of that RNIC, sent the same way, had been good before they were bad.
+    """
+    pairs: dict[str, list[tuple[float, bool, Outcome]]] = defaultdict(list)
+    for probe in probes:
+        if probe.kind == pairwise.KIND and probe.probe_id in results:
+            for sends, end in zip((True, False), rnics_of(probe), strict=False):
+                pairs[end].append((results[probe.probe_id].started_s, sends, verdicts[probe.probe_id].outcome))
+    came_s: dict[str, float] = {}
+    for end, seen in pairs.items():
+        first_s, way = min(((at_s, sends) for at_s, sends, one in seen if one is Outcome.FAIL), default=(inf, True))
+        if any(at_s < first_s < inf and sends == way and one.is_good for at_s, sends, one in seen):
+            came_s[end] = first_s
+    return [
+        probe
+        for probe in probes
+        if probe.kind != LoopbackSpec.kind
+        or probe.probe_id not in results
+        or results[probe.probe_id].started_s >= came_s.get(rnics_of(probe)[0], -inf)
+    ]
+
+
+def _names_of(suspects: Iterable[Suspect]) -> set[str]:
+    """What they are called, and what they cannot be told apart from."""
+    return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
+
+
+def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
+    """One suspect a part: as it was named first, with what was said of it beside that."""
+    kept: dict[tuple[str, Outcome], Suspect] = {}
+    for one in found:
+        first = kept.setdefault((one.component, one.outcome), one)
+        if first is not one:
+            kept[one.component, one.outcome] = replace(
+                first,
+                confidence=max(first.confidence, one.confidence),
+                evidence=tuple(dict.fromkeys((*first.evidence, *(one.evidence[1:2] or one.evidence)))),
+                hosts=first.hosts or one.hosts,
+                probes=first.probes or one.probes,
+            )
+    return list(kept.values())
+
+
+def _without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
+    """Without those that failed and came back, each time together with a host of which something else is bad."""
+    hosts_of = {probe.probe_id: probe.hosts for probe in probes} if came_back else {}
+    accused = {host for one in found if one.component not in came_back for host in one.hosts}
+
+    def is_partner(one: Suspect) -> bool:
+        others = accused.difference(one.hosts)
+        return one.component in came_back and not any(others.isdisjoint(hosts_of[name]) for name in one.probes)
+
+    return [one for one in found if not is_partner(one)]
 
 
 def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
@@ -235,8 +330,7 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
     for probe in probes:
         verdict = verdicts[probe.probe_id]
         if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            missing = verdict.reason.removeprefix(f"{gbps_text(verdict.value_gbps)} Gb/s, ")
-            groups[probe.phase, probe.params.get("name", probe.kind), missing].append(probe)
+            groups[probe.phase, probe.params.get("name", probe.kind), verdict.missing].append(probe)
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
         # Repetitions are judged by their median, which all of them carry: one number a series.

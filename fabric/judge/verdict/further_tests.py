@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import LEAST_FOR_CV
-from fabric.judge.verdict.probes import RETEST, Judge
+from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Scenario
+from fabric.model.verdict import Recurrence
 from fabric.plan.plan import PhasePlan
 from fabric.probes.kinds import REPEATED_KINDS
 
@@ -49,7 +50,7 @@ class MoreSamples:
     def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
-        low = {series_key(probe) for probe in probes if RETEST in verdicts[probe.probe_id].reason}
+        low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
         series: dict[Hashable, list[Probe]] = defaultdict(list)
         for probe in probes if low else ():
             if probe.kind in REPEATED_KINDS and series_key(probe) in low:

@@ -35,16 +35,12 @@ from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import JudgeSettings
 from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, ProbeVerdict
+from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence
 from fabric.probes import pairwise
 
 if TYPE_CHECKING:
     from fabric.judge.locate.matrix import Written
     from fabric.judge.locate.suspects import Located
-
-
-RETEST = "seen once: measure it again"
-CONFIRMED = "confirmed by others"
 
 
 class Judge:
@@ -106,8 +102,9 @@ class Judge:
         least, unfit = self._limits.required(probe, one.size_bytes)
         if least is None:
             why = f": {unfit}" if unfit else ""
-            reason = f"{gbps_text(value)} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
-            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
+            missing = f"no baseline for {key_text(probe, one.size_bytes)}{why}"
+            reason = f"{gbps_text(value)} Gb/s, {missing}"
+            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value, missing=missing)
         if value < least:
             reason = f"{gbps_text(value)} Gb/s, at least {least:g} required ({change_text(value / least)})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
@@ -131,13 +128,22 @@ class Judge:
         found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
         if found.outcome is Outcome.FAIL:
             normal_gbps, against = recorded.median_gbps, f"the recorded median of {recorded.n} samples"
-            reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
-            outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
-            return replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
+            return replace(
+                verdict,
+                outcome=Outcome.worst((verdict.outcome, Outcome.MARGINAL)),
+                reason=_below(one.value, normal_gbps, against),
+                expected_gbps=normal_gbps,
+                against=against,
+                recurrence=Recurrence.SEEN_ONCE,
+            )
         reason = f"{gbps_text(one.value)} Gb/s, {found.reason}"
         if verdict.limit_gbps is None:
             passes = found.outcome is Outcome.PASS
-            return replace(verdict, outcome=Outcome.PASS, reason="") if passes else replace(verdict, reason=reason)
+            return (
+                replace(verdict, outcome=Outcome.PASS, reason="")
+                if passes
+                else replace(verdict, reason=reason, missing=found.reason)
+            )
         open_ = found.outcome is not Outcome.PASS and len(one.values) >= LEAST_SAMPLES
         if not open_ or verdict.outcome is not Outcome.PASS:
             return verdict
@@ -199,13 +205,20 @@ def confirmed(
 
     verdicts = _run_again(probes, verdicts, results)
     found = locate(probes, verdicts, results, topology=topology, outcome=Outcome.FAIL, written=written, known=known)
-    anew = dict(verdicts)
-    for probe in probes:
-        normal_gbps = found.normal_gbps.get(probe.probe_id)
-        if normal_gbps is not None and probe.kind != pairwise.KIND:
-            verdict = verdicts[probe.probe_id]
-            anew[probe.probe_id] = _confirmed(verdict, normal_gbps, found)
-    return anew, found
+    pairs = {probe.probe_id for probe in probes if probe.kind == pairwise.KIND}  # of which these know nothing
+    return as_confirmed(verdicts, found, but=pairs), found
+
+
+def as_confirmed(
+    verdicts: Mapping[str, ProbeVerdict], found: Located, *, but: AbstractSet[str] = frozenset()
+) -> dict[str, ProbeVerdict]:
+    """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
+    anew = {
+        name: _confirmed(verdicts[name], normal_gbps, found)
+        for name, normal_gbps in found.normal_gbps.items()
+        if name not in but and name in verdicts
+    }
+    return {**verdicts, **anew}
 
 
 def _run_again(
@@ -237,16 +250,15 @@ def _confirmed(verdict: ProbeVerdict, normal_gbps: float, found: Located) -> Pro
         if fails:
             return replace(verdict, expected_gbps=verdict.expected_gbps or normal_gbps)
         if verdict.against:
-            said = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
-            return replace(verdict, outcome=Outcome.FAIL, reason=said)
-        return replace(anew, outcome=Outcome.FAIL, reason=f"{below}; {CONFIRMED}", against=NORMAL)
+            return replace(verdict, outcome=Outcome.FAIL, recurrence=Recurrence.CONFIRMED)
+        return replace(anew, outcome=Outcome.FAIL, reason=below, against=NORMAL, recurrence=Recurrence.CONFIRMED)
     if verdict.against:
         return verdict  # by its own samples against what is normal, which is more than one number
     if fails and far:
-        return replace(anew, outcome=Outcome.INCONCLUSIVE, reason=f"{verdict.reason}; {RETEST}")
+        return replace(anew, outcome=Outcome.INCONCLUSIVE, recurrence=Recurrence.SEEN_ONCE)
     if fails:
         reason = f"{verdict.reason}, which is within the noise of its like"
         return replace(anew, outcome=Outcome.MARGINAL, reason=reason)
     if far and verdict.outcome.is_good:
-        return replace(anew, outcome=Outcome.MARGINAL, reason=f"{below}; {RETEST}", against=NORMAL)
+        return replace(anew, outcome=Outcome.MARGINAL, reason=below, against=NORMAL, recurrence=Recurrence.SEEN_ONCE)
     return verdict

@@ -10,17 +10,8 @@ from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, Where
-from fabric.model.text import NOTE, duration_text
-from fabric.model.verdict import Verdict
+from fabric.model.text import duration_text
 from fabric.probes import routes
-
-
-def with_rounds(
-    verdict: Verdict, phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-) -> Verdict:
-    """The verdict with a note for each repeated phase of which rounds are missing; they do not change the outcome."""
-    lines = [f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))]
-    return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
 
 
 def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from fabric.judge.course.located import Course
 from fabric.model.topology import Topology
 from tests.conftest import rack_topology
 
@@ -21,3 +22,35 @@ def hall(units: int) -> Topology:
         },
         switches={},
     )
+
+
+@dataclass(frozen=True)
+class Told:
+    """A part that a course accuses, or of which it tells something (its *kind*), without what nobody asks for here."""
+
+    component: str
+    kind: str
+    text: str
+    part: str = ""
+    confidence: float = 0.0
+    rivals: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    explains: int = 0
+
+
+def told(course: Course) -> list[Told]:
+    """Everybody who is accused, then the notes."""
+    found = [
+        Told(
+            one.suspect.component,
+            one.kind,
+            one.text,
+            one.suspect.kind,
+            one.suspect.confidence,
+            one.suspect.ambiguous_with,
+            one.suspect.hosts,
+            len(one.explains),
+        )
+        for one in course.found
+    ]
+    return found + [Told(name, kind, text) for kind, name, text in course.notes]

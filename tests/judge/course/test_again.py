@@ -7,25 +7,29 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.findings import CLEARED, OPEN, TOO_MANY, CourseFinding, with_over_time
-from fabric.judge.course.located import over_time
-from fabric.model.outcome import Outcome
+from fabric.judge.course.located import CLEARED, OPEN, TOO_MANY, Course, over_time
 from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
-from fabric.model.verdict import Verdict
 from tests.conftest import rack_topology
 from tests.judge.course.dipping_rack import RACK, Rounds, Share, ends, measured, soak
+from tests.judge.course.halls import Told, told
 
 BAD = "gpu003/mlx5_1"
 ROUNDS = 12
-PASSED = Verdict(Outcome.PASS, (), (), (), ())
 FLEET = rack_topology(64, parts=8)
 
 
 def ran(
     share: Share, *, follow: bool = True, rounds: int = ROUNDS, fleet: bool = False, round_s: float = 14_400.0
-) -> list[CourseFinding]:
+) -> list[Told]:
     """What is found over time in so many rounds; with *follow* with what was measured again."""
+    return told(ran_course(share, follow=follow, rounds=rounds, fleet=fleet, round_s=round_s))
+
+
+def ran_course(
+    share: Share, *, follow: bool = True, rounds: int = ROUNDS, fleet: bool = False, round_s: float = 14_400.0
+) -> Course:
+    """As it is."""
     topology = FLEET if fleet else RACK
     run = Rounds(share, topology)
     for number in range(1, rounds + 1):
@@ -48,7 +52,7 @@ def again(every: int) -> Share:
     return share
 
 
-def by_part(found: list[CourseFinding]) -> dict[str, CourseFinding]:
+def by_part(found: list[Told]) -> dict[str, Told]:
     """One finding for each."""
     assert len({one.component for one in found}) == len(found)
     return {one.component: one for one in found}
@@ -114,12 +118,12 @@ def test_many_that_dip_in_one_round_are_said_to_be_no_single_part() -> None:
     assert "pair tests dipped at once: no single part, so none was measured again" in one.text
 
 
-def test_notes_are_lines_of_the_verdict_and_change_no_outcome() -> None:
-    verdict = with_over_time(PASSED, ran(once))
-    assert verdict.outcome is Outcome.PASS
-    assert not verdict.suspects
-    assert f"note: {BAD}: dipped once in 48 probes, not again in 149 more: no suspect" in "\n".join(verdict.reasons)
-    assert with_over_time(PASSED, ran(again(12))).outcome is Outcome.FAIL
+def test_notes_are_lines_that_accuse_nobody_and_are_not_told_of_a_suspect() -> None:
+    course = ran_course(once)
+    assert not course.found
+    lines = course.lines(accused=set())
+    assert f"note: {BAD}: dipped once in 48 probes, not again in 149 more: no suspect" in "\n".join(lines)
+    assert len(course.lines(accused={"gpu003"})) == len(lines) - 1
 
 
 def test_dips_that_were_all_with_one_partner_may_be_the_partner() -> None:
@@ -144,7 +148,7 @@ def of_three(share: Share) -> dict[str, str]:
     run = Rounds(lambda probe: 0.5 if probe.probe_id == FIRST.probe_id else share(probe), SMALL)
     for number in range(1, ROUNDS + 1):
         run.run(soak(number, SMALL, rounds=24))
-    found = over_time(run.probes, run.results, [one.phase for one in run.plans], SMALL, Samples(300.0, {}))
+    found = told(over_time(run.probes, run.results, [one.phase for one in run.plans], SMALL, Samples(300.0, {})))
     return {one.component: one.kind for one in found}
 
 
@@ -166,7 +170,6 @@ def test_a_burn_in_of_few_rounds_names_a_part_that_dips_again() -> None:
     """Further tests need no course: with three rounds there is a suspect, and no FAIL that nobody is named for."""
     found = by_part(ran(again(9), rounds=4))
     assert [(one.component, one.kind) for one in found.values()] == [(BAD, "dips")]
-    assert with_over_time(PASSED, list(found.values())).outcome is Outcome.FAIL
     assert {one.kind for one in ran(once, rounds=5)} == {CLEARED}
 
 
@@ -196,7 +199,7 @@ def test_further_tests_of_a_phase_that_is_not_told_say_nothing() -> None:
     run = Rounds(again(9))
     run.run(soak(1))
     run.run(soak(2))
-    assert over_time(run.probes, run.results, [], RACK, Samples(300.0, {})) == []
+    assert told(over_time(run.probes, run.results, [], RACK, Samples(300.0, {}))) == []
 
 
 def test_of_two_that_dipped_only_together_the_one_that_dips_again_is_named() -> None:
@@ -241,5 +244,5 @@ def test_of_a_host_whose_collectives_dip_the_rnic_is_named_that_further_tests_sh
             run.probes.append(ring)
             run.results[ring.probe_id] = measured(ring, 0.5 if low else 1.0, 1000.0 * number)
     phases = [one.phase for one in run.plans]
-    found = over_time(run.probes, run.results, phases, RACK, Samples(300.0, {}))
+    found = told(over_time(run.probes, run.results, phases, RACK, Samples(300.0, {})))
     assert [one.component for one in found if one.kind == "dips"] == [BAD]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.course.dips import (
+from fabric.judge.course.follow_up import (
     LEAST_PARTNERS,
     MOST_DIPS,
     RoundDips,

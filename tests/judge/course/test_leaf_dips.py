@@ -6,12 +6,12 @@ from collections.abc import Callable
 from random import Random
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.findings import CourseFinding
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.probes.pairwise import PairwiseSpec
+from tests.judge.course.halls import Told, told
 from tests.judge.course.test_uplinks import MOST, UNIT, UNIT_OF, hall
 
 ROUNDS = 60
@@ -22,7 +22,7 @@ Share = Callable[[str, str, int], float]
 """What a sender and a receiver leave of their pair test in a round."""
 
 
-def found(share: Share) -> list[CourseFinding]:
+def found(share: Share) -> list[Told]:
     """Of pairs of all hosts with each other, in each round others; on one rail."""
     random = Random(1)
     phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(ROUNDS)]
@@ -36,7 +36,7 @@ def found(share: Share) -> list[CourseFinding]:
             value = 390.0 * share(a, b, number) * random.gauss(1.0, 0.003)
             probes.append(Probe(name, "pairwise", phase.name, (a, b), (), 10.0, params))
             results[name] = one_number(name, value, at_s=number * 1800.0, s=10.0)
-    return over_time(probes, results, phases, HALL, Samples(300.0, {}))
+    return told(over_time(probes, results, phases, HALL, Samples(300.0, {})))
 
 
 def test_senders_that_dip_with_one_destination_in_eight_are_behind_an_uplink() -> None:
@@ -47,7 +47,7 @@ def test_senders_that_dip_with_one_destination_in_eight_are_behind_an_uplink() -
         return 0.5 if leaving and NUMBER[receiver] % UNIT == 3 else 1.0
 
     (one,) = found(half_dead)
-    assert (one.component, one.kind, one.rivals) == ("su1-leaf0:uplinks", "uplinks", ())
+    assert (one.component, one.part, one.rivals) == ("su1-leaf0:uplinks", "uplinks", ())
     assert "slow on the way up from su1-leaf0 to gpu004/mlx5_0" in one.text
 
 

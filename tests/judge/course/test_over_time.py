@@ -9,16 +9,15 @@ from random import Random
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.findings import CourseFinding, with_over_time
 from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
 from tests.builders import failure_in
 from tests.conftest import rack_topology
+from tests.judge.course.halls import Told, told
 
 HOSTS = 16
 RACK = rack_topology(HOSTS, parts=2)
@@ -30,9 +29,9 @@ Share = Callable[[str, int], float | None]
 """What a part leaves in a round; None: the transport gives up."""
 
 
-def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[CourseFinding]:
+def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[Told]:
     """Pairs with other partners each round, 1 % noise, both ends limiting; what is found over time."""
-    return over_time(*_run(seed, share, rounds), RACK, NOTHING)
+    return told(over_time(*_run(seed, share, rounds), RACK, NOTHING))
 
 
 def _run(seed: int, share: Share, rounds: int) -> tuple[list[Probe], dict[str, ProbeResult], list[Phase]]:
@@ -142,7 +141,7 @@ def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
     at_s = [number * HALF_HOUR_S for number in range(ROUNDS)]
     course = CounterCourse(at_s, [celsius(number) for number in range(ROUNDS)], at_s[-1])
     samples = Samples(300.0, {CounterReading("gpu003", "mlx5_1", "module_c"): course})
-    (found,) = over_time(probes, results, phases, RACK, samples)
+    (found,) = told(over_time(probes, results, phases, RACK, samples))
     assert (found.component, found.kind) == ("gpu003/mlx5_1", "heat")
     assert found.text == "loses 22% of its bandwidth when its module warms from 45 to 56 C (96 probes)"
 
@@ -152,21 +151,12 @@ def test_most_rnics_of_a_host_alike_are_the_host() -> None:
     probes, results, phases = _run(
         7, lambda part, number: 0.8 if part.startswith("gpu003/") and number > 50 else 1.0, ROUNDS
     )
-    found = over_time(probes, results, phases, topology, NOTHING)
+    found = told(over_time(probes, results, phases, topology, NOTHING))
     assert {one.component.partition("/")[0] for one in found} == {"gpu003"}
 
 
 def test_a_phase_of_few_rounds_has_no_course() -> None:
     assert measured(8, bad("gpu003/mlx5_1", lambda number: 0.5 if number > 3 else 1.0), rounds=7) == []
-
-
-def test_a_verdict_takes_a_finding_as_a_suspect_that_fails() -> None:
-    finding = CourseFinding("gpu003/mlx5_1", "dips", "dips to half", "rnic", 0.9, ("p",))
-    verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [finding])
-    assert verdict.outcome is Outcome.FAIL
-    assert [(one.component, one.kind, one.evidence) for one in verdict.suspects] == [
-        ("gpu003/mlx5_1", "rnic", ("over time: dips to half",))
-    ]
 
 
 @pytest.mark.parametrize("rounds", [18, 22, 26])

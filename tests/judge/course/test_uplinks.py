@@ -7,7 +7,6 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.course.findings import CourseFinding
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
@@ -15,6 +14,7 @@ from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
+from tests.judge.course.halls import Told, told
 
 UNIT, UNITS, ROUNDS = 8, 3, 40
 MANY, MOST = 6, 12  # units
@@ -43,7 +43,7 @@ def found(
     units: int = UNITS,
     rounds: int = ROUNDS,
     rings: bool = True,
-) -> list[CourseFinding]:
+) -> list[Told]:
     """Of pairs across leaves, and of rings of neighbours under them."""
     random, topology = Random(1), hall(units)
     names = tuple(topology.hosts)
@@ -66,7 +66,7 @@ def found(
             b = names[place // UNIT * UNIT + (place + 1) % UNIT]
             ring = Probe(f"{phase.name}/{a}+{b}/ring", "tor_all_reduce", phase.name, (a, b), (), 10.0, {"ranks": 4})
             add(ring, min(host(a, number), host(b, number)), number)
-    return over_time(probes, results, phases, topology, Samples(300.0, {}))
+    return told(over_time(probes, results, phases, topology, Samples(300.0, {})))
 
 
 def _across(random: Random, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ def below_half_dead_uplink(sender: str, receiver: str, number: int) -> float:
 
 
 def test_a_half_dead_uplink_is_named_and_not_the_rnics_behind_it() -> None:
-    assert [(one.component, one.kind, one.rivals) for one in found(below_half_dead_uplink)] == [
+    assert [(one.component, one.part, one.rivals) for one in found(below_half_dead_uplink)] == [
         ("su0-leaf0:uplinks", "uplinks", ())
     ]
 
@@ -127,4 +127,4 @@ def test_what_is_slow_from_one_leaf_only_is_that_leafs_uplink() -> None:
         return 0.5 if leaving and receiver in ("gpu009/mlx5_0", "gpu017/mlx5_0") else 1.0
 
     named = found(below_uplink, units=MANY, rounds=80, rings=False)
-    assert [(one.component, one.kind) for one in named] == [("su0-leaf0:uplinks", "uplinks")]
+    assert [(one.component, one.part) for one in named] == [("su0-leaf0:uplinks", "uplinks")]

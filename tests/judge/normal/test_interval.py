@@ -144,22 +144,6 @@ def test_a_ratio_of_spreads_is_wider_than_either() -> None:
     assert (found.low, found.value, found.high) == pytest.approx((exp(-sqrt(2) * log(2)), 1.0, exp(sqrt(2) * log(2))))
 
 
-def test_the_number_of_rounds_suggested_is_the_smallest_that_does() -> None:
-    """With that many, at the same spread, the bound is outside; with one fewer it is not."""
-    found = one_round([90.0, 94.0, 91.0], [100.0, 101.0, 99.0])
-    needed = found.rounds_to_settle([0.9])
-    assert needed is not None
-    assert needed > 3
-    assert found.spread is not None
-    distance = abs(log(0.9 / found.value))
-    assert half_width([found.spread**2], [needed]) < distance <= half_width([found.spread**2], [needed - 1])
-
-
-def test_a_ratio_at_the_bound_needs_more_rounds_than_anybody_takes() -> None:
-    """No number is invented where none would do."""
-    assert one_round([90.0, 90.9], [100.0, 101.0]).rounds_to_settle([0.9]) is None
-
-
 @pytest.mark.parametrize(("count", "left_out"), [(12, 1), (20, 3), (500, 220)])
 def test_a_median_lies_between_two_of_its_values(count: int, left_out: int) -> None:
     """As many are left out at either end as the binomial distribution allows at 99 %."""

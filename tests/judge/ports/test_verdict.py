@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.ports.verdict import ports_of, with_samples
+from fabric.judge.ports.verdict import PortFindings, SeenCounters, port_findings, ports_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
-from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ProbeVerdict, Suspect
 from tests.conftest import rack_topology
 
 RACK = rack_topology(2, parts=2)
@@ -28,9 +28,7 @@ INSIDE = probe("inside", "loopback", rnic="mlx5_0", endpoint="gpu0")
 PROBES = (EARLY, LATE, INSIDE)
 TIMES = {EARLY.probe_id: (0.0, 50.0), LATE.probe_id: (100.0, 150.0), INSIDE.probe_id: (100.0, 150.0)}
 RESULTS = {name: one_number(name, 390.0, 8, at_s=began, s=ended - began) for name, (began, ended) in TIMES.items()}
-GOOD = Verdict(
-    Outcome.PASS, (), (), (), tuple(ProbeVerdict(one.probe_id, Outcome.PASS, "", 390.0, 384.0) for one in PROBES)
-)
+GOOD = {one.probe_id: ProbeVerdict(one.probe_id, Outcome.PASS, "", 390.0, 384.0) for one in PROBES}
 
 
 def samples(name: str, *steps: tuple[float, int]) -> Samples:
@@ -45,15 +43,23 @@ def samples(name: str, *steps: tuple[float, int]) -> Samples:
     return Samples(10.0, courses)
 
 
-def judged(found: Samples, verdict: Verdict = GOOD, *, watches: bool = False) -> Verdict:
+def judged(
+    found: Samples, *suspects: Suspect, verdicts: Mapping[str, ProbeVerdict] = GOOD, watches: bool = False
+) -> PortFindings:
     """With these samples."""
-    return with_samples(verdict, found, PROBES, RESULTS, RACK, tuple(RACK.hosts), watches=watches)
+    seen = SeenCounters(found, tuple(RACK.hosts), watches=watches)
+    return port_findings(seen, PROBES, verdicts, suspects, RESULTS, RACK)
+
+
+def outcome(found: PortFindings) -> Outcome:
+    """Of a run in which nothing else is bad."""
+    return Outcome.worst([Outcome.PASS, *found.outcomes])
 
 
 def test_nothing_changes_where_nothing_was_sampled_or_counted() -> None:
-    """The verdict itself, or one as good."""
-    assert judged(Samples(10.0, {})) is GOOD
-    assert judged(samples("link_downed")).outcome is Outcome.PASS
+    """The verdicts themselves, or as good."""
+    assert judged(Samples(10.0, {})).probes is GOOD
+    assert outcome(judged(samples("link_downed"))) is Outcome.PASS
 
 
 def test_a_run_that_watches_for_hours_says_that_nobody_looked_at_the_cables() -> None:
@@ -61,44 +67,44 @@ def test_a_run_that_watches_for_hours_says_that_nobody_looked_at_the_cables() ->
     found = judged(Samples(10.0, {}), watches=True)
     many = len(list(RACK.links()))
     assert found.reasons == (f"links: none of the {many} cables was looked at from both ends",)
-    assert found.outcome is Outcome.PASS
+    assert outcome(found) is Outcome.PASS
 
 
 def test_good_bandwidth_over_a_link_that_recovers_is_marginal() -> None:
     """Only the probe in whose time it was; one that stays inside the RNIC crossed no link."""
     found = judged(samples("link_error_recovery", (120.0, 3)))
-    early, late, inside = found.probes
+    early, late, inside = found.probes.values()
     assert (early.outcome, inside.outcome) == (Outcome.PASS, Outcome.PASS)
     assert late.outcome is Outcome.MARGINAL
     assert late.reason == "bandwidth good (390.0 Gb/s), 3 link recoveries on gpu001/mlx5_0"
-    assert found.outcome is Outcome.MARGINAL
+    assert outcome(found) is Outcome.MARGINAL
     assert any("bandwidth good in 1 probe meanwhile" in reason for reason in found.reasons)
 
 
 def test_a_link_that_went_down_fails_and_is_a_suspect_with_that_evidence() -> None:
     """Though every probe passed."""
     found = judged(samples("link_downed", (120.0, 2)))
-    assert found.outcome is Outcome.FAIL
+    assert outcome(found) is Outcome.FAIL
     (suspect,) = found.suspects
     assert (suspect.component, suspect.kind, suspect.hosts) == ("gpu001/mlx5_0:port", "link", ("gpu001",))
     assert suspect.evidence == ("counters: 2 times down after 2 min 00 s",)
     assert suspect.probes == (LATE.probe_id,)
-    (component,) = found.components
+    (component,) = found.components.values()
     assert (component.component, component.outcome) == ("gpu001/mlx5_0:port", Outcome.FAIL)
 
 
 def test_a_suspect_that_is_there_already_gets_the_evidence() -> None:
     """It is not named twice."""
     known = Suspect("gpu001/mlx5_0:port", "link", Outcome.FAIL, 0.5, ("slow",))
-    found = judged(samples("link_downed", (120.0, 2)), replace(GOOD, outcome=Outcome.FAIL, suspects=(known,)))
+    found = judged(samples("link_downed", (120.0, 2)), known)
     assert [one.evidence for one in found.suspects] == [("slow", "counters: 2 times down after 2 min 00 s")]
 
 
 def test_a_probe_that_failed_stays_as_it_is() -> None:
     """Its own reason says more."""
     bad = ProbeVerdict(LATE.probe_id, Outcome.ERROR, "the host went away")
-    found = judged(samples("link_downed", (120.0, 2)), replace(GOOD, probes=(GOOD.probes[0], bad, GOOD.probes[2])))
-    assert found.probes[1] == bad
+    found = judged(samples("link_downed", (120.0, 2)), verdicts={**GOOD, LATE.probe_id: bad})
+    assert found.probes[LATE.probe_id] == bad
 
 
 @pytest.mark.parametrize(
@@ -110,10 +116,9 @@ def test_a_pair_that_failed_while_its_port_was_down_is_that_port(at_s: float, na
     pair = Probe("p/gpu001+gpu002/pairwise", "pairwise", "p", ("gpu001", "gpu002"), (), 10.0, params)
     failed = ProbeResult(pair.probe_id, 1, (), Outcome.FAIL, "retry counter exceeded", 110.0, 130.0)
     suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(pair.probe_id,))
-    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (ProbeVerdict(pair.probe_id, Outcome.FAIL, "retry"),))
-    found = with_samples(
-        verdict, samples("link_downed", (at_s, 1)), [pair], {pair.probe_id: failed}, RACK, tuple(RACK.hosts)
-    )
+    verdicts = {pair.probe_id: ProbeVerdict(pair.probe_id, Outcome.FAIL, "retry")}
+    seen = SeenCounters(samples("link_downed", (at_s, 1)), tuple(RACK.hosts))
+    found = port_findings(seen, [pair], verdicts, [suspect], {pair.probe_id: failed}, RACK)
     assert [one.component for one in found.suspects] == names
     port = found.suspects[-1]
     assert (port.probes == (pair.probe_id,), "meanwhile 1 probe over it failed" in port.evidence) == (
@@ -130,10 +135,8 @@ def test_a_ring_that_was_a_little_slow_while_a_port_flapped_is_that_port(value_g
     slow = ProbeResult(ring.probe_id, 1, numbers, None, "", 110.0, 130.0)
     suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(ring.probe_id,))
     own = ProbeVerdict(ring.probe_id, Outcome.FAIL, "", value_gbps, 2944.0)
-    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (own,))
-    found = with_samples(
-        verdict, samples("link_downed", (120.0, 1)), [ring], {ring.probe_id: slow}, RACK, tuple(RACK.hosts)
-    )
+    seen = SeenCounters(samples("link_downed", (120.0, 1)), tuple(RACK.hosts))
+    found = port_findings(seen, [ring], {ring.probe_id: own}, [suspect], {ring.probe_id: slow}, RACK)
     assert len(found.suspects) == names
     assert found.suspects[-1].component == "gpu001/mlx5_0:port"
 
@@ -141,7 +144,7 @@ def test_a_ring_that_was_a_little_slow_while_a_port_flapped_is_that_port(value_g
 def test_errors_that_are_too_few_to_tell_are_said_and_change_nothing() -> None:
     """Nobody knows yet: the time that would show it is named."""
     found = judged(samples("symbol_error", (120.0, 1)))
-    assert found.outcome is Outcome.PASS
+    assert outcome(found) is Outcome.PASS
     said = (
         "1 symbol error in 5 min 00 s, 0.12 allowed (BER 1e-15): INCONCLUSIVE, 3 h 12 min more without another would do"
     )

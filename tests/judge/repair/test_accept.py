@@ -16,7 +16,7 @@ from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
 from fabric.model.sampling import CounterCourse
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import LinkCoverage, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -57,10 +57,13 @@ class Case:
         """With these numbers now."""
         results = {probe.probe_id: _result(probe, value) for probe, value in zip(self.probes, values, strict=False)}
         verdicts = tuple(ProbeVerdict(probe.probe_id, outcome, "", limit_gbps=380.0) for probe in self.probes)
-        verdict = Verdict(outcome, (), suspects, (), verdicts, links=SEEN)
+        watched = ports() if watched is None else watched
+        bad = [one for one in watched.ports if one.outcome is not Outcome.PASS]
+        components = tuple(ComponentVerdict(one.component, one.outcome, "; ".join(one.words)) for one in bad)
+        verdict = Verdict(outcome, (), suspects, components, verdicts, links=SEEN)
         again, hosts = frozenset({"evidence"}), frozenset(self.because.hosts)
         run = Measured(self.probes, results, verdict, self.rack, complete, again, hosts)
-        return accept(self.because, run, ports() if watched is None else watched, repaired)
+        return accept(self.because, run, watched, repaired)
 
 
 def _result(probe: Probe, value: float) -> ProbeResult:

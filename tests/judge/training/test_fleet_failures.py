@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fabric.config import load_inventory
-from fabric.judge.training import Observed, downs, watched, with_training
+from fabric.judge.ports.verdict import PortFindings, SeenCounters
+from fabric.judge.training import Observed, downs, impact_of, watched
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.verdict import LinkCoverage, TrainingImpact, Verdict
+from fabric.model.verdict import LinkCoverage, TrainingImpact
 from fabric.runs.links import LinkSamples
 from tests.places import INVENTORY
 
@@ -143,10 +144,10 @@ def told(down: int, coverage: LinkCoverage | None = None, *, fails: bool = False
             probes.append(Probe(name, "pairwise", phases[-1].name, (who,), (), 600.0, {}))
             bad = fails and (number, who) == (4, hosts[0])
             results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
-    verdict = Verdict(Outcome.PASS, (), (), (), (), links=coverage)
     course = CounterCourse([0.0, 4 * HOUR + 60.0], [0, down], 5 * HOUR)  # seen while the probe that died of it ran
     samples = Samples(60.0, {CounterReading(hosts[0], "mlx5_0", "link_downed"): course})
-    impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
+    ports = PortFindings((), {}, links=coverage)
+    impact = impact_of(SeenCounters(samples, hosts), probes, results, phases, topology, ports, (), ())
     assert impact is not None
     return impact
 
@@ -175,9 +176,8 @@ def test_a_link_of_a_host_that_failed_went_down_with_it(fails: bool, flaps: int,
 
 def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:
     topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
-    verdict = Verdict(Outcome.PASS, (), (), (), ())
-    hosts = tuple(topology.hosts)[:2]
-    found = with_training(verdict, Samples(0.0, {}), [], {}, phases=(), topology=topology, hosts=hosts).training
+    seen = SeenCounters(hosts=tuple(topology.hosts)[:2])
+    found = impact_of(seen, [], {}, (), topology, PortFindings((), {}), (), ())
     assert found is not None
     assert (found.gpus, found.mttf_s, found.ettr, found.failures) == (16, None, None, None)
     assert found.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.judge.course.findings import CourseFinding, with_over_time
-from fabric.judge.course.ports import down_together
-from fabric.judge.ports.verdict import with_samples
-from fabric.model.outcome import Outcome
+from fabric.judge.ports.health import PortHealth, ports_of_run
+from fabric.judge.ports.verdict import SeenCounters, port_findings, went_down
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
-from fabric.model.verdict import Verdict
 from tests.judge.course.halls import NAMES, hall
 
 EVERY_S = 300.0
@@ -17,9 +14,10 @@ RAILS = range(4)
 HOUR_S = 3600.0
 
 
-def found(*counted: Mapping[tuple[str, int], float]) -> list[CourseFinding]:
+def found(*counted: Mapping[tuple[str, int], float]) -> list[PortHealth]:
     """What is said of them."""
-    return down_together(sampled(*counted), hall(1))
+    ports = ports_of_run(sampled(*counted), hall(1), NAMES, ())
+    return went_down(ports, hall(1), EVERY_S)
 
 
 def sampled(down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], float] | None = None) -> Samples:
@@ -41,8 +39,8 @@ def all_of(rail: int, at_s: float = HOUR_S) -> dict[tuple[str, int], float]:
 
 def test_ports_of_a_leaf_that_went_down_together_are_the_leaf() -> None:
     (one,) = found(all_of(3))
-    assert (one.component, one.part, one.hosts) == ("su0-leaf3", "leaf", NAMES)
-    assert one.ports == tuple(f"{host}/mlx5_3:port" for host in NAMES)
+    assert (one.component, one.hosts) == ("su0-leaf3", NAMES)
+    assert one.explains == tuple(f"{host}/mlx5_3:port" for host in NAMES)
 
 
 def test_ports_that_went_down_hours_apart_are_cables() -> None:
@@ -55,17 +53,11 @@ def test_hosts_of_which_all_ports_went_down_are_no_leaves() -> None:
 
 def test_a_port_that_counted_at_another_time_too_is_not_explained() -> None:
     (one,) = found(all_of(3), {("gpu002", 3): 5 * HOUR_S})
-    assert "gpu002/mlx5_3:port" not in one.ports
-    assert len(one.ports) == len(NAMES) - 1
+    assert "gpu002/mlx5_3:port" not in one.explains
+    assert len(one.explains) == len(NAMES) - 1
 
 
 def test_the_ports_of_a_leaf_that_went_down_are_no_suspects() -> None:
-    rail = all_of(3)
-    leaf = found(rail)
-    verdict = Verdict(Outcome.PASS, (), (), (), ())
-    named = [
-        with_over_time(with_samples(verdict, sampled(rail), (), {}, hall(1), NAMES, well=well), leaf).suspects
-        for well in (frozenset[str](), frozenset(leaf[0].ports))
-    ]
-    assert [len(of_each) for of_each in named] == [len(NAMES) + 1, 1]
-    assert [(one.component, one.kind) for one in named[1]] == [("su0-leaf3", "leaf")]
+    seen = SeenCounters(sampled(all_of(3)), NAMES)
+    named = port_findings(seen, (), {}, (), {}, hall(1)).suspects
+    assert [(one.component, one.kind, one.hosts) for one in named] == [("su0-leaf3", "leaf", NAMES)]
