@@ -51,6 +51,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         # Of cables, as their ends see them (phy/cabling.py, life.py).
         "dark_lane": FaultKind("cable above"),
         "half_width": FaultKind("cable above"),
+        "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
         "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell

@@ -4,6 +4,7 @@ Both ends of every cable that the traffic of a run may cross, judged by what the
 Each end is judged as a port of a host is (``health.py``). A cable that was not seen, is down, or has fewer or slower
 lanes than its line FAILs: routes go around it, and no probe shows it. Where the scenario accepts links (zero growth of
 symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last.
+Modules that have something in common may err together: too few errors on each cable, too many on all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fabric.judge.ports.health import (
     PortHealth,
     by_port,
     joined,
+    judge_ber,
     known_values,
     port_health,
     steps_of,
@@ -27,10 +29,60 @@ from fabric.judge.ports.optics import Found, hot_modules, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
-from fabric.model.text import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.links import End, LinkModule, LinkSamples
+
+COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
+"""What modules may share, and its name in words."""
+
+LEAST = 4
+"""So many ends make a batch (a choice: fewer are cables)."""
+
+Ends = Sequence[tuple[str, End, PortHealth]]
+"""Each end with its cable's name and what its counters say."""
+
+
+def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps: float) -> list[PortHealth]:
+    """
+    Each group of modules that FAILs the Poisson test of a port by the sum of its errors, while the others do not.
+
+    Cables that FAIL by themselves do not count: they have a cause of their own. One group of the same ends is enough.
+    """
+    known = [one for one in ends if one[1] in modules and one[2].ber and one[2].outcome is not Outcome.FAIL]
+    groups = {
+        (field, value): [one for one in known if getattr(modules[one[1]], field) == value]
+        for field in COMMON
+        for value in sorted({getattr(modules[one[1]], field) or "" for one in known} - {""})
+    }
+    found: list[PortHealth] = []
+    told: set[frozenset[End]] = set()
+    for (field, value), group in groups.items():
+        key = frozenset(end for _, end, _ in group)
+        others = [one for one in known if one[1] not in key]
+        if len(group) < LEAST or not others or key in told or not _errs(group, line_rate_gbps, len(groups)):
+            continue
+        if _errs(others, line_rate_gbps, len(groups)):
+            continue  # all of them err: it is not what these have in common
+        told.add(key)
+        names = list(dict.fromkeys(name for name, _, _ in group))
+        counted = sum(one.ber.count for _, _, one in group if one.ber)
+        text = (
+            f"{counted:,} symbol errors on all {len(group)} modules with {COMMON[field]} {value}, none too many on one"
+        )
+        words = (f"{text}: {fold(names)}",)
+        batch = f"modules with {COMMON[field]} {value}"
+        found.append(PortHealth(names[0], "", Outcome.FAIL, words, {ERRORS[0]: Outcome.FAIL}, cable=batch))
+    return found
+
+
+def _errs(group: Ends, line_rate_gbps: float, groups: int) -> bool:
+    """Whether they have too many errors together."""
+    bers = [one.ber for _, _, one in group if one.ber is not None]
+    count, watched_s = sum(one.count for one in bers), sum(one.watched_s for one in bers)
+    return judge_ber(count, watched_s, line_rate_gbps, ports=max(1, groups)).outcome is Outcome.FAIL
+
 
 OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
 """Criteria of zero growth that a switch's port can show; of Ethernet it counts no recoveries."""
@@ -163,7 +215,10 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     likes = {end: _like(end, looked) for one in counted for end in one.ends}
     hot = hot_modules(looked.courses, likes)
-    return _as_switches([_cable(one, found, looked, hot) for one, found in told], counted)
+    ends = [(one.name, end, health) for one, found in told for end, health in found]
+    rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
+    batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
+    return _as_switches([_cable(one, found, looked, hot) for one, found in told], counted) + batches
 
 
 def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:

@@ -149,14 +149,22 @@ DIM_DB, DIM_DRIFT_DB = 4.0, 0.5
 DIM = Wear(raw=3e-6)
 """What one lane with little light adds before the FEC, which mends all of it (choice)."""
 
+BATCH = Wear(symbol=1.5e-15)
+"""One of a bad batch is hardly worse than the ratio that is allowed: only all of them together show it (choice)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Of one end: the *lane* with too little light (None: no lane), how many lanes are up, what it sends wrong."""
+    """
+    Of one end: the *lane* that receives too little light (None: none does), how many lanes are up, what it sends wrong.
+
+    *batch*: its module is one of a bad batch.
+    """
 
     lane: int | None = None
     width: int = 4
     wear: Wear = UNWORN
+    batch: bool = False
 
 
 UNMARKED = Mark()
@@ -176,6 +184,8 @@ def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
             for end in (near, far):
                 if fault.kind == "half_width":
                     found[end] = replace(found.get(end, UNMARKED), width=2)
+                elif fault.kind == "batch":
+                    found[end] = replace(found.get(end, UNMARKED), wear=BATCH, batch=True)
     return found
 
 

@@ -186,6 +186,7 @@ _MODULE = (
 )
 DARK = "-40"
 _WAVERS_DB = 0.3  # with the hour of the day; choice
+_BAD_FIRMWARE = "46.120.3210"
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
 
@@ -212,7 +213,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "form": _FORMS[generation],
         "compliance": f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}",
         "serial": f"MT{bits % 10**10:010d}",
-        "firmware": "46.120.4000",
+        "firmware": _BAD_FIRMWARE if mark.batch else "46.120.4000",
         "path": _each_lane("DPActivated" if up else "DPInitialized"),
         "valid": _each_lane("1" if lit else "0"),
         "lost": _each_lane("0" if lit else "1"),

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.ports.health import PortHealth
-from fabric.judge.ports.links import LinkEvidence, SeenCable, cables_of, coverage_of, link_health
+from fabric.judge.ports.health import PortHealth, judge_ber, port_health
+from fabric.judge.ports.links import LinkEvidence, SeenCable, bad_batches, cables_of, coverage_of, link_health
 from fabric.judge.ports.optics import hot_modules
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
@@ -150,6 +150,23 @@ def test_a_look_that_ended_before_the_run_did_accepts_nothing() -> None:
 def test_a_counter_that_stands_at_its_highest_value_shows_nothing() -> None:
     """It stays there, whatever happens."""
     assert judged(UPLINK[1], link_downed=course(255))["leaf0--spine0"].outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_batch_of_modules_that_errs_together_is_named_though_no_cable_of_it_is() -> None:
+    """Twelve errors on an end are no proof; on all with one firmware they are, and on all with another not."""
+    health = port_health(
+        "spine0", "1", {"symbol_error": course(0, 12)}, (), every_s=60.0, line_rate_gbps=400.0, ethernet=False, ports=64
+    )
+    assert health is not None
+    assert health.outcome is not Outcome.FAIL
+    ends = [(f"leaf{number}--spine0", ("spine0", str(number)), health) for number in range(8)]
+    quiet = replace(health, ber=judge_ber(0, HOURS_S, 400.0))
+    ends += [(f"leaf{number}--spine1", ("spine1", str(number)), quiet) for number in range(8)]
+    modules = {end: LinkModule("V", "P", None, "1.0" if end[0] == "spine0" else "2.0") for _, end, _ in ends}
+    (found,) = bad_batches(ends, modules, line_rate_gbps=400.0)
+    assert found.component == "modules with firmware 1.0"
+    assert "96 symbol errors on all 8 modules" in found.words[0]
+    assert not bad_batches([(name, end, health) for name, end, _ in ends], modules, line_rate_gbps=400.0)
 
 
 def test_a_host_that_goes_down_is_no_cable_that_does() -> None:
