@@ -35,6 +35,9 @@ SAME_LOSS = 0.03
 CHANCE = 0.05
 """That healthy samples of a run make anything be said of a part: what is told of chance alone keeps below it."""
 
+MOST_NAMED, MOST_RIVALS = 20, 8
+"""Probes, pairs or cables that are named one by one, and rivals of a suspect."""
+
 _MOST_BLAMED = 64
 _BETTER = 0.1  # nats that a swap must gain
 QUARTILES = (0.25, 0.5, 0.75)

@@ -12,7 +12,7 @@ from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, SAME_LOSS, SURE
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.samples import series_key
@@ -28,7 +28,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 EQUAL = 0.5
 """Nats by which equal explanations differ."""
 
-_MOST_PROBES, _MOST_LINES, _MOST_RIVALS = 20, 5, 8
+_MOST_LINES = 5
 _SHARED = (
     "what they share first: firmware, BIOS and PCIe settings (ACS, IOMMU), a power cap, switch configuration, or a "
     "limit that is meant for other hardware"
@@ -107,7 +107,7 @@ class NamedParts:
         return restates(mine, other)
 
     def _rivals(self, fault: FaultyPart) -> tuple[str, ...]:
-        return tuple(self._others(fault))[:_MOST_RIVALS]
+        return tuple(self._others(fault))[:MOST_RIVALS]
 
     def _confidence(self, fault: FaultyPart) -> float:
         """The share of the likelihood that it has among its rivals and nobody."""
@@ -185,7 +185,7 @@ class _Told(NamedParts):
             ),
             next_step=next_step(kind, self._outcome),
             hosts=hosts,
-            probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:_MOST_PROBES]),
+            probes=tuple(self._made.rows[i].probe.probe_id for i in bad[:MOST_NAMED]),
         )
 
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
@@ -253,7 +253,7 @@ class _Told(NamedParts):
             ambiguous_with=rivals,
             next_step=next_step(about, self._outcome, named.condition if named else None, alone=alone),
             hosts=hosts,
-            probes=tuple(self._made.rows[i].probe.probe_id for i in self._worst_first(bad)[:_MOST_PROBES]),
+            probes=tuple(self._made.rows[i].probe.probe_id for i in self._worst_first(bad)[:MOST_NAMED]),
         )
 
     @staticmethod
@@ -308,7 +308,7 @@ class _Told(NamedParts):
             ambiguous_with=(),
             next_step=_SHARED,
             hosts=hosts,
-            probes=tuple(name for one in each for name in one.probes)[:_MOST_PROBES],
+            probes=tuple(name for one in each for name in one.probes)[:MOST_NAMED],
         )
 
 

@@ -14,19 +14,16 @@ from itertools import chain
 import numpy as np
 
 from fabric.judge.locate.levels import FIFTH, PLACED
-from fabric.judge.locate.pairs.findings import by_dips, pair_numbers, pair_suspect, some, unexplained
+from fabric.judge.locate.pairs.findings import FAR, by_dips, pair_numbers, pair_suspect, some, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.search import SURE
+from fabric.judge.locate.search import MOST_NAMED, SURE
 from fabric.judge.locate.structure import Bools
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold, gbps_text
 from fabric.model.verdict import Suspect
 
-_SIGMAS = 3.0
+SIGMAS = 3.0
 """A level this many standard errors from the limit is on one side of it for certain (one in 370)."""
-
-_FAR = 5.0
-"""As many for a single pair, of which there are many: chance alone makes one in three million."""
 
 _LEAST_HOSTS = 3  # of a class among others
 _NEXT_PAIR = "measure it again before anybody is drained, and each of the two with another partner"
@@ -37,7 +34,6 @@ _NEXT_GROUP = (
     "what they share first: switch configuration, MTU, firmware, PCIe settings, a power cap, or a limit that is meant "
     "for other hardware"
 )
-_PAIRS_MOST, _PROBES_MOST = 20, 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def below_limit(fitted: Fitted) -> Below:
         if not _is_class(fitted, mine):
             continue
         limit, error = float(np.median(limits[mine])), kind.gbps * kind.noise / np.sqrt(mine.sum())
-        if abs(kind.gbps - limit) <= _SIGMAS * error:
+        if abs(kind.gbps - limit) <= SIGMAS * error:
             said = f"{gbps_text(kind.gbps)} Gb/s of {int(mine.sum())} samples, limit {limit:g} Gb/s"
             text = f"too near the limit to tell: {kind.name}{samples.where}: {said}"
             near.append(f"{text}, standard error {error:.2g}")
@@ -110,7 +106,7 @@ def as_a_whole(
     required = " or ".join(f"{limit:g}" for limit in np.unique(samples.limits_gbps[slow]).tolist())
     median = gbps_text(float(np.median(samples.gbps[slow])))
     level = f"{len(slow)} pairs{samples.where}: median {median} Gb/s, at least {required} required"
-    probes = tuple(samples.probe_ids[i] for i in slow[:_PROBES_MOST].tolist()) if samples.probe_ids else ()
+    probes = tuple(samples.probe_ids[i] for i in slow[:MOST_NAMED].tolist()) if samples.probe_ids else ()
     alone = any(len(set(hosts) & set(each)) > len(each) / 2 for each in others)
     far = one_leaf and bool(np.median(samples.gbps[slow] / samples.limits_gbps[slow]) < 1 - PLACED)
     if below.whole and samples.only_leaf and len(hosts) > 2 and (alone or far):
@@ -151,7 +147,7 @@ def _hosts(fitted: Fitted, use: Bools) -> list[Suspect]:
         level, limit = float(np.median(samples.gbps[mine])), float(np.median(limits[mine]))
         noise = max(fitted.classes[n].noise for n in set(fitted.of_class[mine].tolist()))
         partners = {*samples.a[mine].tolist(), *samples.b[mine].tolist()} - {host}
-        if level * (1 + _SIGMAS * noise / np.sqrt(len(mine))) >= limit or len(partners) < 2:
+        if level * (1 + SIGMAS * noise / np.sqrt(len(mine))) >= limit or len(partners) < 2:
             continue
         said = f"median {gbps_text(level)} of {len(mine)} samples, limit {limit:g} Gb/s"
         found.append(
@@ -205,7 +201,7 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
         mine = np.flatnonzero(inverse == number)
         count, limit = len(mine), float(limits[mine[0]])
         level = float(np.sort(samples.gbps[mine])[count // 2])
-        far = odd[mine].all() or level * (1 + _FAR * fitted.noise / np.sqrt(count)) < limit
+        far = odd[mine].all() or level * (1 + FAR * fitted.noise / np.sqrt(count)) < limit
         if level >= limit or not far or (count == 1 and good[mine[0]]):
             continue
         low[mine] = True
@@ -219,8 +215,8 @@ def low_pairs(fitted: Fitted, said: Sequence[Suspect], *, named_parts: bool, pla
         suspect = pair_suspect(min(a, b), max(a, b), count, evidence=evidence, next_step=_NEXT_PAIR, chance=chance)
         found.append((level, suspect))
     found.sort(key=lambda one: (one[0], one[1].component))
-    far_below = odd | (samples.gbps * (1 + _FAR * fitted.noise) < limits)
-    return LowPairs(tuple(one for _, one in found[:_PAIRS_MOST]), low, open_ & far_below & good & ~low)
+    far_below = odd | (samples.gbps * (1 + FAR * fitted.noise) < limits)
+    return LowPairs(tuple(one for _, one in found[:MOST_NAMED]), low, open_ & far_below & good & ~low)
 
 
 def said_once(fitted: Fitted, once: Bools) -> list[tuple[Outcome, str]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import LowPairs
 from fabric.judge.locate.pairs.failed import failed_tests
-from fabric.judge.locate.pairs.findings import of_paths, unexplained
+from fabric.judge.locate.pairs.findings import NAMES_MOST, of_paths, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_parts, slow_alone
 from fabric.judge.locate.pairs.rounds import targeted
@@ -31,7 +31,6 @@ EIGHTH = 1 / 8
 
 _NEAR_EIGHTH, _LEAST_EIGHTHS = 0.1, 2  # as a share of it; a single one is a bad sample like another (choices)
 _NEXT_MOST = 32
-_NAMES_MOST = 6
 _MATRICES_MOST = 4
 _RAIL_LOSS = 0.05  # of a whole rail, from which it is said: wider than what rails of one make differ
 
@@ -96,7 +95,7 @@ def _reason(suspect: Suspect) -> str:
     """A suspect in a line; two that cannot be told apart are never both blamed."""
     said = "is bad" if suspect.outcome is Outcome.FAIL else "may be bad: more samples are needed"
     if suspect.ambiguous_with:
-        others = ", ".join(suspect.ambiguous_with[:_NAMES_MOST])
+        others = ", ".join(suspect.ambiguous_with[:NAMES_MOST])
         return f"one of these {said}, and they cannot be told apart yet: {suspect.component}, {others}"
     if suspect.kind in ("group", "pair"):
         said = "below the limit as a whole"

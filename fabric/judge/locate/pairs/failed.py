@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.judge.locate.pairs.findings import pair_suspect, some
+from fabric.judge.locate.pairs.fitted import DOUBTFUL
 from fabric.judge.locate.pairs.samples import rail_name
-from fabric.judge.locate.search import SURE
+from fabric.judge.locate.search import MOST_NAMED, SURE
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -26,8 +27,7 @@ from fabric.tools.pairs.rows import PairFailure, PairRow
 LEAST_PARTNERS = 2
 """So many partners must have been measured with others: with one alone it may be that one, or what is between them."""
 
-_HALF = 0.5  # confidence where the host or the set-up of its tests is to blame, and nothing tells which (a choice)
-_TEXTS_MOST, _PATHS_MOST = 4, 20
+_TEXTS_MOST = 4
 _NEXT = "what the tool names first; then loopback on this host and its port counters"
 _NEXT_UNSURE = "see that the test can be run there at all (login, driver, device), then measure the host again"
 _NEXT_PATH = "measure the two again, and each with another partner; read the counters of the switches between them"
@@ -144,8 +144,8 @@ def _host(
         component=part,
         kind="rnic" if part != host else "host",
         outcome=Outcome.FAIL if bad else Outcome.INCONCLUSIVE,
-        # Named by the tool; else Laplace, as none of n tests gave a result.
-        confidence=SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), SURE), 2) if bad else _HALF,
+        # Named by the tool; else Laplace, as none of n tests gave a result; or its set-up may be to blame.
+        confidence=SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), SURE), 2) if bad else DOUBTFUL,
         evidence=(f"{text}: with {some(partners)}", *_texts(mine)),
         next_step=_NEXT if bad else _NEXT_UNSURE,
         hosts=(host,),
@@ -170,7 +170,7 @@ def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
     for one in failures:
         pairs.setdefault((min(one.a, one.b), max(one.a, one.b)), []).append(one)
     found = []
-    for (a, b), mine in list(pairs.items())[:_PATHS_MOST]:
+    for (a, b), mine in list(pairs.items())[:MOST_NAMED]:
         evidence = (f"{len(mine)} pair tests between these two failed", *_texts(mine))
         suspect = pair_suspect(a, b, len(mine), evidence=evidence, next_step=_NEXT_PATH)
         found.append((suspect, f"{suspect.component}: detected, not localised further: {mine[0].text}"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS, Components
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
-from fabric.judge.locate.search import CHANCE
+from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.text import gbps_text
@@ -53,7 +53,9 @@ FAR = 5.0
 FAR_HEAVY = 8.0
 """The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
-_PATHS_MOST, _NAMES_MOST = 20, 6
+NAMES_MOST = 6
+"""Names in a line."""
+
 _TWICE = 2  # samples of a pair
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
@@ -241,7 +243,7 @@ def _always_slow(fitted: Fitted) -> Ints:
     pair, odd = pair_numbers(fitted), unexplained(fitted)
     names, slow = np.unique(pair[odd], return_counts=True)
     _, count = np.unique(pair[np.isin(pair, names)], return_counts=True)
-    found: Ints = names[(slow == count) & (count >= _TWICE)][:_PATHS_MOST]
+    found: Ints = names[(slow == count) & (count >= _TWICE)][:MOST_NAMED]
     return found
 
 
@@ -271,5 +273,5 @@ def maybe_dips(chance: float) -> list[str]:
 
 def some(names: Sequence[str]) -> str:
     """The first of *names*, and how many more there are."""
-    more = len(names) - _NAMES_MOST
-    return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - NAMES_MOST
+    return ", ".join(names[:NAMES_MOST]) + (f" and {more} more" if more > 0 else "")

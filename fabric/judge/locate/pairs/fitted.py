@@ -17,7 +17,7 @@ from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, lev
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.search import CERTAIN, SAME_LOSS, SURE
+from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
 from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
 from fabric.model.diagnosis import LinkClass
 
@@ -34,7 +34,6 @@ _OFTEN = 0.5  # of its samples a part must hold down
 _ALIKE = 0.05  # spread of a loss (natural log) that is the same each time
 _OF_FLOOR = 2 / 3  # a fault of just the floor is then found, not missed every other time
 _NEAR_GAP, _MOST_GAP = 0.008, 0.08  # between classes by placement (real clusters: 4 to 6 %)
-_MOST_RIVALS = 8
 _LOST = log(NOTHING) / 2  # natural log, of a level: nearer to nothing than to others
 _SAME_LEVEL = 0.01  # levels of planes so near are one
 _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say how far hosts are apart
@@ -221,7 +220,7 @@ def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
                 effect.share_lost,
                 margin=effect.gain - max(*others, healthy, 0.0),
                 confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + odds)),
-                rivals=tuple(part for part, _ in effect.rivals)[:_MOST_RIVALS],
+                rivals=tuple(part for part, _ in effect.rivals)[:MOST_RIVALS],
                 gain=gain,
                 doubt=doubt,
             )

@@ -10,6 +10,7 @@ import numpy as np
 
 from fabric.judge.locate.description import beyond_chance
 from fabric.judge.locate.pairs.against_limit import (
+    SIGMAS,
     Below,
     LowPairs,
     as_a_whole,
@@ -19,7 +20,7 @@ from fabric.judge.locate.pairs.against_limit import (
 )
 from fabric.judge.locate.pairs.findings import of_paths, some, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.search import CHANCE
+from fabric.judge.locate.search import CHANCE, MOST_NAMED
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -34,8 +35,7 @@ DIPS = 0.01
 DRAW_AGAIN = "measure the same pairs again: each draw takes another way"
 """What tells of samples over ways that are not known."""
 
-_SIGMAS = 3.0
-_EVIDENCE_MOST, _PROBES_MOST = 8, 20
+_EVIDENCE_MOST = 8
 _LEAST_RAILS = 2
 
 Said = tuple[Outcome, str]
@@ -118,7 +118,7 @@ def _joined(first: Suspect, second: Suspect) -> Suspect:
         outcome=Outcome.worst((first.outcome, second.outcome)),
         ambiguous_with=rivals,
         evidence=tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:_EVIDENCE_MOST],
-        probes=(*first.probes, *second.probes)[:_PROBES_MOST],
+        probes=(*first.probes, *second.probes)[:MOST_NAMED],
     )
 
 
@@ -132,7 +132,7 @@ def _host(host: str, parts: Sequence[Suspect]) -> Suspect:
         evidence=(f"all measured rails of the host are slow: {names}", *parts[0].evidence[1:])[:_EVIDENCE_MOST],
         next_step="what all rails share first: power, BIOS, PCIe settings, firmware; then loopback on each RNIC",
         hosts=(host,),
-        probes=tuple(name for part in parts for name in part.probes)[:_PROBES_MOST],
+        probes=tuple(name for part in parts for name in part.probes)[:MOST_NAMED],
     )
 
 
@@ -164,7 +164,7 @@ def _not_cleared(fitted: Fitted, floor: float) -> list[Said]:
     samples, found = fitted.samples, list[Said]()
     good = fitted.explained == 0
     count = np.bincount(np.concatenate([samples.a[good], samples.b[good]]), minlength=len(samples.hosts))
-    needed = int(np.ceil((_SIGMAS * fitted.noise / floor) ** 2))
+    needed = int(np.ceil((SIGMAS * fitted.noise / floor) ** 2))
     blamed = {int(fitted.components.hosts[one.component]) for one in fitted.blamed}
     weak = [samples.hosts[host] for host in np.flatnonzero((count > 0) & (count < needed))]
     hidden = [samples.hosts[host] for host in np.flatnonzero(count == 0) if host not in blamed]

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from fabric.judge.locate.pairs.findings import some
+from fabric.judge.locate.pairs.findings import NAMES_MOST, some
 from fabric.judge.locate.pairs.run_planes import Measured, RunPlane, lids_of, peers_of
 from fabric.judge.locate.pairs.samples import OVER
+from fabric.judge.locate.search import MOST_NAMED
 from fabric.model.outcome import Outcome
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.probes import routes
-
-_NAMES_MOST, _CABLES_MOST = 6, 20
 
 CONFIDENCE = 0.9
 """That a listed cable which is not up is broken, and the inventory is right (a choice)."""
@@ -56,7 +55,7 @@ def down(measured: Measured, topology: Topology) -> tuple[list[str], list[Suspec
     found = [_suspect(upper, "spine", f"none of its {count} uplinks is up") for upper, count in whole.items()]
     found += [
         _suspect(f"{lower}--{upper}", "link", f"fewer than its {listed[lower, upper]} cables are up")
-        for lower, upper in [uplink for uplink in missing if uplink[1] not in whole][:_CABLES_MOST]
+        for lower, upper in [uplink for uplink in missing if uplink[1] not in whole][:MOST_NAMED]
     ]
     return [said], found
 
@@ -79,10 +78,10 @@ def look_at(planes: Sequence[RunPlane], topology: Topology) -> list[str]:
     for leaf in dict.fromkeys(lower for lower, _ in listed):
         mine = {upper: count for (lower, upper), count in listed.items() if lower == leaf}
         above.setdefault(f"{sum(mine.values())} ports up each, to {fold(mine)}", []).append(leaf)
-    said = [f"{fold(names)} with {ports}" for ports, names in list(above.items())[:_NAMES_MOST]]
+    said = [f"{fold(names)} with {ports}" for ports, names in list(above.items())[:NAMES_MOST]]
     if not said:
         return []
-    more = f"; and {len(above) - _NAMES_MOST} more groups of leaves" if len(above) > _NAMES_MOST else ""
+    more = f"; and {len(above) - NAMES_MOST} more groups of leaves" if len(above) > NAMES_MOST else ""
     return [
         "a dead spine or uplink is routed around and no pair shows it: read the ports of the leaves (InfiniBand: "
         f"`iblinkinfo -l`, else the switches' own table of ports); expected are {'; '.join(said)}{more}"

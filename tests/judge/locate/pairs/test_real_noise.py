@@ -65,3 +65,19 @@ def test_one_spine_of_four_is_offered_where_paths_are_not_known() -> None:
     planes = rails(102, spine=0.4)
     assert "spines" in named(planes)
     assert certain(planes) <= {"spines"}
+
+
+def test_two_rails_on_the_same_leaves_have_the_same_spines_above() -> None:
+    """One rail draws the slow uplink of a leaf, the other does well above all leaves: it is not the spines."""
+    random, planes = np.random.default_rng(1), []
+    leaf = np.arange(16) // 4
+    for rail in range(2):
+        a, b = np.concatenate([random.permutation(16).reshape(-1, 2) for _ in range(6)]).T
+        slow = (rail == 0) & (leaf[a] != leaf[b]) & ((leaf[a] == 2) | (leaf[b] == 2)) & (random.random(len(a)) < 0.5)
+        gbps = np.where(slow, 160.0, 395.0) * np.exp(0.003 * random.standard_normal(len(a)))
+        names, leaves, via = tuple(f"h{n}" for n in range(16)), tuple(f"leaf{n}" for n in range(4)), np.full(len(a), -1)
+        planes.append(PairSamples(names, a, b, gbps, leaves, leaf, (), via, rail=f"mlx5_{rail}", placed=True))
+    first = fit_together(planes)[0]
+    (found,) = first.blamed
+    assert first.components.names[found.component] == "leaf2:uplinks"
+    assert len(set(found.rivals)) == len(found.rivals)
