@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from fabric.errors import StoreError
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
@@ -80,6 +82,20 @@ _LONGEST_REASON = 240
 
 
 @dataclass(frozen=True, slots=True)
+class ToldDecision:
+    """
+    What acceptance.json says: of all hosts or links that were repaired, and of *each* by its name.
+
+    *notes* are what does not change it, and whoever puts the host back must know: that nothing was replaced.
+    """
+
+    decision: Decision
+    each: Mapping[str, Decision]
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShownDecision:
     """
     *line*: "REJECT gpu003 after repair", or that nothing is decided yet and what tells; *reasons*: the weightiest
@@ -98,29 +114,47 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     because = _because(run.judged.scenario)
     if because is None:
         return None
-    hosts = fold(because.names)
-    untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
     try:
-        found = orjson.loads(read_plain(Path(run.judged.path) / FILE, MOST_BYTES))
-        decision, reasons = Decision(found["decision"]), found["reasons"]
-        each = found.get("each", [{"decision": decision.value, "name": hosts}])
-        decided = _decided((one["decision"], one["name"]) for one in each)
-    except (OSError, ValueError, TypeError, KeyError):
-        return untold
-    if not isinstance(reasons, list):
-        return untold
-    shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
+        told = told_decision(Path(run.judged.path))
+    except StoreError:
+        told = None
+    hosts = fold(because.names)
+    if told is None:
+        untold = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
+        return ShownDecision(untold)
+    each = told.each or {hosts: told.decision}
+    decided = _decided((decision.value, name) for name, decision in each.items())
+    shown = tuple(_cut(reason) for reason in told.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
-    return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
+    beside = [f"but know: {_cut(note)}" for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    return ShownDecision(line, (*shown, *beside), told.decision)
+
+
+def told_decision(directory: Path) -> ToldDecision | None:
+    """None where the run has no acceptance.json; StoreError where it cannot be read."""
+    try:
+        found = orjson.loads(read_plain(directory / FILE, MOST_BYTES))
+        each = {str(one["name"]): Decision(one["decision"]) for one in found.get("each", ())}
+        reasons, notes = (tuple(map(str, _list(one))) for one in (found["reasons"], found.get("notes", [])))
+        return ToldDecision(Decision(found["decision"]), each, reasons, notes)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise StoreError(f"{directory / FILE}: cannot be read; fabric report {directory} makes it again") from exc
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
 
 
 def decision_in(directory: Path) -> Decision | None:
     """What acceptance.json of a run says; None where there is none that can be read."""
-    try:
-        return Decision(orjson.loads(read_plain(directory / FILE, MOST_BYTES))["decision"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+    with suppress(StoreError):
+        return found.decision if (found := told_decision(directory)) else None
+    return None
 
 
 def run_exit_code(run: ShownRun) -> int:
@@ -148,13 +182,6 @@ def decision_bytes(document: dict[str, Any]) -> bytes:
 def _because(scenario: Scenario) -> Because | None:
     specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
     return next((spec.because for spec in specs if spec.because is not None), None)
-
-
-def _beside(notes: object, reasons: list[object]) -> tuple[str, ...]:
-    """What does not change the decision, and whoever puts the host back must know: that nothing was replaced."""
-    if not isinstance(notes, list):
-        return ()
-    return tuple(f"but know: {_cut(str(note))}" for note in notes[:_MOST_REASONS] if note not in reasons)
 
 
 def _cut(reason: str) -> str:

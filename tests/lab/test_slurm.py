@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.scheduler import LEDGER, act, hosts_of
+from fabric.app.reservation import hosts_of
+from fabric.app.scheduler import LEDGER, act
 from fabric.runs.journal import read_journal
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
@@ -171,8 +172,8 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
     chance = random.Random(5)
     code = (
         "import sys; from pathlib import Path\n"
-        "import fabric.app.scheduler as scheduler\n"
-        "scheduler._MOST_SHARE = 1.0\n"
+        "import fabric.app.gate as gate, fabric.app.scheduler as scheduler\n"
+        "gate.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
     )
