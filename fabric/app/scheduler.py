@@ -8,9 +8,7 @@ results folder is on disk before Slurm is told anything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from fabric.app.gate import MOST_PARTS, Standing, standing, told_hosts
@@ -19,12 +17,9 @@ from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.ports import run_once
-from fabric.runs.journal import Journal, read_journal
+from fabric.runs.ledger import LEDGER, Written, drains
 from fabric.tools import slurm
 from fabric.tools.driver import complaint
-
-LEDGER = "scheduler.jsonl"
-"""In the results folder: what Slurm was told of which node or reservation, written down before it was told."""
 
 OURS = "fabric: "
 """How the reason of a drain of ours begins: its first word is its owner, as node health checks have it."""
@@ -32,7 +27,6 @@ OURS = "fabric: "
 _TIMEOUT_S = 30.0
 """For one answer of Slurm (a choice: ``scontrol`` itself gives up on a controller that is away after 9 s, measured)."""
 
-_AGAIN_S = 0.05
 _ALL_DAYS = 36_500
 
 Run = Callable[[tuple[str, ...]], CommandResult]
@@ -63,7 +57,6 @@ def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
     if told.backend == "mock":
         raise ConfigError.at("--act", f"{path} is of the simulated fabric: no real host is drained")
     results = path.resolve().parent.parent
-    ledger = results / LEDGER
     if told.too_many:
         yield told.too_many
     for host, parts in told.bad.items() if not told.too_many else ():
@@ -71,9 +64,9 @@ def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
         if now.outcome is Outcome.PASS:
             yield f"{host}: not drained: found to be good since, by {now.run}"
         else:
-            yield _drained(host, _reason(tuple(parts), told.name), ledger, run)
+            yield _drained(host, _reason(tuple(parts), told.name), results, run)
     for host in told.accepted:
-        yield _given_back(host, told.name, ledger, run)
+        yield _given_back(host, told.name, results, run)
     for part in told.wide:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
@@ -84,7 +77,7 @@ def drain(standing: Standing, results: Path, *, run: Run = run_here) -> str:
     if told is not None and told.too_many:
         return f"{standing.host}: not drained: {told.too_many}"
     name = "/".join(Path(standing.run or "").parts[-2:])
-    return _drained(standing.host, _reason([standing.why], name), results / LEDGER, run)
+    return _drained(standing.host, _reason([standing.why], name), results, run)
 
 
 def _reason(parts: Sequence[str], run: str) -> str:
@@ -97,7 +90,7 @@ def _node(host: str, run: Run) -> slurm.SlurmNode | None:
     return slurm.node(host, said.stdout, said.stderr, said.exit_status)
 
 
-def _drained(host: str, reason: str, ledger: Path, run: Run) -> str:
+def _drained(host: str, reason: str, results: Path, run: Run) -> str:
     """Read, write, read again."""
     told = False
     try:
@@ -106,64 +99,36 @@ def _drained(host: str, reason: str, ledger: Path, run: Run) -> str:
             return f"{host}: Slurm knows no node of that name"
         if before.is_drained:
             return f"{host}: is drained already ({before.by}: {before.reason}); left as it is"
-        with _Written(ledger, host, "drain", reason) as written:
+        with Written(results / LEDGER, host, "drain", reason=reason) as written:
             command = slurm.drain(host, reason)
             told = True
             said = run(command)
             after = _node(host, run)
-            written.done = after is not None and after.is_drained and after.reason == reason
+            ours = after is not None and after.is_drained and after.reason == reason
+            written.state = "done" if ours else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: {'told to drain, and not seen' if told else 'not drained'}: {exc}"
-    if written.done:
+    if ours:
         return f"{host}: drained ({reason})"
     now = "not drained" if after is None or not after.is_drained else f"drained by {after.by}: {after.reason}"
     return f"{host}: {now}" + (f" ({complaint(said.stdout, said.stderr)})" if said.exit_status else "")
 
 
-def _given_back(host: str, accepted_by: str, ledger: Path, run: Run) -> str:
+def _given_back(host: str, accepted_by: str, results: Path, run: Run) -> str:
     """Only where the reason of the drain is the last that was written here for this node, for an older run."""
     try:
-        mine = {entry["change"]: entry.get("reason") for entry in read_journal(ledger) if entry.get("act") == "drain"}
         before = _node(host, run)
         if before is None or not before.is_drained:
             return f"{host}: is not drained" if before else f"{host}: Slurm knows no node of that name"
-        if before.reason != mine.get(host):
+        if before.reason != drains(results).get(host):
             return f"{host}: drained by {before.by}: {before.reason}; not by us, left as it is"
         if before.reason.rpartition("/")[2] >= accepted_by.rpartition("/")[2]:
             return f"{host}: drained since ({before.reason}), left as it is"
-        with _Written(ledger, host, "undrain", before.reason) as written:
+        with Written(results / LEDGER, host, "undrain", reason=before.reason) as written:
             run(slurm.undrain(host))
             after = _node(host, run)
-            written.done = after is not None and not after.is_drained
+            free = after is not None and not after.is_drained
+            written.state = "done" if free else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
-    return f"{host}: given back to Slurm" if written.done else f"{host}: still drained"
-
-
-class _Written:
-    """A line before Slurm is told something, and one after it, with whether it was seen to be so."""
-
-    def __init__(self, ledger: Path, host: str, what: str, reason: str) -> None:
-        self._journal, self._host, self.done = Journal(ledger), host, False
-        self._fields = {"act": what, "reason": reason}
-
-    def __enter__(self) -> _Written:
-        until_s = time.monotonic() + _TIMEOUT_S
-        while True:
-            try:
-                self._record("intended")
-            except StoreError as exc:
-                if not isinstance(exc.__cause__, BlockingIOError) or time.monotonic() > until_s:
-                    raise
-                time.sleep(_AGAIN_S)  # the gate of another host writes its line
-            else:
-                return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._record("done" if self.done else "not seen")
-        finally:
-            self._journal.close()
-
-    def _record(self, state: str) -> None:
-        self._journal.record(self._host, state, {**self._fields, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+    return f"{host}: given back to Slurm" if free else f"{host}: still drained"

@@ -167,6 +167,11 @@ act_option = click.option(
 )
 """What is done with the verdict."""
 
+reserve_option = click.option(
+    "--reserve", is_flag=True, help="Slurm: reserve the hosts for the planned time and a margin; given back at the end."
+)
+"""Whether no job may begin on the hosts meanwhile."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""
 

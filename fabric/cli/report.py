@@ -102,10 +102,12 @@ def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
         raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
 
 
-def refuse_simulated(act: str | None, backend: str) -> None:
+def refuse_simulated(act: str | None, backend: str, *, reserve: bool = False) -> None:
     """Said before anything is measured or printed."""
     if act is not None and backend == "mock":
         raise ConfigError.at("--act", "the run is simulated: no real host is drained")
+    if reserve and backend == "mock":
+        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
 
 
 def act_on(run: Path) -> None:

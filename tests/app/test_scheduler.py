@@ -13,11 +13,12 @@ import pytest
 
 from fabric.app.gate import standing
 from fabric.app.reservation import hosts_of
-from fabric.app.scheduler import LEDGER, act, drain
+from fabric.app.scheduler import act, drain
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import read_journal
+from fabric.runs.ledger import LEDGER
 from fabric.tools.slurm import SlurmNode
 
 
