@@ -84,5 +84,5 @@ def test_the_nodes_of_a_reservation() -> None:
 @pytest.mark.parametrize(("nodes", "user", "minutes"), [("n1 flags=maint", "u", 1), ("n1", "u,v", 1), ("n1", "u", 0)])
 def test_a_reservation_is_of_these_nodes_for_a_time(nodes: str, user: str, minutes: int) -> None:
     """No further words, and never 0 minutes, which Slurm takes for ever."""
-    with pytest.raises(ValueError, match="list of nodes|misread|minutes is 0"):
+    with pytest.raises(ValueError, match=r"list of nodes|misread|minutes is 0"):
         slurm.reserve("r1", nodes, user, minutes)
