@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from fabric.app.frames import Shares, shares_of
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, Problem, StoreError, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -22,16 +22,19 @@ from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import MOST_BYTES, ToldVerdict, told_verdict
 from fabric.runs import run_document
 from fabric.runs.columns import TABLES
-from fabric.runs.plain_file import read_plain, why_not_plain
+from fabric.runs.plain_file import MIB, read_plain, why_not_plain
 from fabric.runs.run_folders import FILE as RUN
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
+from fabric.tools.records import Record, read_records
 
 _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
+_MOST_IMPORTED_BYTES = 256 * MIB
+"""Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +46,30 @@ class _Judged:
     hosts: tuple[str, ...]
 
 
-def history(results: Path, *, component: str | None = None, days: int | None = None) -> PartHistory:
+def history(
+    results: Path, *, component: str | None = None, days: int | None = None, imports: Sequence[Path] = ()
+) -> PartHistory:
     """
     Every run below *results* (none older than *days*), oldest first, with the signals of each host.
 
+    *imports*: files in which others wrote down jobs, tickets or kernel messages (``tools/records.py``), as signals too.
+
     *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``): then each
     run says what it found of that; of a part of the network only runs that suspected it are known. Raises ConfigError
-    when there are no runs, or when no run knows the component; StoreError when all that is there cannot be read.
+    when there is neither a run nor a record, no run knows the component, or an import is none; StoreError when all that
+    is there cannot be read.
     """
     paths, closed = _directories(results.resolve(), days)
+    records = [one for path in imports for one in _imported(path, days)]
     if not paths and closed:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
-    if not paths:
+    if not paths and not records:
         raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
     judged = [one for path in paths if (one := _judged(path)) is not None]
-    if not judged:
+    if not judged and not records:
         raise _nothing_judged(results, paths, closed)
     judged.sort(key=lambda one: (one.told.run_id, one.path))
-    signals = _signals(judged)
+    signals = _signals(judged, records)
     runs = _runs(judged, component, [one.host for one in signals], results)
     known = {one.path for one in judged}
     unjudged = [path for path in paths if path not in known]
@@ -74,7 +83,20 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         not_judged=at_rest,
         at_work=len(unjudged) - len(at_rest),
         closed=closed,
+        records=len(records),
     )
+
+
+def _imported(path: Path, days: int | None) -> list[Record]:
+    """Of a file, none older; ConfigError where it is none of the three."""
+    since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
+    try:
+        text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+        return [one for one in read_records(text) if one.at >= since]
+    except OSError as exc:
+        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
+    except ToolError as exc:
+        raise ConfigError.at(path, str(exc)) from exc
 
 
 def _judged(path: Path) -> _Judged | None:
@@ -174,8 +196,8 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[_Judged]) -> list[HostSignals]:
-    """Of every host that took part, the most troubled first."""
+def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostSignals]:
+    """Of every host that took part, and every component that has a record, the most troubled first."""
     kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
     counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
     for run in judged:
@@ -185,9 +207,19 @@ def _signals(judged: Sequence[_Judged]) -> list[HostSignals]:
         told = _told(run)
         for host in run.hosts:
             counts[host].update(["runs", *(name for name, hosts in told.items() if host in hosts)])
+    days: set[tuple[str, object]] = set()
+    for record in records:
+        alone = record.signal != "jobs" or len(record.names) == 1  # those of many nodes are no base of a rate
+        for name in record.names if alone else ():
+            counts[name].update([record.signal, *(["jobs"] if record.signal == "single_fails" else [])])
+            kinds[name].update([record.kind] if record.kind else [])
+            days |= {(name, record.at.date())} if record.signal != "jobs" else set()
+    for name, _ in days:
+        counts[name]["troubled"] += 1
     rows = {}
     for host, count in counts.items():
-        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": count["single_fails"] / count["runs"]}
+        rate = count["single_fails"] / max(1, count["runs"] + count["jobs"])
+        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": rate}
         rows[host] = tuple(float(values.get(name, 0)) for name in SIGNALS)
     limits = [_quantile(column) for column in zip(*rows.values(), strict=True)]
     found = []

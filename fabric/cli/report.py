@@ -259,14 +259,24 @@ DAYS_MOST = 36_500
 @click.argument("component", required=False)
 @results_option
 @click.option("--days", type=WholeNumber(1, DAYS_MOST), help="Only runs of the last so many days.")
+@click.option(
+    "--import",
+    "imports",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Also count what others wrote down: sacct -X -P, tickets (CSV), journalctl -k -o short-iso.",
+)
 @json_option
-def history_command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
+def history_command(
+    component: str | None, results: Path, days: int | None, imports: tuple[Path, ...], *, as_json: bool
+) -> int:
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
 
     from fabric.app.history import history
     from fabric.report.history import SIGNALS, history_text
 
-    found = history(results, component=component, days=days)
+    found = history(results, component=component, days=days, imports=imports)
     code = 3 if found.closed else 0  # not all that is there was told
     document = asdict(found) if as_json else {}
     for row, one in zip(document.get("signals", ()), found.signals, strict=False):
