@@ -48,9 +48,9 @@ def read_records(text: str) -> tuple[Record, ...]:
     """Every record, in the order written; UnreadableOutput for another text, with the line that is wrong."""
     first = text.partition("\n")[0].strip()
     if set(_SACCT) <= set(first.split("|")):
-        return tuple(_each(text, "|", _job))
+        return tuple(_each(text, _Sacct, _job))
     if set(_TICKETS) <= set(first.split(",")):
-        return tuple(_each(text, ",", _ticket))
+        return tuple(_each(text, csv.excel, _ticket))
     lines = [found for line in text.splitlines() if (found := _KERNEL.fullmatch(line))]
     if not lines:
         columns = f"columns {'|'.join(_SACCT)} (sacct -X -P), {','.join(_TICKETS)} (tickets)"
@@ -58,9 +58,14 @@ def read_records(text: str) -> tuple[Record, ...]:
     return tuple(one for line in lines if (one := _message(line)) is not None)
 
 
-def _each(text: str, separator: str, read: Callable[[Mapping[str, str]], Record | None]) -> Iterator[Record]:
-    quoting = csv.QUOTE_NONE if separator == "|" else csv.QUOTE_MINIMAL  # sacct quotes nothing
-    rows = csv.reader(text.splitlines(), delimiter=separator, quoting=quoting, strict=True)
+class _Sacct(csv.Dialect):
+    """As ``sacct -P`` prints: nothing is quoted."""
+
+    delimiter, quoting, lineterminator = "|", csv.QUOTE_NONE, "\n"
+
+
+def _each(text: str, form: type[csv.Dialect], read: Callable[[Mapping[str, str]], Record | None]) -> Iterator[Record]:
+    rows = csv.reader(text.splitlines(), form, strict=True)
     try:
         names = next(rows)
         for cells in rows:

@@ -74,12 +74,13 @@ def test_what_others_wrote_down_makes_an_offender(results: Path, tmp_path: Path)
     }
     assert (signals["gpu001"].troubled, signals["leaf3"].values[0]) == (3, 1.0)
     assert (found.records, "  8 records of others counted in" in history_text(found)) == (8, True)
-    assert signals["gpu001"].lemon
+    assert signals["gpu001"].high == ("troubles", "multi_fails")
     assert history(results, imports=imports, days=1).records == 0
     with pytest.raises(ConfigError, match="none: expected columns"):
         history(results, imports=[none])
     (tmp_path / "empty").mkdir()
-    assert {one.host for one in history(tmp_path / "empty", imports=imports).signals} == {"gpu001", "gpu004", "leaf3"}
+    alone = {one.host: one.lemon for one in history(tmp_path / "empty", imports=imports).signals}
+    assert alone == {"gpu001": True, "gpu004": False, "leaf3": False}
 
 
 def test_a_component_has_its_share_in_every_run(results: Path) -> None:

@@ -22,7 +22,7 @@ TICKETS = 'component,opened,kind,note\ngpu003,2026-11-20,cable,"again, the same"
 KERNEL = """\
 2026-11-20T10:00:00+0100 gpu003 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.
 2026-11-20T10:00:01+0100 gpu003 kernel: mlx5_core 0000:5c:00.0 ens1f0np0: Link down
-2026-11-20T10:00:02+0100 gpu003 kernel: mlx5_core 0000:5c:00.0: Port module event[error]: module 0, Cable error, Bus stuck
+2026-11-20T10:00:02+0100 gpu003 kernel: mlx5_core 0000:5c:00.0: Port module event[error]: module 0, Bus stuck
 2026-11-20T10:00:03+0100 gpu003 kernel: mlx5_core 0000:5c:00.0 ens1f0np0: Link up
 2026-11-20T10:00:04+0100 gpu003 systemd[1]: NVRM: Xid (PCI:0000:3b:00): 79, said by somebody else
 """
