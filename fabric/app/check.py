@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fabric.app.discover import ports_listed, wiring_findings
+from fabric.app.discover import blueprint_at, ports_listed, wiring_findings
 from fabric.app.prepare import hosts_named
 from fabric.checks import held
 from fabric.checks.held import held_on, holders
@@ -36,15 +36,17 @@ def check(
     make_executor: MakeExecutor,
     wiring: bool = False,
     links: Path | None = None,
+    blueprint: Path | None = None,
 ) -> Checked:
     """
     Look at every host of a scenario, or of an inventory alone, and alter nothing; with *wiring* at every cable, too.
 
-    *links*: a file that lists all cables (``iblinkinfo -l``), instead of asking a host for them.
+    *links*: a file that lists all cables (``iblinkinfo -l``), instead of asking a host for them. *blueprint*: a file of
+    all cables as they are planned, port by port.
 
     Raises ConfigError with everything that is wrong with the files and the command line.
     """
-    listed = ports_listed(links)
+    listed, planned = ports_listed(links), blueprint_at(blueprint)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
     name = backend or inventory.backend
     executor = make_executor(name, inventory)
@@ -59,8 +61,8 @@ def check(
     try:
         found += pre_flight(executor, inventory.topology, needs)
         found += _held(executor, inventory, needs, found)
-        if wiring or links:
-            found += wiring_findings(executor, inventory, names, listed)
+        if wiring or links or planned:
+            found += wiring_findings(executor, inventory, names, listed, planned)
         elapsed_s = executor.now() - started_s
     finally:
         executor.close()

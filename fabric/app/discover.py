@@ -11,8 +11,9 @@ from pathlib import Path
 from fabric.app.prepare import hosts_named
 from fabric.checks import wiring
 from fabric.checks.found import WALK_MOST_BYTES, discover
-from fabric.checks.kind import signed
+from fabric.checks.kind import signed, unknown
 from fabric.config import load_inventory
+from fabric.config.blueprint import Blueprint, read_blueprint
 from fabric.config.written import inventory_text
 from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
@@ -118,11 +119,30 @@ def _found(
 
 
 def wiring_findings(
-    executor: Executor, inventory: Inventory, hosts: Sequence[str], listed: Sequence[PortLine] = ()
+    executor: Executor,
+    inventory: Inventory,
+    hosts: Sequence[str],
+    listed: Sequence[PortLine] = (),
+    blueprint: Blueprint | None = None,
 ) -> list[Finding]:
-    """What differs between the cables that are there (or *listed*) and those of the inventory."""
+    """What differs between the cables that are there (or *listed*) and those of the inventory, or of a blueprint."""
     found = _found(executor, inventory, hosts, listed)
-    return list(signed(wiring.NAME, wiring.wiring(found, inventory.topology, hosts)))
+    cables, left_out = (blueprint.cables, blueprint.left_out) if blueprint else ((), ())
+    findings = [*wiring.wiring(found, inventory.topology, hosts, cables)]
+    if left_out:
+        what = f"{len(left_out)} cables of the blueprint have several ends on one side, as {left_out[0]}"
+        findings.append(unknown(what, "which end belongs to which is not said", "write a row for each end"))
+    return list(signed(wiring.NAME, findings))
+
+
+def blueprint_at(path: Path | None) -> Blueprint | None:
+    """The blueprint in a file, None without one; raises ConfigError with everything that is wrong with it."""
+    if path is None:
+        return None
+    try:
+        return read_blueprint(path, read_plain(path, WALK_MOST_BYTES))
+    except OSError as exc:
+        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
 
 
 def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) -> Inventory:

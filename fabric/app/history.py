@@ -8,86 +8,68 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from fabric.app.frames import Shares, shares_of
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, Problem, StoreError, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
+from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.runs import run_document
 from fabric.runs.acceptance import decision_in
 from fabric.runs.columns import TABLES
-from fabric.runs.plain_file import read_plain, why_not_plain
+from fabric.runs.plain_file import MIB, read_plain, why_not_plain
+from fabric.runs.run_folders import FILE as RUN
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
 from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import KEY, MOST_BYTES, is_of_all
+from fabric.runs.told_verdict import MOST_BYTES, ToldVerdict, told_verdict
+from fabric.tools.records import Record, read_records
 
-_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
+_FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Bad:
-    """A probe that did not pass, and its share of its limit where it missed that."""
-
-    probe_id: str
-    outcome: str
-    hosts: tuple[str, ...]
-    share: float | None
-
-    @property
-    def name(self) -> str:
-        """Without phase and hosts."""
-        return self.probe_id.rpartition("/")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class _Suspected:
-    component: str
-    kind: str
-    outcome: str
-    hosts: tuple[str, ...]
+_MOST_IMPORTED_BYTES = 256 * MIB
+"""Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A run as its verdict tells it."""
+    """A run as its verdict tells it, and the hosts that it asked for."""
 
     path: Path
-    run_id: str
-    scenario: str
-    backend: str
-    outcome: str
+    told: ToldVerdict
     hosts: tuple[str, ...]
-    bad: tuple[_Bad, ...]
-    suspects: tuple[_Suspected, ...]
 
 
-def history(results: Path, *, component: str | None = None, days: int | None = None) -> PartHistory:
+def history(
+    results: Path, *, component: str | None = None, days: int | None = None, imports: Sequence[Path] = ()
+) -> PartHistory:
     """
     Every run below *results* (none older than *days*), oldest first, with the signals of each host.
 
+    *imports*: files in which others wrote down jobs, tickets or kernel messages (``tools/records.py``), as signals too.
+
     *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``): then each
     run says what it found of that; of a part of the network only runs that suspected it are known. Raises ConfigError
-    when there are no runs, or when no run knows the component; StoreError when all that is there cannot be read.
+    when there is neither a run nor a record, no run knows the component, or an import is none; StoreError when all that
+    is there cannot be read.
     """
     paths, closed = _directories(results.resolve(), days)
+    records = [one for path in imports for one in _imported(path, days)]
     if not paths and closed:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
-    if not paths:
+    if not paths and not records:
         raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
     judged = [one for path in paths if (one := _judged(path)) is not None]
-    if not judged:
+    if not judged and not records:
         raise _nothing_judged(results, paths, closed)
-    judged.sort(key=lambda one: (one.run_id, one.path))
-    signals = _signals(judged)
+    judged.sort(key=lambda one: (one.told.run_id, one.path))
+    signals = _signals(judged, records)
     runs = _runs(judged, component, [one.host for one in signals], results)
     known = {one.path for one in judged}
     unjudged = [path for path in paths if path not in known]
@@ -101,41 +83,32 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         not_judged=at_rest,
         at_work=len(unjudged) - len(at_rest),
         closed=closed,
+        records=len(records),
     )
 
 
-def _judged(path: Path) -> _Judged | None:
-    """
-    None without a verdict, or with one that is older than what was measured, as after a crash between the two.
-
-    Raises StoreError for a file that is not as it is written here; what stands in it is not quoted.
-    """
-    name = VERDICT
+def _imported(path: Path, days: int | None) -> list[Record]:
+    """Of a file, none older; ConfigError where it is none of the three."""
+    since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
     try:
-        told = orjson.loads(read_plain(path / name, MOST_BYTES))
-        if not is_of_all(path, told.get(KEY)):
-            return None
-        bad, suspects = tuple(map(_bad, told["not_passed"])), tuple(map(_suspected, told["suspects"]))
-        name = "run.json"
-        asked = orjson.loads(read_plain(path / name, run_document.MOST_BYTES)).get("asked", {}).get("scenario", {})
-        words = told["run_id"], told["scenario"], told["backend"], told["outcome"]
-        return _Judged(path, *words, tuple(asked.get("hosts", ())), bad, suspects)
+        text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+        return [one for one in read_records(text) if one.at >= since]
+    except OSError as exc:
+        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
+    except ToolError as exc:
+        raise ConfigError.at(path, str(exc)) from exc
+
+
+def _judged(path: Path) -> _Judged | None:
+    """None without a run.json, or a verdict of all that was measured; StoreError as ``told_verdict``."""
+    told = told_verdict(path)
+    try:
+        asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if told else {}
+        return _Judged(path, told, tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
-        raise StoreError(f"{path / name}: not as this version writes it") from exc
-
-
-def _bad(entry: dict[str, Any]) -> _Bad:
-    """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
-    value, limit = entry["value_gbps"], entry["limit_gbps"]
-    missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
-    hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
-    return _Bad(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)
-
-
-def _suspected(entry: dict[str, Any]) -> _Suspected:
-    return _Suspected(entry["component"], entry["kind"], entry["outcome"], tuple(entry["hosts"]))
+    except (OSError, ValueError, TypeError, AttributeError) as exc:
+        raise StoreError(f"{path / RUN}: not as this version writes it") from exc
 
 
 def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
@@ -172,24 +145,24 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
     return [
         _line(run, part, measured.get(run.path, {}))
         for run in judged
-        if run.path in measured or any(one.component == part.host for one in run.suspects)
+        if run.path in measured or any(one.component == part.host for one in run.told.suspects)
     ]
 
 
 def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
-    failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]
-    suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
+    failed = [one for one in run.told.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
+    suspected = [one.component for one in run.told.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
     if measured:  # what missed its limit has no greater share: where a host is alone it would be its own peer
         found += [one.share for one in failed if one.share is not None and _names(one.name, own)]
     decided = decision_in(run.path)
     return RunLine(
-        run.run_id,
-        run.scenario,
-        run.backend,
-        run.outcome,
+        run.told.run_id,
+        run.told.scenario,
+        run.told.backend,
+        run.told.outcome,
         len(run.hosts),
         min(found, default=None),
         len({one.probe_id for one in failed if _names(one.probe_id, own)}),
@@ -202,7 +175,7 @@ def _refuse_unknown(
     judged: Sequence[_Judged], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
-    suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
+    suspects = list(dict.fromkeys(one.component for run in judged for one in run.told.suspects))
     part = Part.of(component)
     if component in suspects:
         return
@@ -211,7 +184,7 @@ def _refuse_unknown(
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
         raise ConfigError.at(component, text)
     texts = [*measured, *(one.inside for one in map(Part.of, suspects) if one.host == part.host)]
-    texts += [one.name for run in judged for one in run.bad if part.host in one.hosts]
+    texts += [one.name for run in judged for one in run.told.not_passed if part.host in one.hosts]
     if part.inside and not any(_names(text, part.item) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part.inside, sorted(words))
@@ -223,20 +196,30 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[_Judged]) -> list[HostSignals]:
-    """Of every host that took part, the most troubled first."""
+def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostSignals]:
+    """Of every host that took part, and every component that has a record, the most troubled first."""
     kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
     counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
     for run in judged:
-        for one in run.suspects:
-            for host in one.hosts if one.outcome == "fail" else ():
+        for one in run.told.suspects:
+            for host in one.hosts if one.outcome is Outcome.FAIL else ():
                 kinds[host].add(one.kind)
         told = _told(run)
         for host in run.hosts:
             counts[host].update(["runs", *(name for name, hosts in told.items() if host in hosts)])
+    days: set[tuple[str, object]] = set()
+    for record in records:
+        alone = record.signal != "jobs" or len(record.names) == 1  # those of many nodes are no base of a rate
+        for name in record.names if alone else ():
+            counts[name].update([record.signal, *(["jobs"] if record.signal == "single_fails" else [])])
+            kinds[name].update([record.kind] if record.kind else [])
+            days |= {(name, record.at.date())} if record.signal != "jobs" else set()
+    for name, _ in days:
+        counts[name]["troubled"] += 1
     rows = {}
     for host, count in counts.items():
-        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": count["single_fails"] / count["runs"]}
+        rate = count["single_fails"] / max(1, count["runs"] + count["jobs"])
+        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": rate}
         rows[host] = tuple(float(values.get(name, 0)) for name in SIGNALS)
     limits = [_quantile(column) for column in zip(*rows.values(), strict=True)]
     found = []
@@ -251,10 +234,10 @@ def _told(run: _Judged) -> dict[str, set[str]]:
     alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
     shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts
     suspected: dict[str, set[str]] = defaultdict(set)
-    for probe in run.bad:
+    for probe in run.told.not_passed:
         (shared if len(probe.hosts) > 1 else alone)[probe.outcome].update(probe.hosts)
-    for one in run.suspects:
-        suspected[one.outcome].update(one.hosts)
+    for one in run.told.suspects:
+        suspected[one.outcome.value].update(one.hosts)
     own, skipped = alone["fail"] | alone["error"], alone["skipped"] | shared["skipped"]
     return {
         "tickets": suspected["fail"],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fabric.app.reservation import give_back_all
 from fabric.changes.conductor import carry_out
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
@@ -35,7 +36,7 @@ def restore(
     backend: str | None = None,
 ) -> list[Restored]:
     """
-    Take back the open changes of a run, or of every run under *results*.
+    Take back the open changes of a run, or of every run under *results*; and what dead ones reserved.
 
     The hosts are reached as run.json says; with *inventory_path* as that inventory says, and with *backend*: a run
     whose run.json is lost is taken back from its journal alone. Raises ConfigError for a run that is none or still
@@ -46,15 +47,16 @@ def restore(
     if run is not None:
         if not is_there(run / JOURNAL):
             read_run(run)
-            return []
-        return _restore_journal(run / JOURNAL, reach)
+        changes = _restore_journal(run / JOURNAL, reach) if is_there(run / JOURNAL) else []
+        path = run.resolve()
+        return [*changes, *give_back_all(path.parent.parent, path)]
     found: list[Restored] = []
     for journal in journals(results):
         try:
             found += _restore_journal(journal, reach)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
-    return found
+    return [*found, *give_back_all(results.resolve())]
 
 
 @contextmanager

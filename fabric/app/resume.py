@@ -13,6 +13,7 @@ import orjson
 
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import because_of, filled
+from fabric.app.reservation import Reservation
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
@@ -104,6 +105,7 @@ def resume(
     observer: Observer,
     say: Callable[[str], None],
     reports: bool = True,
+    reservation: Reservation | None = None,
 ) -> JudgedRun:
     """
     Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
@@ -132,6 +134,8 @@ def resume(
             fields |= {"cut_bytes": directory.events.cut_bytes, "utc_s": round(time.time())}
             directory.events.append("resumed", at_s, fields)
             directory.flush()
+            if reservation is not None:
+                reservation.take(path, past.scenario.hosts, past.plan)
         except FabricError:
             directory.events.abandon()
             executor.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
+from fabric.app.reservation import Reservation
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
@@ -22,7 +23,7 @@ from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
-from fabric.errors import Interrupted, OutOfMemory, StoreError, out_of_memory
+from fabric.errors import FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
 from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
@@ -65,13 +66,16 @@ def run(
     observer: Observer,
     reports: bool = True,
     say: Callable[[str], None] = lambda _: None,
+    reservation: Reservation | None = None,
 ) -> JudgedRun:
     """
     Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
-    Raises StoreError where another run of this scenario or on one of its hosts is going on, MayBeLive before anything
-    is done where an earlier run left a change behind, by our journals or by the guards of the hosts, and after an
-    interruption where this one did. *say* is told what is worth knowing before the first probe.
+    *reservation* is taken before the first probe; its owner gives it back.
+    Raises ToolError where Slurm does not reserve the hosts, StoreError where another run of this scenario or on one
+    of its hosts is going on, MayBeLive before anything is done where an earlier run left a change behind, by our
+    journals or by the guards of the hosts, and after an interruption where this one did. *say* is told what is
+    worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
     executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
@@ -85,7 +89,9 @@ def run(
             try:
                 lock.names(directory.path)
                 note_identity(executor, directory.path, scenario, inventory.topology)
-            except StoreError:
+                if reservation is not None:
+                    reservation.take(directory.path, scenario.hosts, asked.plan)
+            except FabricError:
                 directory.events.abandon()
                 raise
             past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)

@@ -17,6 +17,7 @@ from fabric.model.verdict import Suspect
 from fabric.runs.acceptance import decision_in
 from fabric.runs.events import EVENTS, LIMITS, Event
 from fabric.runs.journal import JOURNAL
+from fabric.runs.ledger import reserved_by
 from fabric.runs.line_log import lines_since
 from fabric.runs.open_changes import open_changes
 from fabric.runs.plain_file import is_there
@@ -166,7 +167,7 @@ class Watched:
             event_age_s=time.time() - events.stat().st_mtime if self._lines else None,
             resumed=self._resumed,
             holder="" if holder is None else holder.text,
-            open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
+            open_changes=(*(one.change_id for one in open_changes(run / JOURNAL)), *reserved_by(run)),
             suspects=() if told is None else told.suspects,
             judged=told is not None,
             no_number=self._no_number,

@@ -143,6 +143,7 @@ def _rnic(device: str, number: int, who: RdmaDevice | None, numa: int | None, po
         pci_address=who.pci_address if who else None,
         board_id=who.board_id if who else None,
         firmware=who.firmware if who else None,
+        netdev=port.netdev,
     )
 
 

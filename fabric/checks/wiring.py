@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from fabric.checks.blueprint import Planned, against_plan, planned
 from fabric.checks.kind import problem, unknown, warning
 from fabric.model.finding import Finding
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundRnic
@@ -21,11 +22,14 @@ Pair = tuple[str, str]
 """Lower and upper switch."""
 
 
-def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iterator[Finding]:
+def wiring(
+    found: FoundFabric, topology: Topology, hosts: Sequence[str], cables: Sequence[FoundCable] = ()
+) -> Iterator[Finding]:
     """
     What differs on these *hosts* and between all switches; a finding names both ends of a cable, with ports.
 
-    Cables that nobody could list are told as unknown, never taken for right.
+    Cables that nobody could list are told as unknown, never taken for right. What *cables*, a blueprint, says is
+    compared with it, port by port, and the rest with the inventory.
     """
     for reason in found.unread:
         yield unknown(reason, "cables that are not listed are not compared", "see fabric check")
@@ -42,14 +46,22 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
         if "/" in link.a and link.a.partition("/")[0] in hosts
     }  # fmt: skip
     there = {cable.a.node: cable for cable in found.cables if "/" in cable.a.node}
+    plan = planned(cables, found, topology, hosts)
+    places = {name: link.b for name, link in wanted.items()}
+    by_plan = {name: str(end) for name, end in plan.rnics.items() if name in wanted}
     wrong = {
-        name: there[name].b for name, link in wanted.items() if name in there and there[name].b.node != link.b
+        name: there[name].b for name, leaf in places.items()
+        if name in there and name not in by_plan and there[name].b.node != leaf
     }  # fmt: skip
-    yield from _misplaced(wrong, {name: link.b for name, link in wanted.items()}, topology)
-    yield from _absent([name for name in wanted if name not in there], {n: one.b for n, one in wanted.items()}, found)
+    yield from _misplaced(wrong, places, topology)
+    yield from _absent([name for name in wanted if name not in there], places | by_plan, found)
     rates = {name: link.line_rate_gbps for name, link in wanted.items()}
     yield from _too_slow([there[name] for name in wanted if name in there], rates)
-    yield from _between_switches(found, topology)
+    if cables:
+        yield from against_plan(plan, found, topology)
+        yield from _other_leaf(plan, places)
+    if not plan.has_uplinks:
+        yield from _between_switches(found, topology)
     yield from _unlike(found, topology, hosts)
     if found.strangers:
         names = ", ".join(sorted(found.strangers)[:6])
@@ -58,6 +70,17 @@ def wiring(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> Iter
             "their traffic shares the fabric with what is measured",
             "add their hosts to the inventory, or leave them out on purpose",
         )
+
+
+def _other_leaf(plan: Planned, places: Mapping[str, str]) -> Iterator[Finding]:
+    """Blueprint and inventory must not tell of two different networks."""
+    rnics = plan.rnics
+    unlike = [name for name, leaf in places.items() if name in rnics and rnics[name].node != leaf]
+    if unlike:
+        name = unlike[0]
+        what = f"the blueprint has {name} in {rnics[name]}, the inventory in {places[name]}"
+        more = f"; so {len(unlike) - 1} more RNICs" if unlike[1:] else ""
+        yield problem(what + more, _WHY, "correct one of them", *dict.fromkeys(one.partition("/")[0] for one in unlike))
 
 
 def _same_guid(found: FoundFabric) -> Iterator[Finding]:

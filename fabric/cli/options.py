@@ -123,7 +123,7 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
         if slurm_job is not None or reservation is not None:
             if [hosts, slurm_job, reservation].count(None) < 2:
                 raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
-            from fabric.app.scheduler import hosts_of
+            from fabric.app.reservation import hosts_of
 
             hosts = hosts_of(job=slurm_job, reserved=reservation)
         return function(hosts=hosts, **named)
@@ -166,6 +166,11 @@ act_option = click.option(
     help="Slurm: drain hosts with a bad part, give back those that --because accepts.",
 )
 """What is done with the verdict."""
+
+reserve_option = click.option(
+    "--reserve", is_flag=True, help="Slurm: reserve the hosts for the planned time and a margin; given back at the end."
+)
+"""Whether no job may begin on the hosts meanwhile."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""

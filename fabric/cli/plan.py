@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from fabric.cli.options import (
     json_option,
     print_json,
     print_lines,
+    reserve_option,
     scenario_options,
 )
 from fabric.errors import ConfigError
@@ -27,7 +28,7 @@ from fabric.runs.run_folders import run_path
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.plan.budget import Chosen
-    from fabric.plan.plan import Told
+    from fabric.plan.plan import Plan, Told
 
 
 _NAMED = 4  # components named in a line; the rest are counted
@@ -36,8 +37,9 @@ _NAMED = 4  # components named in a line; the rest are counted
 @click.command("plan")
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=lambda ctx, _, on: _schema(ctx, on))
 @scenario_options
+@reserve_option
 @json_option
-def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_json: bool) -> int:
+def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, reserve: bool, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.report.console import print_coloured
     from fabric.report.plan import plan_document, plan_text
@@ -50,16 +52,28 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, as_j
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
     hours = gpus * plan.duration_s / 3600  # nobody else can have them meanwhile
+    reserved = _reserved(plan, asked.scenario.hosts) if reserve else None
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
         takes = {"duration_s": plan.duration_s, "gpus": gpus, "gpu_hours": hours}
+        document |= {} if reserved is None else {"reservation": reserved}
         print_json(document | {"cost": takes, "budget": _budget_document(asked.chosen, given.budget_s)})
     else:
         print_coloured(plan_text(plan, scenario=asked.scenario, notes=asked.notes, settings=settings))
         print_lines([f"  {hours:,.1f} GPU-hours: {gpus:,} GPUs for {duration_text(plan.duration_s)}"])
+        if reserved is not None:
+            print_lines([f"  reserved in Slurm: {reserved['nodes']} for {reserved['minutes']:,} min, margin included"])
         if asked.chosen is not None:
             print_lines(["", *(f"  {line}" for line in budget_lines(asked))])
     return 0
+
+
+def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
+    """What ``run --reserve`` would ask Slurm for."""
+    from fabric.app.reservation import minutes
+    from fabric.model.text import fold
+
+    return {"nodes": fold(hosts), "minutes": minutes(plan)}
 
 
 def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False, told: Told) -> Asked:

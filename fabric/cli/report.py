@@ -102,10 +102,12 @@ def _refuse_beside(act: str | None, others: Iterable[object]) -> None:
         raise click.UsageError("--act goes with the verdict alone: leave out what is made or printed instead")
 
 
-def refuse_simulated(act: str | None, backend: str) -> None:
+def refuse_simulated(act: str | None, backend: str, *, reserve: bool = False) -> None:
     """Said before anything is measured or printed."""
     if act is not None and backend == "mock":
         raise ConfigError.at("--act", "the run is simulated: no real host is drained")
+    if reserve and backend == "mock":
+        raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
 
 
 def act_on(run: Path) -> None:
@@ -257,15 +259,25 @@ DAYS_MOST = 36_500
 @click.argument("component", required=False)
 @results_option
 @click.option("--days", type=WholeNumber(1, DAYS_MOST), help="Only runs of the last so many days.")
+@click.option(
+    "--import",
+    "imports",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Also count what others wrote down: sacct -X -P, tickets (CSV), journalctl -k -o short-iso.",
+)
 @json_option
-def history_command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
+def history_command(
+    component: str | None, results: Path, days: int | None, imports: tuple[Path, ...], *, as_json: bool
+) -> int:
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
 
     from fabric.app.history import history
     from fabric.model.history import SIGNALS
     from fabric.report.history import history_text
 
-    found = history(results, component=component, days=days)
+    found = history(results, component=component, days=days, imports=imports)
     code = 3 if found.closed else 0  # not all that is there was told
     document = asdict(found) if as_json else {}
     for row, one in zip(document.get("signals", ()), found.signals, strict=False):

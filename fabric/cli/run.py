@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from fabric.cli.options import (
     act_option,
     collect_seldom,
     json_option,
+    reserve_option,
     results_option,
     scenario_options,
 )
@@ -29,6 +31,7 @@ from fabric.report.output import visible, warn
 if TYPE_CHECKING:
     from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
+    from fabric.app.reservation import Reservation
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
     from fabric.runs.past_run import PastRun
@@ -52,6 +55,7 @@ def _how_it_is_run(function: _F) -> _F:
             "on standard input, or POST.",
         ),
         act_option,
+        reserve_option,
     ):
         function = option(function)
     return function
@@ -74,6 +78,7 @@ def run_command(
     as_json: bool,
     on_fail: str | None,
     act: str | None,
+    reserve: bool,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
@@ -86,7 +91,7 @@ def run_command(
     with planning() as told:
         asked = asked_for(given, repair, told=told)
     name = backend_of(asked, backend)
-    refuse_simulated(act, name)
+    refuse_simulated(act, name, reserve=reserve)
     make_executor = backend_named(name)
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
@@ -95,18 +100,20 @@ def run_command(
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
     hook = _hook(on_fail)
-    with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
-        judged = run(
-            asked,
-            backend=name,
-            make_executor=make_executor,
-            results=results,
-            seed=seed,
-            observer=progress,
-            reports=not no_html,
-            say=_tell,
-        )
-    return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
+    with _reserving(asked.plan, wanted=reserve) as reservation:  # until bad hosts are drained
+        with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
+            judged = run(
+                asked,
+                backend=name,
+                make_executor=make_executor,
+                results=results,
+                seed=seed,
+                observer=progress,
+                reports=not no_html,
+                say=_tell,
+                reservation=reservation,
+            )
+        return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
 
 
 @click.command("resume")
@@ -114,7 +121,15 @@ def run_command(
 @click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
 @_how_it_is_run
 def resume_command(
-    run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool, on_fail: str | None, act: str | None
+    run: Path,
+    *,
+    force: bool,
+    yes: bool,
+    no_html: bool,
+    as_json: bool,
+    on_fail: str | None,
+    act: str | None,
+    reserve: bool,
 ) -> int:
     """
     Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
@@ -136,7 +151,7 @@ def resume_command(
     with planning():
         found = look(run, force=force)
     past = found.past
-    refuse_simulated(act, past.backend)
+    refuse_simulated(act, past.backend, reserve=reserve)
     for text in found.differs:
         say(f"gone on all the same: {text}")
     note = out_of_reach_line(past.scenario, past.inventory, past.baselines)
@@ -145,9 +160,27 @@ def resume_command(
     if past.backend != "mock":
         _agree(past.plan, yes=yes)
     hook = _hook(on_fail)
-    with ConsoleProgress(quiet=as_json, **_told_of(past, hook, past.path.parent.parent)) as progress:
-        judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
-    return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
+    with _reserving(past.plan, wanted=reserve) as reservation:
+        with ConsoleProgress(quiet=as_json, **_told_of(past, hook, past.path.parent.parent)) as progress:
+            judged = resume(
+                found,
+                make_executor=make_executor,
+                observer=progress,
+                say=say,
+                reports=not no_html,
+                reservation=reservation,
+            )
+        return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
+
+
+def _reserving(plan: Plan, *, wanted: bool) -> AbstractContextManager[Reservation | None]:
+    """The reservation of a run that is to have one; refused before anything is begun where its plan could not run."""
+    if not wanted:
+        return nullcontext()
+    from fabric.app.reservation import Reservation, minutes
+
+    minutes(plan)
+    return Reservation(lambda text: warn(visible(text)))
 
 
 def _hook(target: str | None) -> OnFail | None:

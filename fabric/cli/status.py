@@ -62,7 +62,8 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
     import os
     import platform
 
-    from fabric.app.scheduler import drain, standing
+    from fabric.app.gate import standing
+    from fabric.app.scheduler import drain
     from fabric.model.outcome import Outcome
 
     name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]

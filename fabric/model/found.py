@@ -12,7 +12,7 @@ class FoundRnic:
     One RDMA port as the kernel of its host has it; None: its file is not there, or says nothing.
 
     *guid* is the port's own (the second half of its first GID). *rate_gbps* as the kernel rounds it; of a port that is
-    not *active* it says nothing of the cable. *link_layer* is ``infiniband`` or ``ethernet``.
+    not *active* it says nothing of the cable. *link_layer* is ``infiniband`` or ``ethernet``, *netdev* its interface.
     """
 
     device: str
@@ -25,6 +25,7 @@ class FoundRnic:
     pci_address: str | None
     board_id: str | None
     firmware: str | None
+    netdev: str | None = None
 
 
 @dataclass(frozen=True)

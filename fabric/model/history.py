@@ -24,11 +24,11 @@ LEAST_RUNS = 2
 
 @dataclass(frozen=True, slots=True)
 class HostSignals:
-    """One host over all runs looked at: values in the order of ``SIGNALS``; *high*: which of them count."""
+    """One host (of records also a part) over all runs: values in order of ``SIGNALS``; *high*: which of them count."""
 
     host: str
     runs: int
-    troubled: int  # runs with any trouble
+    troubled: int  # runs, and days of records, with any trouble
     values: tuple[float, ...]
     high: tuple[str, ...]
 
@@ -64,7 +64,7 @@ class PartHistory:
     """
     *component* None: of all hosts. *unreadable* counts runs without a verdict of all that they measured: *not_judged*
     names them, ``scenario/run``. *at_work*: so many of *total* go on and are judged when they end. *closed* says what
-    cannot be read, and why: there may be more runs.
+    cannot be read, and why: there may be more runs. *records*: so many that others wrote down are counted in.
     """
 
     component: str | None
@@ -75,3 +75,4 @@ class PartHistory:
     not_judged: tuple[str, ...] = ()
     at_work: int = 0
     closed: tuple[str, ...] = ()
+    records: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fabric.errors import StoreError
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
@@ -16,7 +17,7 @@ from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
-from fabric.runs.acceptance import acceptance_in
+from fabric.runs.acceptance import told_decision
 
 FORMAT = 1
 
@@ -93,21 +94,21 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     because = _because(run.judged.scenario)
     if because is None:
         return None
-    hosts = fold(because.names)
-    untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
-    found = acceptance_in(Path(run.judged.path))
-    decision, reasons = found.get("decision"), found.get("reasons")
-    if decision is None or not isinstance(reasons, list):
-        return untold
     try:
-        each = found.get("each", [{"decision": decision.value, "name": hosts}])
-        decided = _decided((one["decision"], one["name"]) for one in each)
-    except (TypeError, KeyError):
-        return untold
-    shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
+        told = told_decision(Path(run.judged.path))
+    except StoreError:
+        told = None
+    hosts = fold(because.names)
+    if told is None:
+        untold = f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}"
+        return ShownDecision(untold)
+    each = told.each or {hosts: told.decision}
+    decided = _decided((decision.value, name) for name, decision in each.items())
+    shown = tuple(_cut(reason) for reason in told.reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
     line = f"{', '.join(decided)} after repair{quick}"
-    return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
+    beside = [f"but know: {_cut(note)}" for note in told.notes[:_MOST_REASONS] if note not in told.reasons]
+    return ShownDecision(line, (*shown, *beside), told.decision)
 
 
 def run_exit_code(run: ShownRun) -> int:
@@ -122,13 +123,6 @@ def run_exit_code(run: ShownRun) -> int:
 def _because(scenario: Scenario) -> Because | None:
     specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
     return next((spec.because for spec in specs if spec.because is not None), None)
-
-
-def _beside(notes: object, reasons: list[object]) -> tuple[str, ...]:
-    """What does not change the decision, and whoever puts the host back must know: that nothing was replaced."""
-    if not isinstance(notes, list):
-        return ()
-    return tuple(f"but know: {_cut(str(note))}" for note in notes[:_MOST_REASONS] if note not in reasons)
 
 
 def _cut(reason: str) -> str:

@@ -14,10 +14,7 @@ from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.hall import hall_document
 from fabric.report.output import jsonable
 from fabric.report.plan import change_document
-from fabric.runs.told_verdict import KEY
-
-VERDICT_FORMAT = 1
-"""Another number when a key is taken away or means something else: who reads the old one must look."""
+from fabric.runs.told_verdict import FORMAT, KEY
 
 VERDICT_MINOR = 4
 """One more with every key that is added: 1 has *training*, 2 *history_bytes*, 3 *hall*, 4 what a suspect lost, where
@@ -53,7 +50,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     """JSON-able; only probes that did not pass are listed, the counts speak of all. ``verdict_schema`` explains it."""
     verdict = judged.verdict
     return {
-        "format": VERDICT_FORMAT,
+        "format": FORMAT,
         "minor": VERDICT_MINOR,
         "scenario": judged.scenario.name,
         "run_id": judged.run_id,

@@ -24,28 +24,66 @@ KEY = "history_bytes"
 """Its key for how long the history was that it rests on. Times of files would not do: they change with a copy."""
 
 
+FORMAT = 1
+"""Another number when a key is taken away or means something else: who reads the old one must look."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldProbe:
+    """A probe that did not pass: its outcome in one word, the *hosts* of its id, its *share* of a limit it missed."""
+
+    probe_id: str
+    outcome: str
+    hosts: tuple[str, ...]
+    share: float | None
+
+    @property
+    def name(self) -> str:
+        """Without phase and hosts."""
+        return self.probe_id.rpartition("/")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class ToldVerdict:
-    """The outcome in one word, ``pass``, and who is suspected."""
+    """
+    A run as its verdict tells it; outcomes in one word, ``pass``.
 
+    *outcome_of*: of each component; *not_passed*: the probes that did not pass.
+    """
+
+    scenario: str
+    run_id: str
+    backend: str
     outcome: str
     suspects: tuple[Suspect, ...]
+    outcome_of: Mapping[str, str]
+    not_passed: tuple[ToldProbe, ...]
 
 
 def told_verdict(run: Path) -> ToldVerdict | None:
-    """None where there is none, or one older than what was measured; StoreError for one that cannot be read."""
+    """
+    None where there is none, or one older than what was measured, as after a crash between the two.
+
+    Raises StoreError for one that is not as it is written here; what stands in it is not quoted.
+    """
     file = run / FILE
     try:
         found = orjson.loads(read_plain(file, MOST_BYTES))
         if not is_of_all(run, found.get(KEY)):
             return None
-        return ToldVerdict(str(found["outcome"]), tuple(_suspect(entry) for entry in found["suspects"]))
+        if found["format"] != FORMAT:
+            raise ValueError(FORMAT)
+        scenario, run_id, backend, outcome = (str(found[name]) for name in ("scenario", "run_id", "backend", "outcome"))
+        outcome_of = {str(entry["component"]): Outcome(entry["outcome"]).value for entry in found["components"]}
+        suspects, not_passed = tuple(map(_suspect, found["suspects"])), tuple(map(_probe, found["not_passed"]))
+        return ToldVerdict(scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
     except FileNotFoundError:
         return None
     except OSError as exc:
         raise StoreError(f"{file}: cannot be read: {exc.strerror}") from exc
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise StoreError(f"{file}: cannot be read: {exc}; fabric analyze {run} makes it again") from exc
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
+        text = f"{file}: not as this version writes it; fabric analyze {run} makes it again"
+        raise StoreError(text) from exc
 
 
 def history_bytes(run: Path) -> int:
@@ -80,3 +118,11 @@ def _suspect(entry: Mapping[str, Any]) -> Suspect:
     """A suspect as JSON has it; TypeError, KeyError or ValueError where it is none."""
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return Suspect(**{**found, "outcome": Outcome(entry["outcome"])})
+
+
+def _probe(entry: Mapping[str, Any]) -> ToldProbe:
+    """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
+    value, limit = entry["value_gbps"], entry["limit_gbps"]
+    missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
+    hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
+    return ToldProbe(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)

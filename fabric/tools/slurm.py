@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import ToolError
-from fabric.tools.driver import complaint, need_success, word
+from fabric.tools.driver import complaint, need_success, whole, word
 
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,65535}")
 _STATE = re.compile(r" State=([A-Z_+*]+) ")
@@ -73,12 +73,34 @@ def reservation(name: str) -> tuple[str, ...]:
     return ("scontrol", "show", "reservation", "-o", word(name, "reservation"))
 
 
-def reserved(stdout: str) -> str:
-    """The list of nodes of a reservation as Slurm folds it; ToolError where it has none."""
+def reserved(name: str, stdout: str, stderr: str, exit_status: int) -> str | None:
+    """Its nodes as Slurm folds them, None where it knows no such reservation; ToolError where that was not said."""
+    if exit_status and f"Reservation {name} not found" in stdout + stderr:
+        return None
+    need_success("scontrol", stdout, stderr, exit_status)
     found = _NODES.search(stdout)
-    if found is None or found[1] in _NONE:
-        raise ToolError(f"scontrol: no nodes in: {complaint(stdout, '')}")
+    if not stdout.startswith(f"ReservationName={name} ") or found is None or found[1] in _NONE:
+        raise ToolError(f"scontrol: no nodes in: {complaint(stdout, stderr)}")
     return found[1]
+
+
+def reserve(name: str, nodes: str, user: str, minutes: int) -> tuple[str, ...]:
+    """
+    Reserve nodes from now on: refused where a job runs on one of them, or where another reservation has it.
+
+    No MAINT flag: a reservation that has it may overlap any other (Slurm 22.05, tried; reservation.c). *minutes* is
+    never 0, which Slurm takes for ever.
+    """
+    whole(minutes, "minutes", at_least=1, at_most=525_600)
+    if not _LIST.fullmatch(nodes):
+        raise ValueError(f"no list of nodes: {nodes[:80]!r}")
+    made = (f"reservationname={word(name, 'reservation')}", f"nodes={nodes}", f"users={word(user, 'user')}")
+    return ("scontrol", "create", "reservation", *made, "starttime=now", f"duration={minutes}")
+
+
+def unreserve(name: str) -> tuple[str, ...]:
+    """End a reservation; refused while a job runs in it."""
+    return ("scontrol", "delete", f"reservationname={word(name, 'reservation')}")
 
 
 def unfold(listed: str) -> tuple[str, ...]:

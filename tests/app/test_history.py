@@ -13,10 +13,11 @@ import pytest
 
 from fabric.app.history import history
 from fabric.errors import ConfigError, StoreError
-from fabric.report.history import history_text
+from fabric.report.history import SIGNALS, history_text
 from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
 from tests.runs.other_account import place, shut
+from tests.tools.test_records import KERNEL, SACCT, TICKETS
 
 __all__ = ["place"]
 
@@ -56,6 +57,30 @@ def test_the_host_in_trouble_again_and_again_is_an_offender(results: Path) -> No
     assert values == {"tickets": 3.0, "troubles": 1.0, "out": 0.0}
     assert signals["gpu003"].values[2] == 1.0
     assert signals["gpu001"].troubled == 0
+
+
+def test_what_others_wrote_down_makes_an_offender(results: Path, tmp_path: Path) -> None:
+    """Tickets, jobs and Xids of a host that our runs saw nothing of; a leaf has a row of its own; days bound all."""
+    files = {"jobs": SACCT, "tickets.csv": TICKETS, "kernel": KERNEL, "none": "hello\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.replace("gpu[003-", "gpu[001,").replace("gpu003", "gpu001"))
+    *imports, none = (tmp_path / name for name in files)
+    found = history(results, imports=imports)
+    signals = {one.host: one for one in found.signals}
+    values = dict(zip(SIGNALS, signals["gpu001"].values, strict=True))
+    assert values == {
+        **{"tickets": 1.0, "troubles": 4.0, "out": 0.0, "excluded": 0.0},
+        **{"multi_fails": 1.0, "single_fails": 1.0, "single_fail_rate": 1 / 8},  # 6 runs and two jobs
+    }
+    assert (signals["gpu001"].troubled, signals["leaf3"].values[0]) == (3, 1.0)
+    assert (found.records, "  8 records of others counted in" in history_text(found)) == (8, True)
+    assert signals["gpu001"].high == ("troubles", "multi_fails")
+    assert history(results, imports=imports, days=1).records == 0
+    with pytest.raises(ConfigError, match="none: expected columns"):
+        history(results, imports=[none])
+    (tmp_path / "empty").mkdir()
+    alone = {one.host: one.lemon for one in history(tmp_path / "empty", imports=imports).signals}
+    assert alone == {"gpu001": True, "gpu004": False, "leaf3": False}
 
 
 def test_a_component_has_its_share_in_every_run(results: Path) -> None:
@@ -134,7 +159,7 @@ def test_a_validation_after_a_repair_has_its_decision(results: Path, tmp_path: P
     """All its probes may pass, and the host be rejected: nothing was replaced, or it is slower than it was."""
     shutil.copytree(results, tmp_path / "all", symlinks=True)
     decided, other = sorted((tmp_path / "all" / "self-check").glob("2099*"))[:2]
-    (decided / "acceptance.json").write_bytes(orjson.dumps({"decision": "REJECT"}))
+    (decided / "acceptance.json").write_bytes(orjson.dumps({"decision": "REJECT", "reasons": []}))
     (other / "acceptance.json").write_bytes(b"{")
     found = history(tmp_path / "all")
     assert {run.run_id: run.decision for run in found.runs if run.decision} == {decided.name: "REJECT"}
@@ -187,7 +212,7 @@ def test_a_file_of_somebody_else_is_named_and_not_quoted(results: Path, tmp_path
     run = tmp_path / "copy" / "self-check" / "20990101-000000"
     shutil.copytree(results / "self-check" / run.name, run)
     (run / "verdict.json").write_bytes(b'["root:secret"]')
-    with pytest.raises(StoreError, match=r"verdict\.json: not as this version writes it$"):
+    with pytest.raises(StoreError, match=r"verdict\.json: not as this version writes it; fabric analyze [^:]+$"):
         history(tmp_path / "copy")
 
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
-from fabric.app.scheduler import LEDGER, act, drain, hosts_of, standing
+from fabric.app.gate import standing
+from fabric.app.reservation import hosts_of
+from fabric.app.scheduler import act, drain
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import read_journal
+from fabric.runs.ledger import LEDGER
 from fabric.tools.slurm import SlurmNode
 
 
@@ -63,7 +66,7 @@ def judged(results: Path, name: str, *, backend: str = "ssh", hosts: int = 8, **
     suspects = [
         {
             **{"component": part, "outcome": "fail", "hosts": [host] if host in names else names[:4]},
-            **{"kind": "rnic", "ambiguous_with": []},
+            **{"kind": "rnic", "confidence": 0.9, "evidence": []},
         }
         for host, parts in fails.items()
         for part in parts
@@ -72,14 +75,15 @@ def judged(results: Path, name: str, *, backend: str = "ssh", hosts: int = 8, **
         {"component": host, "outcome": "fail" if host in fails else "pass"} for host in names
     ]
     verdict = {"format": 1, "scenario": "self-check", "run_id": name, "backend": backend, "suspects": suspects}
-    (path / "verdict.json").write_text(json.dumps({**verdict, "components": components}))
+    verdict |= {"outcome": "fail" if fails else "pass", "components": components, "not_passed": []}
+    (path / "verdict.json").write_text(json.dumps(verdict))
     return path
 
 
 def accepted(path: Path, **decisions: str) -> Path:
     """The same run as a validation after a repair."""
     each = [{"name": name, "decision": decision} for name, decision in decisions.items()]
-    (path / "acceptance.json").write_text(json.dumps({"each": each}))
+    (path / "acceptance.json").write_text(json.dumps({"decision": each[0]["decision"], "reasons": [], "each": each}))
     return path
 
 
@@ -252,9 +256,10 @@ def test_either_of_a_pair_is_no_pass_and_nobody_is_drained(tmp_path: Path) -> No
     """One of them is bad, or what is between them; so with rivals on another host."""
     suspect = {"component": "gpu001+gpu002", "outcome": "fail", "hosts": ["gpu001", "gpu002"], "kind": "pair"}
     rivals = {"component": "gpu003/mlx5_0", "outcome": "fail", "hosts": ["gpu003"], "kind": "rnic"}
+    sure = {"confidence": 0.5, "evidence": []}
     run = changed(
         judged(tmp_path, "20251123-1"),
-        suspects=[{**suspect, "ambiguous_with": []}, {**rivals, "ambiguous_with": ["leaf1"]}],
+        suspects=[suspect | sure, rivals | sure | {"ambiguous_with": ["leaf1"]}],
     )
     for host in ("gpu001", "gpu002", "gpu003"):
         assert standing(host, tmp_path, days=DAYS).outcome is OPEN
@@ -308,7 +313,12 @@ def test_hosts_that_are_drained_at_once_wait_for_the_ledger(tmp_path: Path) -> N
         judged(tmp_path, f"20251123-{number}", hosts=0, **{name: [f"{name}/mlx5_0"]})
         changed(
             tmp_path / "self-check" / f"20251123-{number}",
-            suspects=[{"component": name, "outcome": "fail", "hosts": [name], "kind": "host", "ambiguous_with": []}],
+            suspects=[
+                {
+                    **{"component": name, "outcome": "fail", "hosts": [name], "kind": "host"},
+                    **{"confidence": 0.9, "evidence": []},
+                }
+            ],
         )
     slurm = Slurm(*names)
     with ThreadPoolExecutor(8) as pool:

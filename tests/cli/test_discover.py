@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.checks.test_blueprint import as_planned
+from tests.checks.test_wiring import looked
 from tests.cli.command_line import called
 from tests.places import INVENTORY
 
@@ -76,3 +78,22 @@ def test_cables_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "links.txt").write_text("hello\n")
     refused = called(words)
     assert (refused.returncode, "expected what iblinkinfo -l or ibnetdiscover -p prints" in refused.stderr) == (2, True)
+
+
+def test_a_blueprint_tells_ports(tmp_path: Path) -> None:
+    """As planned there is no finding; a bad file is told before anybody is asked."""
+    plan, words = tmp_path / "plan.csv", ["check", "--inventory", DEMO, "--hosts", "gpu[001-004]"]
+    cables = [
+        f"{a.node},{a.port},{b.node},{b.port}" for a, b in ((c.a, c.b) for c in as_planned(looked(Path(DEMO))[1]))
+    ]
+    plan.write_text("\n".join(["a_node,a_port,b_node,b_port", *cables, ""]))
+    assert called([*words, "--blueprint", str(plan)]).returncode == 0
+    said = called([*words, "--blueprint", str(plan), "--fault", "gpu003/mlx5_2:port:swapped"])
+    assert (said.returncode, "are exchanged" in said.stdout, "belongs in su0-leaf2 port 3" in said.stdout) == (
+        1,
+        True,
+        True,
+    )
+    plan.write_text("a,b\n")
+    said = called([*words, "--blueprint", str(plan)])
+    assert (said.returncode, f"{plan}:1: expected the columns" in said.stderr) == (2, True)

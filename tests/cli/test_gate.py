@@ -35,11 +35,12 @@ def test_no_results_are_a_clear_error(tmp_path: Path) -> None:
     assert "no folder of runs" in said.stderr
 
 
-def test_a_simulated_run_drains_nobody() -> None:
+@pytest.mark.parametrize(("option", "done"), [(("--act", "drain"), "drained"), (("--reserve",), "reserved")])
+def test_a_simulated_run_tells_slurm_nothing(option: tuple[str, ...], done: str) -> None:
     """Said before anything is measured."""
-    said = called(["run", SELF_CHECK, "--act", "drain"])
+    said = called(["run", SELF_CHECK, *option])
     assert said.returncode == 2
-    assert "no real host is drained" in said.stderr
+    assert f"no real host is {done}" in said.stderr
 
 
 def test_the_hosts_come_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

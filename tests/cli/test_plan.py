@@ -31,6 +31,15 @@ def test_the_cost_is_said_for_people() -> None:
     assert "within" not in said
 
 
+def test_what_would_be_reserved_is_said_and_nobody_is_asked() -> None:
+    """Its planned time and ten minutes."""
+    assert "  reserved in Slurm: gpu[001-008] for 16 min, margin included" in plan(SELF_CHECK, "--reserve")
+    assert json.loads(plan(SELF_CHECK, "--reserve", "--json"))["reservation"] == {
+        "nodes": "gpu[001-008]",
+        "minutes": 16,
+    }
+
+
 def test_a_budget_names_what_it_does_not_cover() -> None:
     said = plan(SELF_CHECK, "--budget", "2m")
     assert "within 2m:" in said

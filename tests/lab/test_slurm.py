@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.scheduler import LEDGER, act, hosts_of
+from fabric.app.reservation import hosts_of
+from fabric.app.restore import restore
+from fabric.app.scheduler import act
 from fabric.runs.journal import read_journal
+from fabric.runs.ledger import LEDGER, reservations
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
+from fabric.wiring import make_executor
 from tests.app.test_scheduler import accepted, judged
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -171,8 +175,8 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
     chance = random.Random(5)
     code = (
         "import sys; from pathlib import Path\n"
-        "import fabric.app.scheduler as scheduler\n"
-        "scheduler._MOST_SHARE = 1.0\n"
+        "import fabric.app.gate as gate, fabric.app.scheduler as scheduler\n"
+        "gate.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
     )
@@ -201,3 +205,93 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
         assert "not by us" not in done.stdout
         assert not any(node(name).is_drained for name in NODES), done.stdout
     assert killed >= KILLS // 3
+
+
+def reserved() -> dict[str, str]:
+    """The nodes of every reservation that there is."""
+    words = (
+        dict(word.split("=", 1) for word in line.split()) for line in scontrol(*SHOW).stdout.splitlines() if "=" in line
+    )
+    return {one["ReservationName"]: one["Nodes"] for one in words}
+
+
+SHOW = ("show", "reservation", "-o")
+RUN = """\
+import sys; from pathlib import Path
+from fabric.app.reservation import Reservation
+from tests.builders import BACKENDS, ConsoleProgress, asked, run_asked
+wanted = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]")
+def say(text): print(text, flush=True)
+print("ready", flush=True)
+with Reservation(say) as reservation:
+    run_asked(wanted, backend="mock", make_executor=BACKENDS["mock"], results=Path(sys.argv[1]), seed=1,
+              observer=ConsoleProgress(quiet=True), reports=False, reservation=reservation)
+"""
+
+
+def test_a_run_reserves_its_hosts_and_gives_them_back(controller: Path, tmp_path: Path) -> None:
+    """Drained ones, too; where Slurm refuses nothing is measured, and the reservation of somebody else stays."""
+    scontrol("update", "nodename=gpu004", "state=drain", "reason=NHC: disk")
+    mine = ("reservationname=mine", "user=root", "starttime=now", "duration=10")
+    argv = (sys.executable, "-c", RUN, str(tmp_path))
+    try:
+        assert scontrol("create", "reservation", *mine, "nodes=gpu[005-006]").returncode == 0
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+        assert "slurm: gpu[001-004] reserved for" in done.stdout
+        assert done.stdout.endswith("slurm: given back\n")
+        assert reserved() == {"mine": "gpu[005-006]"}
+        scontrol("delete", "reservation", "mine")
+        assert scontrol("create", "reservation", *mine, "nodes=gpu[004-006]").returncode == 0
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        assert "Requested reservation overlaps with another reservation" in done.stderr
+        assert reserved() == {"mine": "gpu[004-006]"}
+    finally:
+        scontrol("delete", "reservation", "mine")
+        free("gpu004")
+    assert reservations(tmp_path) == {}
+
+
+STEPS = 13
+KILLED = """\
+import os, sys; from pathlib import Path
+from fabric.app.reservation import Reservation, run_here
+from tests.builders import asked
+plan = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]").plan
+steps = iter(range(1, 100))
+def step():
+    if next(steps) == int(sys.argv[2]):
+        os.kill(os.getpid(), 9)
+def run(argv):
+    step()
+    said = run_here(argv)
+    step()
+    return said
+with Reservation(print, run=run) as reservation:
+    reservation.take(Path(sys.argv[1]), [f"gpu00{number}" for number in range(1, 5)], plan)
+"""
+
+
+def test_killed_between_any_two_steps_every_reservation_has_its_line(controller: Path, tmp_path: Path) -> None:
+    """SIGKILL before and after each word to Slurm; what is left ends by itself, or at once by restore."""
+    left = []
+    for step in range(1, STEPS + 1):
+        results = tmp_path / str(step)
+        run = results / "self-check" / f"20261123-12000{step}"
+        run.mkdir(parents=True)
+        done = subprocess.run((sys.executable, "-c", KILLED, str(run), str(step)), capture_output=True, timeout=60)
+        assert done.returncode == (-9 if step < STEPS else 0), done.stderr
+        assert {*reserved()} <= {*reservations(results)}
+        left += [step] if reserved() else []
+        assert all(one.certain for one in restore(None, results=results, make_executor=make_executor))
+        assert (reserved(), reservations(results)) == ({}, {})
+    assert left == [*range(2, 10)]  # from the answer that it is made to the word that it shall go
+
+
+def test_a_reservation_ends_by_itself(controller: Path) -> None:
+    """No time is read back as for ever: Slurm takes 0 minutes for that."""
+    argv = slurm.reserve("lease", "gpu001", "root", 1)
+    assert scontrol(*argv[1:]).returncode == 0
+    try:
+        assert " Duration=00:01:00 " in scontrol(*SHOW, "lease").stdout
+    finally:
+        scontrol("delete", "reservation", "lease")

@@ -68,10 +68,21 @@ def test_a_reason_is_one_line(reason: str) -> None:
 def test_the_nodes_of_a_reservation() -> None:
     """As Slurm folds them."""
     text = "ReservationName=r1 StartTime=2026-11-23T18:32:23 Nodes={} NodeCnt=1 Features=(null) PartitionName=(null)\n"
-    assert slurm.reserved(text.format("gpu[001-004]")) == "gpu[001-004]"
-    with pytest.raises(ToolError, match="no nodes"):
-        slurm.reserved(text.format("(null)"))
+    assert slurm.reserved("r1", text.format("gpu[001-004]"), "", 0) == "gpu[001-004]"
+    assert slurm.reserved("r1", "Reservation r1 not found\n", "", 1) is None
+    for name, nodes in (("r1", "(null)"), ("r2", "gpu[001-004]")):
+        with pytest.raises(ToolError, match="no nodes"):
+            slurm.reserved(name, text.format(nodes), "", 0)
+    with pytest.raises(ToolError, match="Unable to contact"):
+        slurm.reserved("r1", "", "Unable to contact slurm controller (connect failure)", 1)
     with pytest.raises(ValueError, match="no list"):
         slurm.unfold("gpu[1-2] state=down")
     with pytest.raises(ValueError, match="a job is a number"):
         slurm.job_nodes("7;8")
+
+
+@pytest.mark.parametrize(("nodes", "user", "minutes"), [("n1 flags=maint", "u", 1), ("n1", "u,v", 1), ("n1", "u", 0)])
+def test_a_reservation_is_of_these_nodes_for_a_time(nodes: str, user: str, minutes: int) -> None:
+    """No further words, and never 0 minutes, which Slurm takes for ever."""
+    with pytest.raises(ValueError, match=r"list of nodes|misread|minutes is 0"):
+        slurm.reserve("r1", nodes, user, minutes)

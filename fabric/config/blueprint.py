@@ -1,0 +1,96 @@
+"""A plan of point-to-point cables, one a row: our own CSV, or NetBox's (what it exports, and what it imports)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.config.problems import Problems
+from fabric.errors import ConfigError
+from fabric.model.found import FoundCable, FoundEnd
+
+_ENDS = (
+    ("a_node", "a_port", "b_node", "b_port"),
+    # netbox/dcim/tables/cables.py, 2026-08: the headings of what "Export" writes
+    ("device a", "termination a", "device b", "termination b"),
+    # netbox/dcim/forms/bulk_import.py: of what it imports, and of older exports
+    ("side_a_device", "side_a_name", "side_b_device", "side_b_name"),
+)
+_TYPES = ("side_a_type", "side_b_type")
+_CONNECTED = ("", "connected")
+_SEPARATORS = (",", ";", "\t", "|")
+"""NetBox lets each user choose one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """
+    The cables as planned: an end's *node* is a host or a switch by its own name, its *port* as the file calls it.
+
+    *left_out*: rows that cannot be compared (a cable with several ends on one side); those that are not to be connected
+    yet, or any more, and those of no network interface are none of the plan.
+    """
+
+    cables: tuple[FoundCable, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def read_blueprint(path: Path, data: bytes) -> Blueprint:
+    """What *data* holds, the content of the file at *path*; ConfigError with what is wrong, each with its line."""
+    problems = Problems(str(path))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ConfigError.at(path, f"not UTF-8: byte {exc.start + 1}") from exc
+    cables: list[FoundCable] = []
+    left_out: list[str] = []
+    taken: dict[FoundEnd, int] = {}
+    for line, row in _rows(path, text):
+        cells = [row[name] for name in next(names for names in _ENDS if names[0] in row)]
+        if row.get("status", "").casefold() not in _CONNECTED:
+            continue
+        if any(row.get(name, "interface").rpartition(".")[2] != "interface" for name in _TYPES):
+            continue
+        if not all(cells):
+            problems.at_line(line, "expected a node and a port at either end of a cable")
+        elif any("," in cell for cell in cells):
+            left_out.append(f"line {line}: {cells[0]} {cells[1]} to {cells[2]} {cells[3]}")
+        else:
+            a, b = FoundEnd(*cells[:2]), FoundEnd(*cells[2:])
+            for end in (a, b):
+                if end in taken:
+                    problems.at_line(line, f"{end.node} {end.port} has a cable already, in line {taken[end]}")
+                taken[end] = line
+            cables.append(FoundCable(a, b, None))
+    if not cables and not problems:
+        problems.at_line(0, "no cable of two network interfaces in it")
+    problems.raise_if_any()
+    return Blueprint(tuple(cables), tuple(left_out))
+
+
+def _rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Each row by the names of its columns, in lower case, with its line."""
+    first = text.partition("\n")[0]
+    for separator in _SEPARATORS:
+        names = [cell.strip().casefold() for cell in next(csv.reader([first], delimiter=separator), [])]
+        if any(set(wanted) <= set(names) for wanted in _ENDS):
+            break
+    else:
+        wanted = "; or ".join(", ".join(one) for one in _ENDS)
+        raise ConfigError.at(path, f"expected the columns {wanted}; got {first[:120]!r}", line=1)
+    reader = csv.reader(text.splitlines(), strict=True, delimiter=separator)
+    try:
+        next(reader)
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield reader.line_num, _row(path, names, cells, reader.line_num)
+    except csv.Error as exc:
+        raise ConfigError.at(path, f"not comma-separated values: {exc}", line=reader.line_num) from exc
+
+
+def _row(path: Path, names: Sequence[str], cells: Sequence[str], line: int) -> Mapping[str, str]:
+    if len(cells) != len(names):
+        raise ConfigError.at(path, f"expected {len(names)} cells as in the first line, got {len(cells)}", line=line)
+    return dict(zip(names, map(str.strip, cells), strict=True))

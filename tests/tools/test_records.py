@@ -1,0 +1,78 @@
+"""What others wrote down: jobs, tickets, kernel messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.records import Record, read_records
+
+SACCT = """\
+JobID|JobName|State|NodeList|End
+7|train|COMPLETED|gpu003|2026-11-20T10:00:00
+8|train|NODE_FAIL|gpu[003-004]|2026-11-21T10:00:00
+8.0|train|FAILED|gpu[003-004]|2026-11-21T10:00:00
+9|eval|NODE_FAIL|gpu003|2026-11-22T10:00:00
+10|eval|CANCELLED by 1000|None assigned|2026-11-22T10:00:00
+11|eval|RUNNING|gpu003|Unknown
+"""
+TICKETS = 'component,opened,kind,note\ngpu003,2026-11-20,cable,"again, the same"\nleaf3,2026-11-21T08:00:00+01:00,,\n'
+KERNEL = """\
+2026-11-20T10:00:00+0100 gpu003 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.
+2026-11-20T10:00:01+0100 gpu003 kernel: mlx5_core 0000:5c:00.0 ens1f0np0: Link down
+2026-11-20T10:00:02+0100 gpu003 kernel: mlx5_core 0000:5c:00.0: Port module event[error]: module 0, Bus stuck
+2026-11-20T10:00:03+0100 gpu003 kernel: mlx5_core 0000:5c:00.0 ens1f0np0: Link up
+2026-11-20T10:00:04+0100 gpu003 systemd[1]: NVRM: Xid (PCI:0000:3b:00): 79, said by somebody else
+"""
+
+
+def at(day: int, hour: int = 10, second: int = 0) -> datetime:
+    """A time of that month."""
+    return datetime(2026, 11, day, hour, 0, second, tzinfo=UTC)
+
+
+def test_jobs_that_a_node_ended_count_by_how_many_nodes_they_had() -> None:
+    """Steps, jobs that never ran and jobs that go on are none."""
+    assert read_records(SACCT) == (
+        Record(at(20), ("gpu003",), "jobs"),
+        Record(at(21), ("gpu003", "gpu004"), "multi_fails"),
+        Record(at(22), ("gpu003",), "single_fails"),
+    )
+
+
+def test_tickets_have_a_component_and_a_kind() -> None:
+    """Hosts, leaves and links alike; a time without a zone is UTC."""
+    assert read_records(TICKETS) == (
+        Record(at(20, 0), ("gpu003",), "tickets", "cable"),
+        Record(at(21, 7), ("leaf3",), "tickets", ""),
+    )
+
+
+def test_the_kernel_tells_kinds_of_trouble() -> None:
+    """Xids by their number, links and modules; nobody else may say so in its name."""
+    found = read_records(KERNEL)
+    assert [(one.names, one.signal, one.kind) for one in found] == [
+        (("gpu003",), "", kind) for kind in ("xid 79", "link down", "module error")
+    ]
+    assert found[0].at == at(20, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "expected columns"),
+        ("hello\n", "got 'hello'"),
+        (SACCT + "12|x|FAILED|gpu003\n", "line 8: "),
+        (SACCT + "12|x|FAILED|gpu[003|2026-11-20T10:00:00\n", "line 8: "),
+        (SACCT + "12|x|FAILED|gpu003|yesterday\n", "line 8: expected a time"),
+        (TICKETS + "-rf,2026-11-20,,\n", "line 4: expected a host or a part"),
+        (TICKETS + f"gpu003,2026-11-20,{'x' * 99},\n", "line 4: expected a kind"),
+        (TICKETS + '"gpu003,2026-11-20\n', "line 4: "),
+    ],
+)
+def test_another_text_is_refused_with_its_line(text: str, words: str) -> None:
+    """Nothing is guessed, nothing left out in silence."""
+    with pytest.raises(UnreadableOutput, match=words):
+        read_records(text)
