@@ -194,6 +194,13 @@ def test_what_many_have_is_one_row_with_examples() -> None:
     )
 
 
+def test_a_cable_that_nobody_hears_is_told() -> None:
+    """Its ends were not compared, and that is said once."""
+    (one,) = of_rack("gpu003/mlx5_2:broken")
+    assert "does not hear it (LLDP)" in one.what
+    assert (one.hosts, one.severity, one.what.partition(":")[0]) == (("gpu003",), Severity.WARNING, "mlx5_2")
+
+
 def test_a_switch_that_does_not_answer_is_unknown() -> None:
     """Its RoCE cannot be read; the hosts are looked at all the same."""
     world = World(RACK, MockSettings(faults=(Fault("leaf1", "broken"),), lossless_class=106), seed=1)
