@@ -255,6 +255,7 @@ _BY_DESIGN = "; fine where the fabric is lossy by design"
 
 RULES: tuple[Rule, ...] = (
     # Between the two ends of a cable.
+    Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
     Rule("pfc", _PROBLEM, _one_end, LOSSY, _PFC),
     Rule("priority", _PROBLEM, _two_priorities, LOSSY, _CUMULUS),
     Rule("mtu", _PROBLEM, _two_mtus, "larger packets are dropped here without a word", _NCCL),
@@ -267,7 +268,6 @@ RULES: tuple[Rule, ...] = (
     Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
     # Whether that queue is lossless.
     Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
-    Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
     Rule(
         "buffer",
         _PROBLEM,
