@@ -1,13 +1,14 @@
 """
 One end of one cable of 64 RoCE hosts is set wrong: is it named, with both ends, and nothing else?
 
-``python benchmarks/roce_settings.py [SEEDS]`` draws for each kind of fault, and each end that can have it, an RNIC or a
-cable between switches, and runs ``fabric check`` on ``inventory/roce-64.yaml``. Then clean, SEEDS times.
+``python benchmarks/roce_settings.py [SEED...]`` (0 to 4) draws for each kind of fault, and each end that can have it,
+an RNIC or a cable between switches, and runs ``fabric check`` on ``inventory/roce-64.yaml``. Then clean, once a seed.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -20,7 +21,7 @@ from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES
 from fabric.wiring import make_executor
 
 INVENTORY = Path(__file__).parents[1] / "inventory" / "roce-64.yaml"
-SEEDS = 5
+SEEDS = range(5)
 
 
 def planted(seed: int) -> list[str]:
@@ -57,11 +58,11 @@ def named(fault: str, findings: tuple[Finding, ...]) -> bool:
     return near and "cable" in said and ends[-1].partition("/")[0] in said
 
 
-def main(seeds: int) -> int:
+def main(seeds: Iterable[int]) -> int:
     """Print a row a kind; 1 where something was missed or said of something else."""
     rows: dict[str, list[bool]] = {}
     others, began_s = 0, perf_counter()
-    for seed in range(seeds):
+    for seed in seeds:
         for fault in planted(seed):
             findings = found(fault)
             rows.setdefault(fault.rpartition(":")[2], []).append(named(fault, findings))
@@ -76,4 +77,4 @@ def main(seeds: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if sys.argv[1:] else SEEDS))
+    sys.exit(main(map(int, sys.argv[1:]) if sys.argv[1:] else SEEDS))

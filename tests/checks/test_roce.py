@@ -13,6 +13,7 @@ from fabric.checks.kind import Looked
 from fabric.checks.needs import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.checks.roce import ROCE, ask_switches, roce_check
+from fabric.checks.roce.ends import RoceEnd
 from fabric.checks.roce.rules import RULES
 from fabric.checks.roce.settings import SETTINGS
 from fabric.hosts.mock import MockExecutor
@@ -20,6 +21,8 @@ from fabric.model.finding import Finding, Severity
 from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES, Fault, MockSettings
 from fabric.model.topology import Host
 from fabric.sim.world import World
+from fabric.tools.roce import RocePort
+from fabric.tools.switch_qos import PortQos
 from tests.changes.roce import roce
 from tests.checks.asked import EVERYTHING, HOST, answer
 from tests.checks.test_any_text import SAID as ANYTHING
@@ -194,6 +197,13 @@ def test_what_many_have_is_one_row_with_examples() -> None:
     )
 
 
+def test_a_cable_that_nobody_hears_is_told() -> None:
+    """Its ends were not compared, and that is said once."""
+    (one,) = of_rack("gpu003/mlx5_2:broken")
+    assert "does not hear it (LLDP)" in one.what
+    assert (one.hosts, one.severity, one.what.partition(":")[0]) == (("gpu003",), Severity.WARNING, "mlx5_2")
+
+
 def test_a_switch_that_does_not_answer_is_unknown() -> None:
     """Its RoCE cannot be read; the hosts are looked at all the same."""
     world = World(RACK, MockSettings(faults=(Fault("leaf1", "broken"),), lossless_class=106), seed=1)
@@ -210,6 +220,19 @@ def test_a_switch_may_say_anything(said: list[tuple[str, str, int, str]]) -> Non
         stdout, stderr, status, lost = said[number % len(said)]
         answers[argv] = answer(argv, stdout, stderr, status, lost=lost)
     sound(list(roce_check({"leaf1": answers}).findings({"gpu001": looked(WELL, replace(HOST, platform=ONE))})))
+
+
+@pytest.mark.parametrize(
+    ("sends", "obeys", "words"), [(True, False, "rx is disabled"), (False, True, "tx is disabled")]
+)
+def test_a_switch_that_pauses_one_way_only_is_told_before_anything_else(
+    *, sends: bool, obeys: bool, words: str
+) -> None:
+    told = PortQos(trust="dscp", pfc=frozenset({3}), sends=sends, obeys=obeys)
+    far = RoceEnd("gpu001", "mlx5_0", "eth1", "", RocePort("mlx5_0", trust="dscp", pfc=frozenset({3})), 106)
+    end = RoceEnd("leaf0", "swp1", "swp1", "", told, 106, far=far)
+    said = [wrong for rule in RULES if rule.about == "pfc" and (wrong := rule.wrong(end))]
+    assert words in said[0]
 
 
 def test_infiniband_switches_are_not_asked() -> None:

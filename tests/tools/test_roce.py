@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from fabric.tools import roce
+from tests.places import CAPTURES
 
 # mlnx-tools 2026-08 prints tabs, wraps its map, and warns on stdout.
 SAID = """\
@@ -53,6 +54,17 @@ def test_everything_that_is_told_is_read() -> None:
     assert (one.priority_of[26], one.priority_of[0]) == (3, 0)
     assert one.ecn == {"roce_np": frozenset({3})}
     assert one.gid_types == {0: "IB/RoCE v1", 3: "RoCE v2"}
+
+
+def test_a_real_answer_of_an_older_release_is_read() -> None:
+    """It says nothing of buffers."""
+    real = (CAPTURES / "mlnx_qos" / "01-connectx-pfc3-trust-dscp.txt").read_text()
+    told = roce.read(f"port mlx5_2 eth4\n{real}whole\n")
+    assert told is not None
+    one = told["mlx5_2"]
+    assert (one.trust, one.pfc, one.cable_m, one.dcbx) == ("dscp", frozenset({3}), 7, "OS controlled")
+    assert one.priority_of == {dscp: dscp // 8 for dscp in range(64)}
+    assert one.buffer_bytes == {}
 
 
 def test_what_is_not_told_is_none() -> None:

@@ -15,13 +15,17 @@ from fabric.tools.lldp import Neighbour
 from fabric.tools.roce import RocePort
 from fabric.tools.switch_qos import PortQos
 
+TO_HOSTS = "ports to hosts"
+"""Of these only those to RNICs are of interest: a host's other ports may be in the same switch."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoceEnd:
     """
     One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
 
-    *host* is None at a switch; *alike* says which ports it is compared with, *interface* what its own tools call it.
+    *host* is None at a switch; *alike* says which ports it is compared with, *interface* what its own tools call it;
+    *heard*: False where its leaf told whom it hears, and did not hear it.
     """
 
     node: str
@@ -36,6 +40,7 @@ class RoceEnd:
     far: RoceEnd | None = field(default=None, compare=False)
     cnp_dscp: int | None = None
     slowed_down: bool = True
+    heard: bool = True
 
     @property
     def name(self) -> str:
@@ -98,6 +103,8 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
         heard = parsed(answers[nvue.neighbours()], nvue.read_neighbours, "neighbours", reasons) or ()
         peers = {one.interface: (_name(one, names), one.port) for one in heard}
         peers = {port: peer for port, peer in peers.items() if peer[0]}
+        if not peers and not reasons:
+            reasons.append("LLDP hears no host and no switch of this fabric")
         told = list(_of_switch(switch, answers, peers, hosts, reasons))
         unread += ((switch, reason) for reason in reasons)
         for end in told:
@@ -105,8 +112,19 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
             found[switch, end.port] = end
         for port, (node, far) in peers.items():
             cables.append(((switch, port), by_address.get((node, far.lower()), (node, far))))
-    far_of = {one: other for pair in cables for one, other in (pair, pair[::-1])}
-    return [replace(end, far=found.get(far_of.get(key, ("", "")))) for key, end in found.items()]
+    far_of = {one: found[other] for pair in cables for one, other in (pair, pair[::-1]) if other in found}
+    listening = {end.node for end in found.values() if end.host is None}
+    return [
+        replace(end, far=far_of.get(key), heard=key in far_of or _leaf(end) not in listening)
+        for key, end in found.items()
+        if key in far_of or end.host is not None or end.alike != TO_HOSTS
+    ]
+
+
+def _leaf(end: RoceEnd) -> str:
+    """The one that its RNIC is plugged into; empty at a switch."""
+    rnic = end.host.platform.rnic_by_device.get(end.port) if end.host else None
+    return end.host.leaves[rnic.rail] if end.host and rnic and rnic.rail < len(end.host.leaves) else ""
 
 
 def _of_host(name: str, looked: Looked) -> Iterator[RoceEnd]:
@@ -152,11 +170,9 @@ def _of_switch(
         return
     others, own = configured
     for port in (port for port in ports if port in peers):
-        far = "hosts" if peers[port][0] in hosts else "switches"
+        alike = TO_HOSTS if peers[port][0] in hosts else "ports to switches"
         told = own.get(port, others)
-        yield RoceEnd(
-            name, port, port, f"ports to {far}", told, None, mtu=ports[port].mtu, rate_gbps=ports[port].speed_gbps
-        )
+        yield RoceEnd(name, port, port, alike, told, None, mtu=ports[port].mtu, rate_gbps=ports[port].speed_gbps)
 
 
 def _called(told: RocePort | PortQos) -> tuple[str, ...]:

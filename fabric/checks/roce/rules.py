@@ -241,6 +241,10 @@ def _untold(end: RoceEnd) -> str:
     return "whether it trusts DSCP was not told (mlnx_qos)" if untold else ""
 
 
+def _unheard(end: RoceEnd) -> str:
+    return "" if end.heard else "its leaf does not hear it (LLDP): what is set at the other end was not compared"
+
+
 _PROBLEM, _WARNING = Severity.PROBLEM, Severity.WARNING
 _CUMULUS = "NVIDIA, Cumulus Linux 5.15 User Guide, RoCE"
 _OFED = "NVIDIA, MLNX_OFED manual; mlnx_qos of mlnx-tools"
@@ -251,9 +255,11 @@ _BY_DESIGN = "; fine where the fabric is lossy by design"
 
 RULES: tuple[Rule, ...] = (
     # Between the two ends of a cable.
+    Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
     Rule("pfc", _PROBLEM, _one_end, LOSSY, _PFC),
     Rule("priority", _PROBLEM, _two_priorities, LOSSY, _CUMULUS),
     Rule("mtu", _PROBLEM, _two_mtus, "larger packets are dropped here without a word", _NCCL),
+    Rule("far", _WARNING, _unheard, "one end that is set otherwise is enough to drop", "IEEE 802.1AB (LLDP)"),
     # In which queue packets are.
     Rule("trust", _WARNING, _untold, LOSSY, _OFED),
     Rule("trust", _PROBLEM, _untrusted, LOSSY, _OFED),
@@ -262,7 +268,6 @@ RULES: tuple[Rule, ...] = (
     Rule("priority", _PROBLEM, _not_lossless, LOSSY, _NCCL),
     # Whether that queue is lossless.
     Rule("pfc", _WARNING, _no_pfc, LOSSY + _BY_DESIGN, _CUMULUS),
-    Rule("pfc", _PROBLEM, _one_way, LOSSY, _PFC),
     Rule(
         "buffer",
         _PROBLEM,

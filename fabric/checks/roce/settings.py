@@ -72,6 +72,7 @@ SETTINGS: Mapping[str, RoceSetting] = MappingProxyType(
             "mlnx_qos -i {port} --pfc with a 1 in the place of priority {priority}",
             "nv set qos roce" + _PROFILE + "pfc",
         ),
+        "far": RoceSetting("other end", None, "systemctl enable --now lldpd; or have the RNIC's firmware send LLDP"),
         "buffer": RoceSetting("buffer", None, "mlnx_qos -i {port} --cable_len METRES, or --buffer_size"),
         "cable": RoceSetting(
             "cable length in m",

@@ -202,7 +202,10 @@ def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
     places: dict[int, list[int]] = {at: [] for at in range(8)}
     for dscp in range(63, -1, -1):
         places[qos.priority_of_dscp(dscp)].append(dscp)
-    maps = "".join(f"\tprio:{at} dscp:{''.join(f'{one:02d},' for one in dscps)}\n" for at, dscps in places.items())
+    rows_of = [
+        (at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)
+    ]  # it wraps there
+    maps = "".join(f"\tprio:{at} dscp:{''.join(f'{one:02d},' for one in dscps)}\n" for at, dscps in rows_of)
     trusted = f"dscp2prio mapping:\n{maps}" if qos.trust == "dscp" else ""
     sizes = [20_016, qos.headroom_bytes(rate_gbps) if qos.lossless else 0, *[0] * (_BUFFERS - 2)]
     rows = {
