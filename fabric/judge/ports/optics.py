@@ -91,20 +91,19 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
         yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
 
 
-def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, Found]:
+def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, str]:
     """What is said of ends whose module is hotter than its peers: those of which *likes* has the same."""
     groups: dict[Hashable, dict[End, tuple[float, float]]] = defaultdict(dict)
     for end, like in likes.items():
         if known := known_values(courses.get(end, {}).get("module_c")):
             groups[like][end] = min(known), max(known)
-    found: dict[End, Found] = {}
+    found: dict[End, str] = {}
     for warm in groups.values():
         usual = [median(one) for one in zip(*warm.values(), strict=True)] if len(warm) > PEERS else [inf, inf]
         for end, own in warm.items():
             above_c = min(mine - theirs for mine, theirs in zip(own, usual, strict=True))
             if above_c >= HOTTER_C:
-                said = f"its module is {above_c:.0f} C hotter than the middle of {len(warm)} like it"
-                found[end] = "module_c", Outcome.MARGINAL, said
+                found[end] = f"its module is {above_c:.0f} C hotter than the middle of {len(warm)} like it"
     return found
 
 
