@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
-from fabric.checks.kind import HostCheck, Looked, problem, unknown
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.finding import Finding
@@ -186,6 +186,14 @@ def _read_in_band(looked: Looked) -> Iterator[Finding]:
     for argv in looked.needs.in_band:
         answer, ufm = looked.answers[argv], argv[0] == "curl"
         said = (answer.stdout, answer.stderr, answer.exit_status)
+        if argv[-1].endswith(management.TELEMETRY):
+            if answer.lost or answer.exit_status != 0:
+                advice = (
+                    "let UFM's telemetry listen on 0.0.0.0, or make UFM's own host via; fine where mlxlink is answered"
+                )
+                why = "modules and bit errors of switch ports are then asked port by port alone, through the fabric"
+                yield warning(f"UFM's telemetry does not answer: {excuse(answer)}", why, advice)
+            continue
         if answer.lost or answer.absent:
             yield unknown(f"{argv[-1] if ufm else 'sminfo'}: {excuse(answer)}", _WHY_IN_BAND, "run it by hand there")
             continue

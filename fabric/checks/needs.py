@@ -63,8 +63,12 @@ def host_needs(
         if name not in made:
             made[name] = replace(common, measured=False, alters=what)
     via = inventory.changes.via
-    if via in alters and via in made:
-        made[via] = replace(made[via], in_band=tuple(_reaching(Context(inventory.topology, inventory.changes))))
+    if via in made:
+        asked = [*_reaching(Context(inventory.topology, inventory.changes))] if via in alters else []
+        ufm = management.UfmAccess.of(inventory.changes)
+        if ufm is not None and scenario is not None and scenario.sample is not None:
+            asked.append(management.ask_telemetry(ufm))
+        made[via] = replace(made[via], in_band=tuple(asked))
     return made
 
 

@@ -238,8 +238,9 @@ def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Opt
 
     Raises ToolError with the tool's own words, UnreadableOutput where a count is none, or nothing is counted.
     """
-    told = _below({"": _shown(stdout, stderr, exit_status)}, "")
-    counts = {name: count for name, value in told.items() if (count := _count(name, value)) is not None}
+    told = _shown(stdout, stderr, exit_status)
+    rows = told.items() if isinstance(told, dict) else ()
+    counts = {name: count for name, value in rows if (count := _count(name, value)) is not None}
     lanes = [count for name, count in counts.items() if name.startswith(_RAW)]
     if not lanes:
         raise UnreadableOutput(f"nv show: no {_RAW}0 in {stdout[:120]!r}")

@@ -78,6 +78,14 @@ def test_whether_switches_and_ufm_answer(argv: tuple[str, ...], stdout: str, sta
     assert all(advice in one.advice for one in findings)
 
 
+@pytest.mark.parametrize("status", [0, 7])
+def test_telemetry_that_does_not_answer_is_worth_knowing(status: int) -> None:
+    """It listens on UFM's own host alone, as it is shipped; all that it tells is told port by port, too."""
+    argv = ("curl", "http://ufm:9002/csv/xcset/low_freq_debug")
+    findings = found(IN_BAND, answer(argv, "", "", status), replace(EVERYTHING, in_band=(argv,)))
+    assert severities(findings) == ([Severity.WARNING] if status else [])
+
+
 @pytest.mark.parametrize(
     ("limit", "capabilities", "fine"),
     [("unlimited", 0, True), ("65536", 0, False), ("65536", 1 << 14, True), (str(1 << 27), 0, True)],

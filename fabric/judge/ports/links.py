@@ -301,15 +301,10 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
     return told
 
 
-def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, Found]) -> PortHealth:
+def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str]) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted = looked.wanted(ethernet=cable.ethernet)
-    warm = [
-        (name, outcome, f"{label(end)}: {text}")
-        for end in cable.ends
-        if end in hot
-        for name, outcome, text in [hot[end]]
-    ]
+    warm = [("module_c", Outcome.MARGINAL, f"{label(end)}: {hot[end]}") for end in cable.ends if end in hot]
     found = [*_seen_light(cable, looked), *warm, *_standing(cable, looked)]
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")

@@ -8,8 +8,8 @@ The light and the raw bit errors of both ends of a cable: what goes wrong before
 - More wrong bits before the error correction than 1e-5 are MARGINAL (the limit of OCI's dr-hpc), and so are blocks
   with as many wrong symbols as it can mend: one more, and such a block is lost.
 - So is a module that is 10 C hotter than its peers: those with its part number in switches of the tier, or in the same
-  place of other hosts. Its coolest reading counts beside the coolest of each, and its hottest beside the hottest: what
-  is busy while others wait is as cool as they are when nothing runs.
+  place of other hosts. At its coolest and its hottest beside the middle of them, or beside the third hottest at work,
+  where that became 10 C warmer than they are at rest: what is busy while others wait is no outlier.
 
 Copper has no light, and a module that does not say has none that could be judged.
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
-from math import inf
 from statistics import median
 
 from fabric.judge.ports.health import known_values
@@ -36,6 +35,9 @@ HOTTER_C = 10.0
 
 PEERS = 4
 """Of so few nobody is an outlier (a choice)."""
+
+WORKED = 3
+"""The third hottest stands for those that work: two that are too hot do not hide each other (a choice)."""
 
 LANES = 8
 """The most that a module has (OSFP)."""
@@ -91,28 +93,34 @@ def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line
         yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
 
 
-def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, Found]:
+def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, str]:
     """What is said of ends whose module is hotter than its peers: those of which *likes* has the same."""
     groups: dict[Hashable, dict[End, tuple[float, float]]] = defaultdict(dict)
     for end, like in likes.items():
         if known := known_values(courses.get(end, {}).get("module_c")):
             groups[like][end] = min(known), max(known)
-    found: dict[End, Found] = {}
-    for warm in groups.values():
-        usual = [median(one) for one in zip(*warm.values(), strict=True)] if len(warm) > PEERS else [inf, inf]
-        for end, own in warm.items():
-            above_c = min(mine - theirs for mine, theirs in zip(own, usual, strict=True))
+    found: dict[End, str] = {}
+    for warm in (one for one in groups.values() if len(one) > PEERS):
+        coolest, hottest = zip(*warm.values(), strict=True)
+        rest_c, work_c = median(coolest), sorted(hottest)[-WORKED]
+        for end, (low_c, high_c) in warm.items():
+            above_c = min(low_c - rest_c, high_c - median(hottest))
+            if work_c - rest_c >= HOTTER_C:
+                above_c = max(above_c, high_c - work_c)
             if above_c >= HOTTER_C:
-                said = f"its module is {above_c:.0f} C hotter than the middle of {len(warm)} like it"
-                found[end] = "module_c", Outcome.MARGINAL, said
+                found[end] = f"its module is {above_c:.0f} C hotter than others of {len(warm)} like it"
     return found
 
 
 def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:
-    """Wrong bits before (or behind) the error correction over all bits, between the first and the last reading."""
-    course = courses.get(name, CounterCourse())
-    known = [(at_s, value) for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
-    lasted_s = known[-1][0] - known[0][0] if known else 0.0
-    if lasted_s <= 0.0 or known[-1][1] < known[0][1]:  # read once, or cleared meanwhile
+    """
+    Wrong bits before (or behind) the error correction over all bits, between the first and the last reading.
+
+    Both are read at once: that those behind it did not grow is known as long as those before it were seen to.
+    """
+    counted, course = known_values(courses.get(name)), courses.get("raw_errors", CounterCourse())
+    times_s = [at_s for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
+    lasted_s = times_s[-1] - times_s[0] if times_s else 0.0
+    if lasted_s <= 0.0 or not counted or counted[-1] < counted[0]:  # read once, or cleared meanwhile
         return None
-    return (known[-1][1] - known[0][1]) / (lasted_s * line_rate_gbps * 1e9)
+    return (counted[-1] - counted[0]) / (lasted_s * line_rate_gbps * 1e9)

@@ -108,12 +108,14 @@ def test_light_outside_the_limits_of_its_own_module_fails_though_all_lanes_are_a
     ("own", "above"), [(course(62), 22.0), (course(41, 62), None), (course(62, 41), None), (course(48), None)]
 )
 def test_a_module_that_is_hotter_than_its_like_is_marginal(own: CounterCourse, above: float | None) -> None:
-    """Hotter at its coolest and at its hottest; not who was busy while the others were not."""
+    """Hotter when all work, or at its coolest and at its hottest; not who was busy while the others were not."""
     ends = [("gpu00" + str(n), "mlx5_0") for n in range(9)]
+    worked = {end: {"module_c": course(40, 80 if end == ends[4] else 54)} for end in ends}
+    assert list(hot_modules(worked, dict.fromkeys(ends, "alike"))) == [ends[4]]
     courses = {end: {"module_c": own if end == ends[4] else course(40)} for end in ends}
     found = hot_modules(courses, dict.fromkeys(ends, ("MMA4Z00", "mlx5_0")))
     assert [*found] == ([ends[4]] if above else [])
-    assert not above or f"{above:g} C hotter than the middle of 9 like it" in found[ends[4]][2]
+    assert not above or f"{above:g} C hotter than others of 9 like it" in found[ends[4]]
     assert not hot_modules(courses, {end: number for number, end in enumerate(ends)})
 
 
