@@ -34,7 +34,7 @@ GROUPS = {
         "lab": ("lab", "A real fabric in a box: network namespaces, BGP, real bytes on shaped links."),
     },
     "Judge": {
-        "report": ("report", "Show the verdict of a run, make its report.html, put runs side by side."),
+        "report": ("report", "Show the verdict of a run, or make its report.html, figures, CSV, certificate."),
         "analyze": ("report", "Judge an old run again, with today's code or another baseline."),
         "verify": ("report", "Check a certificate: is it true, who signed it, which file was changed?"),
         "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,16 +40,31 @@ _MOST_PHASES, _MOST_PARTS, _MOST_CHANGES = 6, 6, 4
 @click.argument("run", required=False, type=PATH)
 @results_option
 @click.option("--every", "every_s", type=WholeNumber(1, 3600), default=2, show_default=True, metavar="SECONDS")
-def watch_command(run: Path | None, results: Path, every_s: int) -> int:
+@click.option(
+    "--metrics-port",
+    "port",
+    type=WholeNumber(1, 65_535),
+    metavar="PORT",
+    help="Also serve it as OpenMetrics.",
+)
+def watch_command(run: Path | None, results: Path, every_s: int, port: int | None) -> int:
     """
     Watch RUN (default: the newest below --results) until it ends: phases, hosts, bad parts, changes, time left.
 
-    Works from any machine that sees its files; writes nothing. Without a terminal it prints one screen.
+    Works from any machine that sees its files; writes nothing. Without a terminal it prints one screen, and with
+    --metrics-port serves until the run ends.
     """
     from fabric.app.watch import Watched
 
-    watched = Watched(run or newest(results))
+    run = run or newest(results)
+    watched = Watched(run)
+    if port is not None:
+        from fabric.app.live_metrics import serve
+
+        serve(run, port)
     if not sys.stdout.isatty():
+        if port is not None:
+            _wait(watched, every_s)
         say("\n".join(str(line).rstrip() for line in screen(watched.look(), width=100)))
         return 0
     _live(watched, every_s)
@@ -64,6 +80,13 @@ def newest(results: Path) -> Path:
     if not runs:
         raise ConfigError.at(results, "no run here yet")
     return max(runs, key=lambda path: (path.name, path.parent.name))
+
+
+def _wait(watched: Watched, every_s: float) -> None:
+    """Until it ends, or somebody interrupts."""
+    with suppress(KeyboardInterrupt):
+        while watched.look().state in ("running", "stopping"):
+            threading.Event().wait(every_s)
 
 
 def _live(watched: Watched, every_s: float) -> None:

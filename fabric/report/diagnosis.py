@@ -24,7 +24,7 @@ def diagnosis_text(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> str:
         it=diagnosis,
         notes=[*notes, *diagnosis.notes],
         suspects=suspects,
-        width=min(max((len(one.component) for one in diagnosis.suspects[:_LISTED]), default=0), 40),
+        width=min(max([7, *(len(one.component) for one in diagnosis.suspects[:_LISTED])]), 40),
         matrices=[(one, list(_matrix(one))) for one in diagnosis.matrices if len(one.hosts) >= _LEAST_DRAWN],
         most=_LISTED,
     )

@@ -1,0 +1,79 @@
+"""A run that goes on, as metrics that Prometheus scrapes (``fabric watch --metrics-port``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from fabric.app.watch import HostState, RunStatus, Watched
+from fabric.errors import ConfigError
+from fabric.report.output import visible
+
+MOST_PARTS = 100
+"""Bad parts with a metric of their own (a choice: more are one cause)."""
+
+
+class LiveMetrics(Collector):
+    """Looks at the run each time it is asked: gauges, times in seconds, all with the scenario as label."""
+
+    def __init__(self, run: Path) -> None:
+        self._watched, self._lock = Watched(run), Lock()
+
+    def describe(self) -> list[Metric]:
+        """Nothing: a look at the run is not needed to register it."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One look; StoreError where the run's files cannot be read."""
+        with self._lock:  # each scrape has a thread of its own
+            seen = self._watched.look()
+        scenario = visible(seen.scenario)
+        for name, text, labels, found in _gauges(seen):
+            made = GaugeMetricFamily(f"fabric_live_{name}", text, labels=("scenario", *labels))
+            for values, number in found:
+                made.add_metric((scenario, *map(visible, values)), number)
+            yield made
+
+
+_Found = list[tuple[tuple[str, ...], float]]
+
+
+def _gauges(seen: RunStatus) -> Iterator[tuple[str, str, tuple[str, ...], _Found]]:
+    """Of each its name, what it is, its labels; then their values with the number."""
+    at_work = seen.state in ("running", "stopping")
+    yield "running", "1 while the run goes on", (), [((), float(at_work))]
+    yield "elapsed_seconds", "How long it has gone on, by its own clock", (), [((), seen.at_s)]
+    left: _Found = [((), seen.left_s)] if seen.left_s is not None else []
+    yield "left_seconds", "How long it still takes, as fast as it went so far", (), left
+    age: _Found = [((), seen.event_age_s)] if seen.event_age_s is not None else []
+    yield "last_event_age_seconds", "How long ago anything was written down", (), age
+    probes: _Found = []
+    for phase in seen.phases:
+        numbers = {"planned": phase.planned, "done": phase.done, "failed": phase.failed, "error": phase.errors}
+        probes += [((phase.name, state), float(number)) for state, number in numbers.items()]
+    yield "probes", "Probes of each phase by state; failed: a tool said so", ("phase", "state"), probes
+    hosts = Counter(seen.hosts.values())
+    yield "hosts", "Hosts by state", ("state",), [((one.value,), float(hosts[one])) for one in HostState]
+    yield "open_changes", "Changes in force, or that may be", (), [((), float(len(seen.open_changes)))]
+    bad: _Found = [((name,), float(many)) for name, many in list(seen.named.items())[:MOST_PARTS]]
+    yield "bad_part_probes", "Probes that failed because of a part, as tools said", ("component",), bad
+
+
+def serve(run: Path, port: int) -> None:
+    """
+    Answer scrapes on this port of all interfaces, in threads of this process, as OpenMetrics where that is asked for.
+
+    Raises ConfigError for a port that cannot be had.
+    """
+    registry = CollectorRegistry()
+    registry.register(LiveMetrics(run))
+    try:
+        start_http_server(port, registry=registry)
+    except OSError as exc:
+        raise ConfigError.at("--metrics-port", f"{port}: {exc.strerror}") from exc
