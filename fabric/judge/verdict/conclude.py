@@ -204,7 +204,7 @@ def _explained(
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named = _without_partners(_each_once([*named, *errors]), course.came_back, probes)
+    named = without_partners(_each_once([*named, *errors]), course.came_back, probes)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
@@ -256,7 +256,7 @@ def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
     return list(kept.values())
 
 
-def _without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
+def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
     """Without those that failed and came back, each time together with a host of which something else is bad."""
     hosts_of = {probe.probe_id: probe.hosts for probe in probes} if came_back else {}
     accused = {host for one in found if one.component not in came_back for host in one.hosts}
