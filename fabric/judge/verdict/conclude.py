@@ -25,7 +25,7 @@ from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
 from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
+from fabric.model.part import PORT, Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
@@ -192,7 +192,10 @@ def _explained(
         pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
         known = _names_of(between)
-        between += [one for one in pairs.suspects if one.component not in known]
+        kept = {probe.probe_id for probe in since}
+        old = {rnics_of(probe)[0] for probe in left if probe.probe_id not in kept}
+        named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
+        between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
     known = _names_of(between)
     again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
@@ -233,6 +236,18 @@ def without_old_loopbacks(
         or probe.probe_id not in results
         or results[probe.probe_id].started_s >= came_s.get(rnics_of(probe)[0], -inf)
     ]
+
+
+def _unsure(one: Suspect) -> Suspect:
+    """An RNIC of which only older loopbacks are known: it cannot be told from its port."""
+    text = (
+        f"RNIC {Part.of(one.component).item}, its PCIe link, its port, cable or leaf port: its loopback was measured "
+        "before it became bad, and says nothing of it since"
+    )
+    rivals = (f"{one.component}:{PORT}", *one.ambiguous_with)
+    return replace(
+        one, confidence=round(one.confidence / 2, 2), evidence=(text, *one.evidence[1:]), ambiguous_with=rivals
+    )
 
 
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:
