@@ -26,7 +26,7 @@ from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
 from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
+from fabric.model.part import PORT, Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
@@ -198,7 +198,10 @@ def _explained(
         pairs = pair_findings(since, results, {**told, **own}, topology=topology, inside=inside.suspects)
         told |= pairs.verdicts
         known = _names_of(between)
-        between += [one for one in pairs.suspects if one.component not in known]
+        kept = {probe.probe_id for probe in since}
+        old = {rnics_of(probe)[0] for probe in left if probe.probe_id not in kept}
+        named = [_unsure(one) if one.component in old else one for one in pairs.suspects]
+        between += [one for one in named if one.component not in known]
         rest = [probe for probe in left if probe.probe_id not in pairs.lost]
     known = _names_of(between)
     again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
@@ -210,7 +213,7 @@ def _explained(
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
-    named = _without_partners(_each_once([*named, *errors]), course.came_back, probes)
+    named = without_partners(_each_once([*named, *errors]), course.came_back, probes)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
@@ -241,6 +244,18 @@ def without_old_loopbacks(
     ]
 
 
+def _unsure(one: Suspect) -> Suspect:
+    """An RNIC of which only older loopbacks are known: it cannot be told from its port."""
+    text = (
+        f"RNIC {Part.of(one.component).item}, its PCIe link, its port, cable or leaf port: its loopback was measured "
+        "before it became bad, and says nothing of it since"
+    )
+    rivals = (f"{one.component}:{PORT}", *one.ambiguous_with)
+    return replace(
+        one, confidence=round(one.confidence / 2, 2), evidence=(text, *one.evidence[1:]), ambiguous_with=rivals
+    )
+
+
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:
     """What they are called, and what they cannot be told apart from."""
     return {name for one in suspects for name in (one.component, *one.ambiguous_with)}
@@ -262,7 +277,7 @@ def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
     return list(kept.values())
 
 
-def _without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
+def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], probes: Iterable[Probe]) -> list[Suspect]:
     """Without those that failed and came back, each time together with a host of which something else is bad."""
     hosts_of = {probe.probe_id: probe.hosts for probe in probes} if came_back else {}
     accused = {host for one in found if one.component not in came_back for host in one.hosts}
