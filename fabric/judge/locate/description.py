@@ -35,6 +35,7 @@ _SPREADS = {
     0.05: 1.4,
     0.25: 2.4,
 }  # of a part's loss, and the nats of each: e times rarer than the one before
+_SELDOM = 0.2  # of a bundle, of which one thing is faulty
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
@@ -209,12 +210,8 @@ class PairSearch(FaultSearch):
         before = density[sample]
         best = np.full(len(parts), -np.inf)
         loss, spread, rho = np.zeros(len(parts)), np.zeros(len(parts)), np.zeros(len(parts))
-        shares = [np.full(len(parts), ALWAYS), np.full(len(parts), OFTEN)][: 2 if costs is not None else 1]
-        bundles = inc.bundle[parts] & (costs is not None)
-        if bundles.any():  # of the things of a bundle one is faulty: how often that one is passed is seen
-            slow = self.slow[sample] & (self._deviation[sample] > explained[sample] + self.floor / 2)
-            seen = np.bincount(local, slow, minlength=len(parts)) / np.maximum(inc.count[parts], 1)
-            shares.append(np.where(bundles, np.clip(seen, 0.0, OFTEN), 0.0))
+        bundles = inc.bundle[parts]
+        rhos = (ALWAYS, OFTEN, _SELDOM) if bundles.any() else (ALWAYS, OFTEN)
         seldom = np.zeros(len(parts)) if costs is None else _NOT_ALWAYS + np.log(np.maximum(inc.count[parts], 2)) / 2
         for guess in self._losses(local, sample, explained, len(parts)):
             at = guess[local]
@@ -224,14 +221,13 @@ class PairSearch(FaultSearch):
                 paid = np.zeros(len(parts))
                 if costs is not None:
                     paid = costs[parts] + self.said(parts, guess, width, ALWAYS)
-                for number, often in enumerate(shares):
-                    gain: Floats = np.bincount(local, np.log1p(often[local] * more), minlength=len(parts)) - paid
-                    if number:
+                for often in rhos if costs is not None else (ALWAYS,):
+                    gain: Floats = np.bincount(local, np.log1p(often * more), minlength=len(parts)) - paid
+                    if often != ALWAYS:
                         gain -= seldom
-                    gain[(guess < self.floor) | (often == 0)] = -np.inf
+                    gain[(guess < self.floor) | ((often == _SELDOM) & ~bundles)] = -np.inf
                     better = gain > best
-                    best[better], loss[better], spread[better] = gain[better], guess[better], width
-                    rho[better] = often[better]
+                    best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
         return best, loss, spread, rho
 
     def _losses(self, local: Ints, sample: Ints, explained: Floats, parts: int) -> list[Floats]:
@@ -258,8 +254,8 @@ class PairSearch(FaultSearch):
         part = inc.part[entry]
         most = np.bincount(part, room[inc.sample[entry]], minlength=len(inc.extra))
         well = inc.count - np.bincount(part, minlength=len(inc.extra))
-        rate = np.where(inc.bundle, np.minimum(1 - well / np.maximum(inc.count, 1), OFTEN), OFTEN)
-        free = (most + well * np.log1p(-rate) - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
+        least = np.where(inc.bundle, log(1 - _SELDOM), log(1 - OFTEN))
+        free = (most + well * least - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
         found: Ints = np.flatnonzero(free)
         return found
 

@@ -293,9 +293,10 @@ def _linked(matrix: Floats) -> Iterator[Ints]:
     """Four, three and two groups of hosts by the mean difference of what they see of the others, 0.1 at most."""
     from scipy.cluster.hierarchy import average, cut_tree  # takes a while to import
 
-    apart = np.minimum(np.abs(matrix[:, None] - matrix), 0.1)
-    count = np.count_nonzero(apart == apart, axis=2)  # where both were measured with that host
-    distance = np.where(count >= 2, np.nansum(apart, axis=2) / np.maximum(count, 1), 0.05)
+    total = np.array([np.nansum(np.minimum(np.abs(matrix - row), 0.1), axis=1) for row in matrix])
+    seen = np.isfinite(matrix).astype(np.int64)
+    count = seen @ seen.T  # hosts with which both were measured
+    distance = np.where(count >= 2, total / np.maximum(count, 1), 0.05)
     tree = average(distance[np.triu_indices(len(matrix), 1)])
     yield from (_renumbered(groups) for groups in cut_tree(tree, n_clusters=(4, 3, 2)).T)
 
