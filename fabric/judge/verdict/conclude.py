@@ -18,7 +18,7 @@ from fabric.judge.course.findings import not_cleared_by_older
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal import congestion
+from fabric.judge.normal.congestion import of_nobody
 from fabric.judge.normal.keys import taking_part
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.change import ChangeResult
@@ -86,8 +86,7 @@ def conclude(
     verdicts = with_bad_gpus(probes, verdicts, topology)
 
     altered = alterations(changes)
-    shared = [probe.probe_id for probe in probes if probe.kind in congestion.KINDS]
-    untold = unblamed(probes, verdicts, altered) | {one for one in shared if _is_measured(results.get(one))}
+    untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
     telling = [probe for probe in probes if probe.probe_id not in untold]
     written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
     explained, named, pairs = _explained(telling, verdicts, results, topology, written)
@@ -123,10 +122,6 @@ def conclude(
         effects=windows_report(phases, probes, results, changes),
         hall=hall_of(probes, verdicts, topology),
     )
-
-
-def _is_measured(result: ProbeResult | None) -> bool:
-    return result is not None and result.outcome is None
 
 
 def _explained(
