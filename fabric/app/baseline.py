@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
+from fabric.judge.normal.congestion import KINDS as CONGESTED
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.limits import changes_between
 from fabric.judge.normal.recorded import RecordedNumber, Split, record
@@ -127,7 +128,7 @@ def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, RecordedNumber]]:
     topology = run.inventory.topology
     for probe in run.probes:
         result = run.results.get(probe.probe_id)
-        if result is None or result.outcome is not None or not result.measurements:
+        if result is None or result.outcome is not None or not result.measurements or probe.kind in CONGESTED:
             continue
         if _class_of(run, probe.hosts[0]) == wanted:
             value, size_bytes = representative(result)

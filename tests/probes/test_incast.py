@@ -19,13 +19,13 @@ from tests.places import INVENTORY, SCENARIOS
 SCENARIO = SCENARIOS / "incast.yaml"
 
 
-def run(folder: Path, entry: str, *faults: str, mock: str = "", hosts: str = "gpu[01-20]") -> JudgedRun:
+def run(folder: Path, entry: str, *faults: str, mock: str = "", hosts: str = "gpu[01-20]", then: str = "") -> JudgedRun:
     """It was run on simulated hosts whose network has queues; *mock* are settings that replace or add to those."""
     (folder / "baselines").symlink_to(INVENTORY / "baselines")
     text = (INVENTORY / "roce-queues.yaml").read_text().replace("congestion: dcqcn}", f"congestion: dcqcn{mock}}}")
     (folder / "roce.yaml").write_text(text)
     scenario = folder / "incast.yaml"
-    phases = f"phases: [{{name: p, probes: [{entry}]}}]\n"
+    phases = f"phases: [{{name: p, probes: [{entry}]}}{then}]\n"
     scenario.write_text(f"name: incast\ndescription: x\ninventory: roce.yaml\nhosts: all\n{phases}")
     return on_mock(asked(scenario, hosts=hosts, faults=faults), folder)
 
@@ -104,6 +104,14 @@ def test_only_marks_keep_a_victim_out_of_an_incast(tmp_path: Path) -> None:
         least[ecn] = min(one.value_gbps or 0.0 for one in judged.probes)
     assert least["true"] > 0.6 * 400
     assert least["false"] < 0.2 * 400
+
+
+def test_a_bad_incast_keeps_nobody_out(tmp_path: Path) -> None:
+    """All hosts share what it measures: it accuses none of them, and the next phase has them all."""
+    then = ", {name: q, needs: [p], probes: [{pairwise: {rounds: 1}}]}"
+    judged = run(tmp_path, "incast: {senders: [4]}", mock=NOTHING, then=then).verdict
+    assert {one.outcome for one in judged.probes if one.probe_id.startswith("p/")} == {Outcome.FAIL}
+    assert {one.outcome for one in judged.probes if one.probe_id.startswith("q/")} == {Outcome.PASS}
 
 
 def test_a_sender_whose_port_is_down_is_named(tmp_path: Path) -> None:

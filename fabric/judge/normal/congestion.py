@@ -12,7 +12,7 @@ A victim is judged against itself alone. What is not counted, or could not be re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -26,7 +26,14 @@ from fabric.probes.perftest_pair import int_param
 from fabric.probes.victim import VictimSpec
 
 KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})
-"""What is judged here: by what each probe itself counted. Nobody is made a suspect of it, as all hosts share it."""
+"""What is judged here: by what each probe itself counted."""
+
+
+def of_nobody(probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> frozenset[str]:
+    """The measured ones of these probes, which accuse no part and no host however they end; ids."""
+    ids = (probe.probe_id for probe in probes if probe.kind in KINDS)
+    return frozenset(one for one in ids if one in results and results[one].outcome is None)
+
 
 _TOLD = ("receivers np_ecn_marked_roce_packets", "receivers np_cnp_sent", "senders rp_cnp_handled")
 _PAUSED = "senders rx_prio_pause_duration"

@@ -18,7 +18,7 @@ from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal import congestion
+from fabric.judge.normal.congestion import of_nobody
 from fabric.judge.normal.keys import rnics_of, taking_part
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
@@ -94,8 +94,7 @@ def conclude(
     verdicts = with_bad_gpus(probes, verdicts, topology)
 
     altered = alterations(changes)
-    shared = [probe.probe_id for probe in probes if probe.kind in congestion.KINDS]
-    untold = unblamed(probes, verdicts, altered) | {one for one in shared if _is_measured(results.get(one))}
+    untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
     telling = [probe for probe in probes if probe.probe_id not in untold]
     found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
     told = {name: verdict.told() for name, verdict in (verdicts | found.verdicts).items()}
@@ -142,10 +141,6 @@ def conclude(
         hall=hall_of(probes, verdicts, topology),
         links=ports.links,
     )
-
-
-def _is_measured(result: ProbeResult | None) -> bool:
-    return result is not None and result.outcome is None
 
 
 @dataclass(frozen=True, slots=True)

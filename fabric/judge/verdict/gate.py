@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import SPINES
+from fabric.judge.normal.congestion import of_nobody
 from fabric.judge.normal.keys import CROSS_LEAF, link_class
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -64,8 +65,10 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
-    bad = []
+    bad, accuses_nobody = [], of_nobody(probes, results)
     for probe in probes:
+        if probe.probe_id in accuses_nobody:
+            continue
         outcome, lost = verdicts[probe.probe_id].outcome, results[probe.probe_id].error_host
         for host in probe.hosts if not outcome.is_good else ():
             cleared = partners[host, probe.kind] > ((host, probe.kind, probe.hosts) in well)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.judge.normal.congestion import congestion_verdicts
+from fabric.judge.normal.congestion import congestion_verdicts, of_nobody
 from fabric.judge.normal.keys import floor_of, grown, key_of
 from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
@@ -90,7 +90,10 @@ class Judge:
         pairs = [(probe, results[probe.probe_id]) for probe in probes]
         if self._answer is None or self._asked != pairs:
             verdicts = {one.probe_id: one for one in self.judge(pairs)}
-            self._asked, self._answer = pairs, confirmed(probes, verdicts, results, topology=self.topology)
+            alone = of_nobody(probes, results)
+            telling = [probe for probe in probes if probe.probe_id not in alone]
+            found, located = confirmed(telling, verdicts, results, topology=self.topology)
+            self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
 
     def _series(self, one: ProbeSeries) -> ProbeVerdict:

@@ -1,0 +1,74 @@
+"""A probe with several clients: all at once when every server listens, with counters read before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.engine.probe_run import ProbeRun
+from fabric.errors import ExecutorError, HostUnreachable
+from fabric.model.command import Command
+from fabric.model.outcome import Outcome
+from fabric.model.topology import Topology
+from fabric.probes.incast import IncastSpec
+from tests.builders import asked
+from tests.engine.scripted import Script, ScriptedExecutor
+from tests.places import SCENARIOS
+
+
+@pytest.fixture
+def topology() -> Topology:
+    """The simulated RoCE fabric."""
+    return asked(SCENARIOS / "incast.yaml").inventory.topology
+
+
+def played(topology: Topology, script: Script) -> tuple[ProbeRun, ScriptedExecutor]:
+    """An incast of three senders, driven to its end."""
+    specs = IncastSpec(senders=(3,)).expand(phase="p", topology=topology, hosts=tuple(topology.hosts), ports=iter(()))
+    executor = ScriptedExecutor(script)
+    run = ProbeRun(next(iter(specs)), topology, executor)
+    run.begin()
+    for _ in range(100):
+        if run.done:
+            return run, executor
+        for happening in executor.wait(executor.now() + 1.0 if run.deadline_s is None else run.deadline_s):
+            run.take(happening)
+        if run.deadline_s is not None and executor.now() >= run.deadline_s:
+            run.overdue()
+    raise AssertionError("it never ended")
+
+
+def kind(command: Command) -> str:
+    """What a command of the probe is."""
+    return "counters" if command.argv[0] == "sh" else "server" if command.ready_port is not None else "client"
+
+
+def test_counters_servers_clients_counters(topology: Topology) -> None:
+    """In this order, each sort at once."""
+    _, executor = played(topology, lambda command: (0.5, "whole\n" if kind(command) == "counters" else "nonsense\n"))
+    order = ["counters"] * 4 + ["server"] * 3 + ["client"] * 3 + ["counters"] * 4
+    assert [kind(command) for command in executor.commands][: len(order)] == order
+
+
+def test_one_client_that_fails_ends_it(topology: Topology) -> None:
+    """Nothing is left running, its words are the reason, and counters of half a measurement are not read."""
+
+    def script(command: Command) -> tuple[float, str]:
+        fails = kind(command) == "client" and command.host != "gpu09"
+        return (0.5, "whole\n" if kind(command) == "counters" else "fatal: it broke\n" if fails else "nonsense\n")
+
+    run, executor = played(topology, script)
+    assert executor.open == []
+    assert [kind(command) for command in executor.commands].count("counters") == 4
+    assert run.result().outcome is Outcome.ERROR
+
+
+def test_a_host_that_is_lost_before_is_named(topology: Topology) -> None:
+    """No server is started where not all counters could be read."""
+
+    def script(command: Command) -> tuple[float, str | ExecutorError]:
+        lost = command.host == "gpu17"
+        return (0.5, HostUnreachable(command.host, "connect", "no route") if lost else "whole\n")
+
+    run, executor = played(topology, script)
+    assert {kind(command) for command in executor.commands} == {"counters"}
+    assert (run.result().outcome, run.result().error_host) == (Outcome.ERROR, "gpu17")
