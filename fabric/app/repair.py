@@ -22,12 +22,12 @@ from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Acceptance, Because, Evidence, Need
-from fabric.model.scenario import Phase, ProbeSpec, Scenario
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, plan_scenario
-from fabric.probes.again import AgainSpec, shortened
+from fabric.probes.again import AgainSpec, because_of, shortened
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
@@ -151,17 +151,6 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     fewer = [f"for want of time {measured}"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
-
-
-def is_post_repair(scenario: Scenario) -> bool:
-    """Whether a run of this scenario ends with a decision."""
-    return because_of(scenario) is not None
-
-
-def because_of(scenario: Scenario) -> Because | None:
-    """What its evidence is from; None for any other scenario."""
-    found = [spec.because for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
-    return next((one for one in found if one is not None), None)
 
 
 def decided(run: ShownRun) -> Acceptance:

@@ -107,7 +107,7 @@ class Reservation:
             try:
                 was_there = _given_back(_name(path), path.parent.parent, self._run)
             except FabricError as exc:
-                raise MayBeLive(f"{exc}; it ends by itself, or at once by: fabric restore {path}") from exc
+                raise MayBeLive(f"slurm: {exc}; it ends by itself, or at once by: fabric restore {path}") from exc
             self._say("slurm: given back" if was_there else "slurm: it had ended already: jobs may have run beside us")
 
 
@@ -134,7 +134,7 @@ def _given_back(name: str, results: Path, run: Run) -> bool:
             time.sleep(_PAUSE_S)
         else:
             if was_there:
-                raise ToolError(f"slurm: the reservation {name} still stands: {complaint(said.stdout, said.stderr)}")
+                raise ToolError(f"the reservation {name} still stands: {complaint(said.stdout, said.stderr)}")
         written.state = "done"
     return was_there
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from fabric.app.prepare import Asked, Given, prepare
-from fabric.app.repair import because_of, filled
+from fabric.app.repair import filled
 from fabric.app.reservation import Reservation
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
@@ -27,6 +27,7 @@ from fabric.model.repair import Because
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
+from fabric.probes.again import because_of
 from fabric.report.output import counted
 from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, all_events, read_events

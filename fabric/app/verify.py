@@ -15,12 +15,13 @@ import orjson
 
 from fabric.app.analyze import reopened
 from fabric.app.diagnose import read_input
-from fabric.app.repair import decided, is_post_repair
+from fabric.app.repair import decided
 from fabric.app.report import keep_decision
 from fabric.app.signature import fingerprint, sign, signer
 from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
+from fabric.probes.again import because_of
 from fabric.report.certificate import (
     FORMAT,
     JUDGED_WITH,
@@ -237,7 +238,7 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
 
 def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
     shown = reopened(run)
-    return shown, decided(shown) if is_post_repair(shown.judged.scenario) else None
+    return shown, decided(shown) if because_of(shown.judged.scenario) else None
 
 
 def _document(shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]) -> dict[str, Any]:

@@ -141,11 +141,11 @@ def _certify(run: Path, key: Path | None) -> int:
 
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
-    from fabric.app.repair import is_post_repair
+    from fabric.probes.again import because_of
     from fabric.report.console import print_verdict
     from fabric.report.verdict_json import exit_code, verdict_document
 
-    if is_post_repair(judged.scenario):
+    if because_of(judged.scenario):
         return _show_decision(judged, as_json=as_json)
     if as_json:
         print_json(verdict_document(judged))
@@ -194,7 +194,8 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
     """What is made of a run that is judged again: metrics for a push gateway, or its reports."""
     from fabric.app import report
     from fabric.app.analyze import reopened
-    from fabric.app.repair import decided, is_post_repair
+    from fabric.app.repair import decided
+    from fabric.probes.again import because_of
     from fabric.report.decision import acceptance_document
 
     run = reopened(path)
@@ -202,7 +203,7 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
         report.push(run, push)
         say(f"pushed to {push}")
         return 0
-    if is_post_repair(run.judged.scenario):  # its page begins with the decision
+    if because_of(run.judged.scenario):  # its page begins with the decision
         report.keep_decision(path, acceptance_document(decided(run)))
     page = report.make_reports(run)
     say(str(page))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
     from fabric.app.reservation import Reservation
+    from fabric.engine.observer import Observer
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
     from fabric.runs.past_run import PastRun
@@ -40,10 +41,26 @@ if TYPE_CHECKING:
 _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
 """Of verdict.json, what ``--on-fail`` is told: who is to be repaired, not each probe."""
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+
+class HowRun(NamedTuple):
+    """What a command line says of how a run is carried out, and who is told."""
+
+    as_json: bool
+    no_html: bool
+    yes: bool
+    on_fail: str | None
+    act: str | None
+    reserve: bool
 
 
-def _how_it_is_run(function: _F) -> _F:
+def _how_it_is_run(function: Callable[..., int]) -> Callable[..., int]:
+    """These options as one ``HowRun``."""
+
+    @wraps(function)
+    def command(*given: Given, **named: Any) -> int:
+        how = HowRun(*(named.pop(name) for name in HowRun._fields))
+        return function(*given, how=how, **named)
+
     for option in (
         json_option,
         click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
@@ -57,8 +74,8 @@ def _how_it_is_run(function: _F) -> _F:
         act_option,
         reserve_option,
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
 
 
 @click.command("run")
@@ -73,64 +90,49 @@ def run_command(
     seed: int,
     *,
     repair: AfterRepair,
-    yes: bool,
-    no_html: bool,
-    as_json: bool,
-    on_fail: str | None,
-    act: str | None,
-    reserve: bool,
+    how: HowRun,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.progress import ConsoleProgress, planning
+    from fabric.report.progress import planning
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning() as told:
         asked = asked_for(given, repair, told=told)
     name = backend_of(asked, backend)
-    refuse_simulated(act, name, reserve=reserve)
+    refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
         _tell(line)
-    if name != "mock" and _agree(asked.plan, yes=yes):
+    if name != "mock" and _agree(asked.plan, yes=how.yes):
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
-    hook = _hook(on_fail)
-    with _reserving(asked.plan, wanted=reserve) as reservation:  # until bad hosts are drained
-        with ConsoleProgress(quiet=as_json, **_told_of(asked, hook, results)) as progress:
-            judged = run(
-                asked,
-                backend=name,
-                make_executor=make_executor,
-                results=results,
-                seed=seed,
-                observer=progress,
-                reports=not no_html,
-                say=_tell,
-                reservation=reservation,
-            )
-        return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
+
+    def measure(observer: Observer, reservation: Reservation | None) -> JudgedRun:
+        return run(
+            asked,
+            backend=name,
+            make_executor=make_executor,
+            results=results,
+            seed=seed,
+            observer=observer,
+            reports=not how.no_html,
+            say=_tell,
+            reservation=reservation,
+        )
+
+    return _carried_out(how, measure, asked, results)
 
 
 @click.command("resume")
 @click.argument("run", type=PATH)
 @click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
 @_how_it_is_run
-def resume_command(
-    run: Path,
-    *,
-    force: bool,
-    yes: bool,
-    no_html: bool,
-    as_json: bool,
-    on_fail: str | None,
-    act: str | None,
-    reserve: bool,
-) -> int:
+def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     """
     Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
 
@@ -139,54 +141,38 @@ def resume_command(
     from fabric.app.resume import look, resume
     from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.progress import ConsoleProgress, planning
+    from fabric.report.progress import planning
     from fabric.wiring import make_executor
 
     interrupt_when_told_to_end()
 
     def say(text: str) -> None:
-        if not as_json:
+        if not how.as_json:
             warn(visible(text))
 
     with planning():
         found = look(run, force=force)
     past = found.past
-    refuse_simulated(act, past.backend, reserve=reserve)
+    refuse_simulated(how.act, past.backend, reserve=how.reserve)
     for text in found.differs:
         say(f"gone on all the same: {text}")
     note = out_of_reach_line(past.scenario, past.inventory, past.baselines)
     if note is not None:
         say(f"note: {note}")
     if past.backend != "mock":
-        _agree(past.plan, yes=yes)
-    hook = _hook(on_fail)
-    with _reserving(past.plan, wanted=reserve) as reservation:
-        with ConsoleProgress(quiet=as_json, **_told_of(past, hook, past.path.parent.parent)) as progress:
-            judged = resume(
-                found,
-                make_executor=make_executor,
-                observer=progress,
-                say=say,
-                reports=not no_html,
-                reservation=reservation,
-            )
-        return _told_at_the_end(hook, judged, show(judged, as_json=as_json), act)
+        _agree(past.plan, yes=how.yes)
 
+    def measure(observer: Observer, reservation: Reservation | None) -> JudgedRun:
+        return resume(
+            found,
+            make_executor=make_executor,
+            observer=observer,
+            say=say,
+            reports=not how.no_html,
+            reservation=reservation,
+        )
 
-def _reserving(plan: Plan, *, wanted: bool) -> AbstractContextManager[Reservation | None]:
-    """The reservation of a run that is to have one; refused before anything is begun where its plan could not run."""
-    if not wanted:
-        return nullcontext()
-    from fabric.app.reservation import Reservation, minutes
-
-    minutes(plan)
-    return Reservation(lambda text: warn(visible(text)))
-
-
-def _hook(target: str | None) -> OnFail | None:
-    from fabric.app.on_fail import OnFail
-
-    return None if target is None else OnFail(target, _tell)
+    return _carried_out(how, measure, past, past.path.parent.parent)
 
 
 def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
@@ -205,12 +191,30 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     }
 
 
-def _told_at_the_end(hook: OnFail | None, judged: JudgedRun, code: int, act: str | None) -> int:
-    """Those who are to hear of the verdict: the scheduler first, for jobs begin meanwhile."""
+def _carried_out(
+    how: HowRun,
+    measure: Callable[[Observer, Reservation | None], JudgedRun],
+    asked: Asked | PastRun,
+    results: Path,
+) -> int:
+    """
+    Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
+    the hosts are reserved.
+    """
+    from fabric.app.on_fail import OnFail
+    from fabric.app.reservation import Reservation, minutes
+    from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document
 
-    if act is not None:
-        act_on(Path(judged.path))
+    hook = None if how.on_fail is None else OnFail(how.on_fail, _tell)
+    if how.reserve:
+        minutes(asked.plan)  # refuses what could not run, before anything is begun
+    with Reservation(lambda text: warn(visible(text))) as reservation:
+        with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
+            judged = measure(progress, reservation if how.reserve else None)
+        code = show(judged, as_json=how.as_json)
+        if how.act is not None:
+            act_on(Path(judged.path))
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code

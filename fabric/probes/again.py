@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.probe import Probe
 from fabric.model.repair import Because
-from fabric.model.scenario import ProbeSpec
+from fabric.model.scenario import ProbeSpec, Scenario
 from fabric.model.topology import Topology
 from fabric.probes.collective import START_S
 from fabric.probes.intra_host import repeated
@@ -56,6 +56,12 @@ class AgainSpec(ProbeSpec):
                 if "port" in params:
                     params["port"] = next(ports)
                 yield replace(probe, probe_id=f"{phase}/{name}", phase=phase, params=dict(params))
+
+
+def because_of(scenario: Scenario) -> Because | None:
+    """What the evidence of a post-repair validation is from; None for any other scenario."""
+    found = [spec.because for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
+    return next((one for one in found if one is not None), None)
 
 
 def shortened(probe: Probe, *, iterations: int, duration_s: int) -> Probe:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import StoreError
-from fabric.model.repair import Acceptance, Because, Decision, Weighed
-from fabric.model.scenario import Scenario
+from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.text import fold
 from fabric.model.verdict import Suspect
-from fabric.probes.again import AgainSpec
+from fabric.probes.again import because_of
 from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
@@ -91,7 +90,7 @@ class ShownDecision:
 
 def decision_of(run: ShownRun) -> ShownDecision | None:
     """None for a run that is no post-repair validation. What cannot be read is no decision, and is said."""
-    because = _because(run.judged.scenario)
+    because = because_of(run.judged.scenario)
     if because is None:
         return None
     try:
@@ -118,11 +117,6 @@ def run_exit_code(run: ShownRun) -> int:
     if code == MAY_BE_LIVE or found is None or found.decision is None:
         return code
     return EXIT_CODES[found.decision]
-
-
-def _because(scenario: Scenario) -> Because | None:
-    specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
-    return next((spec.because for spec in specs if spec.because is not None), None)
 
 
 def _cut(reason: str) -> str:

@@ -8,10 +8,11 @@ import pytest
 
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Given
-from fabric.app.repair import because_of, prepare_repair
+from fabric.app.repair import prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.repair import Acceptance, Decision
+from fabric.probes.again import because_of
 from tests import builders
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, validated
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fabric.app.prepare import Asked, Given
-from fabric.app.repair import because_of, prepare_repair
+from fabric.app.repair import prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
+from fabric.probes.again import because_of
 from tests import builders
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
