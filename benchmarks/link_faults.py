@@ -105,7 +105,7 @@ def told(judged: JudgedRun, link: Link) -> tuple[bool, int, bool]:
     """Whether the cable FAILs, how many ports or RNICs of other cables do, whether the run passed."""
     own = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
     named = {one.component for one in judged.verdict.suspects if one.outcome is Outcome.FAIL}
-    near = {own, link.a} if "/" in link.a else {own}
+    near = {own, link.a, f"{link.a}:tx", f"{link.a}:rx"} if "/" in link.a else {own}  # a direction is the same cable
     strangers = [name for name in named - near if "/" in name or name.startswith(("gpu", "node"))]
     return own in named, len(strangers), judged.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
 
