@@ -1,7 +1,7 @@
 """
 Racks as they are built, each through the shipped burn-in: does a clean one end well, is a bad cable in it named?
 
-    python benchmarks/rack_shapes.py [--seeds 101:104] [--shapes one-tor,rail-only] [--for 2] [--clean]
+    python benchmarks/rack_shapes.py [--seeds 101:104] [--shapes one-tor,rail-only] [--for 2] [--clean] [--save F.csv]
 
 Some dozen simulated racks of 8 to 16 hosts, `scenarios/burn-in.yaml` on them, so many hours long. Each seed plays once
 with nothing wrong, and once with one slow cable of a host (at 40 to 80 %). Printed are the outcome, what became of the
@@ -21,11 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from benchmarks.scoring import RIGHT, Planted, Scored, Silent, scored
+from benchmarks.scoring import RIGHT, Planted, Scored, Silent, save, scored
 from benchmarks.shapes import ROOT, Shape, inventory
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.config import load_inventory
+from fabric.model.inventory import NOISES
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.report.verdict_json import exit_code
@@ -119,10 +120,10 @@ def drawn(topology: Topology, random: np.random.Generator) -> Planted:
     return Planted("cable", f"{name}:port:slow={left:.2f}", frozenset({f"{name}:port", name}))
 
 
-def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool) -> Played:
+def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool, noise: str) -> Played:
     """The shipped burn-in on a rack of this shape."""
     folder.mkdir(exist_ok=True)
-    path = inventory(SHAPES[name], folder, "clean")
+    path = inventory(SHAPES[name], folder, noise)
     topology = load_inventory(path).topology
     faults = (drawn(topology, np.random.default_rng((seed, *name.encode()))),) if bad else ()
     given = Given(
@@ -154,14 +155,18 @@ def main() -> None:
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--for", dest="hours", type=float, default=2.0, help="hours")
     parser.add_argument("--clean", action="store_true", help="only with nothing wrong")
+    parser.add_argument("--noise", choices=NOISES, default="clean")
+    parser.add_argument("--save", type=Path, help="a CSV file of all suspects, for benchmarks/calibration.py")
     asked = parser.parse_args()
     first, last = (int(seed) for seed in asked.seeds.split(":"))
     counts: Counter[str] = Counter()
+    every: list[tuple[str, int, tuple[Planted, ...], Scored]] = []
     for name in asked.shapes.split(","):
         for seed in range(first, last):
             for bad in (False,) if asked.clean else (False, True):
                 with TemporaryDirectory() as folder:
-                    one = played(name, seed, asked.hours, Path(folder), bad=bad)
+                    one = played(name, seed, asked.hours, Path(folder), bad=bad, noise=asked.noise)
+                every.append((name, seed, one.planted, one.score))
                 what = f"{one.planted[0].text} {one.score.found[0]}" if bad else "clean"
                 healthy = f"; healthy: {', '.join(one.score.healthy[:4])}" if one.score.healthy else ""
                 print(
@@ -177,6 +182,8 @@ def main() -> None:
         f"{counts['well']} of {counts['clean']} clean racks end with exit 0; {counts['named']} of {counts['bad']} bad "
         f"cables are named first; runs that FAIL a healthy part: {counts['healthy']}"
     )
+    if asked.save:
+        save(asked.save, every)
 
 
 if __name__ == "__main__":

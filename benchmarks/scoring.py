@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,23 @@ class Planted:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A suspect as it is printed: whether it itself is *bad*, or what is bad is *offered*: beside, in or around it."""
+
+    component: str
+    outcome: str
+    confidence: float
+    bad: bool
+    offered: bool
+
+
+@dataclass(frozen=True)
 class Scored:
-    """One run: what became of each planted part (FOUND), the healthy parts that FAIL, every printed confidence."""
+    """One run: what became of each planted part (FOUND), the healthy parts that FAIL, every suspect."""
 
     found: tuple[str, ...]
     healthy: tuple[str, ...]
-    confidences: tuple[tuple[str, float, bool], ...]  # of each suspect that FAILs: which, how sure, whether it is bad
+    printed: tuple[Printed, ...]
 
 
 def played(
@@ -75,12 +87,29 @@ def scored(verdict: Verdict, faults: Sequence[Planted], topology: Topology) -> S
     suspects = parts_of(verdict, topology)
     failing = [one for one in suspects if one.outcome is Outcome.FAIL]
     healthy = tuple(one.component for one in failing if not any(_touches(one, f, topology) for f in faults))
-    confidences = tuple(
-        (one.component, one.confidence, any(one.component in f.names for f in faults)) for one in failing
+    printed = tuple(
+        Printed(
+            one.component,
+            one.outcome.value,
+            one.confidence,
+            bad=any(one.component in f.names for f in faults),
+            offered=any(_touches(one, f, topology) for f in faults),
+        )
+        for one in suspects
     )
     missed = WRONG if healthy else SILENT if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL) else UNSURE
     found = tuple(_found(fault, suspects, len(faults), topology) or missed for fault in faults)
-    return Scored(found, healthy, confidences)
+    return Scored(found, healthy, printed)
+
+
+def save(path: Path, runs: Iterable[tuple[str, int, Sequence[Planted], Scored]]) -> None:
+    """Every suspect of *runs* (a name, a seed, what was planted, the score), for `benchmarks/calibration.py`."""
+    with path.open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(("of", "seed", "planted", *(one.name for one in fields(Printed))))
+        for of, seed, faults, score in runs:
+            planted = " ".join(fault.text for fault in faults)
+            rows.writerows((of, seed, planted, *astuple(one)) for one in score.printed)
 
 
 def parts_of(verdict: Verdict, topology: Topology) -> list[Suspect]:

@@ -6,19 +6,18 @@ Does the judge name what is bad on fabrics of every shape, and on every layer of
 Eleven simulated fabrics of 12 to 24 hosts. Each seed plants one fault of each layer that the shape has, one a run; with
 ``--several`` also two and three at once, in different hosts; and nothing, once. Hosts measure inside and then in pairs,
 as `scenarios/localise.yaml`. Every kind of fault takes its turn that shows within minutes. A cell of the table counts
-right/offered/unsure/wrong/silent (`benchmarks/scoring.py`). ``--save`` writes every printed confidence for
+right/offered/unsure/wrong/silent (`benchmarks/scoring.py`). ``--save`` writes every suspect for
 `benchmarks/calibration.py`. Goals: 95 % right or offered, and healthy parts that FAIL in 1 % of the runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from benchmarks.scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, scored
+from benchmarks.scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, save, scored
 from fabric.config import load_inventory
 from fabric.config.faults import network_problem
 from fabric.errors import Interrupted
@@ -329,27 +328,21 @@ def main() -> None:
     asked = parser.parse_args()
     first, last = (int(seed) for seed in asked.seeds.split(":"))
     rows: dict[str, Row] = {}
-    printed: list[tuple[str, float, bool]] = []
+    played_: list[tuple[str, int, list[Planted], Scored]] = []
     began = time.process_time()
     with suppress(KeyboardInterrupt, Interrupted):  # the table of what was played until then
         for name, seed, faults, score in runs(
             asked.shapes.split(","), range(first, last), asked.noise, several=asked.several
         ):
             rows.setdefault(name, Row()).add(faults, score)
-            printed.extend(score.confidences)
+            played_.append((name, seed, faults, score))
             said = ", ".join(f"{fault.text} {found}" for fault, found in zip(faults, score.found, strict=True))
             more = f"; healthy: {', '.join(score.healthy[:4])} ({len(score.healthy)})" if score.healthy else ""
             print(f"{name}, seed {seed}: {said or 'clean'}{more}", flush=True)
     print("\n".join(lines(rows)))
     print(f"{(time.process_time() - began) / sum(row.runs + row.clean for row in rows.values()):.1f} s CPU a run")
     if asked.save:
-        save(asked.save, printed)
-
-
-def save(path: Path, printed: Iterable[tuple[str, float, bool]]) -> None:
-    """Every suspect that FAILs: which, how sure the verdict is, whether it is bad."""
-    with path.open("w", newline="", encoding="utf-8") as out:
-        csv.writer(out).writerows([("component", "confidence", "bad"), *printed])
+        save(asked.save, played_)
 
 
 if __name__ == "__main__":
