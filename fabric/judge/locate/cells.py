@@ -57,7 +57,8 @@ class SampleMatrix:
     class, natural logs: *noise*; *floor*, the loss from which a sample is slow; *least*, the least loss that a part may
     have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in Gb/s, of classes
     of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the course of the run.
-    *rounds*: there are many, in which a part may be bad now and then. *warmth*: by part, its temperature at some times,
+    *lost*: the share of healthy samples that measure nothing, where that is no fault. *rounds*: there are many, in which
+    a part may be bad now and then. *warmth*: by part, its temperature at some times,
     degrees Celsius, NaN where that is not known.
     """
 
@@ -70,6 +71,7 @@ class SampleMatrix:
     least: Floats
     apart: Floats
     level: Floats
+    lost: float | None = None
     timed: bool = False
     rounds: bool = False
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
@@ -114,6 +116,8 @@ class Cells:
             )
             dip = np.where(matrix.slow, (alike + 0.5 * failure / _DIP_WIDTH) / (dips + 0.5), 1e-9)
         found: Floats = (1 - share) * student(matrix.y / self._width, HEAVY) / self._width + share * dip
+        if matrix.lost is not None:
+            found[matrix.y <= NOTHING] = matrix.lost * (student(np.zeros(1), HEAVY) / self._width[matrix.y <= NOTHING])
         return found
 
     @property

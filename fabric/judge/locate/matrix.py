@@ -63,6 +63,7 @@ Written = Mapping[str, Hashable]
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
+_LOST = 1 / 300  # of healthy tests end without a number, and nobody finds out why: one in a few hundred
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
@@ -134,10 +135,9 @@ class ProbeSamples:
     def _add(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> None:
         bad = verdict.outcome is self._outcome
         if self._outcome is not Outcome.FAIL:
-            good = verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
-            value = 1.0 if good else None
-            if not bad and not good:
-                return
+            value = None if bad else 1.0
+            if not bad and not verdict.outcome.is_good and verdict.value_gbps is None:
+                return  # whatever was measured, slow or not, was no error
         elif verdict.value_gbps is not None:
             value = representative(result)[0] if result.measurements else verdict.value_gbps
             if probe.kind == pairwise.KIND and not self._pairs:
@@ -201,6 +201,7 @@ class ProbeSamples:
             least=self._least,
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
+            lost=None if self._outcome is Outcome.FAIL else _LOST,
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
         return matrix, columns
