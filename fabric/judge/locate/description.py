@@ -2,7 +2,7 @@
 The shortest description of what pairs of hosts measured, given a structure of what is normal.
 
 Samples are logarithms of bandwidth. A healthy sample is a mixture of levels with Student t noise (4 degrees of freedom:
-heavy tails), or, at the background rate, a dip that belongs to no part. A faulty part has one loss *d* with a spread,
+heavy tails), or, at the background rate, a dip that belongs to no part, as deep as others are. A faulty part has one loss *d* with a spread,
 and shows in a share *rho* of its samples. Of several faulty parts on one path the slowest counts (the bottleneck).
 """
 
@@ -30,6 +30,8 @@ from fabric.judge.locate.structure import (
 )
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
+_DEPTH, _NEAR_DEPTH = 0.05, 0.15  # nats: bins of how deep other dips are, and how much nearer ones count (deviation)
+_UNSEEN = 2.0  # dips of any depth that are taken to have been seen beside the others
 _SPREADS = {
     0.004: 0.4,
     0.05: 1.4,
@@ -49,22 +51,25 @@ def describe(
     normal: Normal,
     incidence: Incidence,
     floor: float = FLOOR,
-    background: float | None = None,
+    known: Description | None = None,
     *,
     told: bool = True,
 ) -> Description:
     """
     Find the faulty parts given what is normal.
 
-    No part is named for a loss below *floor*. *background* is the share of dips that belong to no part; without it the
-    likelier of the share of slow samples that no suspicious part explains, and (few are slow) none, so that parts
-    explain them all: of few no part is suspicious by its share alone. Not *told*: without rivals, which take as long.
+    No part is named for a loss below *floor*. Dips that belong to no part are as many and as deep as a *known*
+    description leaves them; without it the likelier of the slow samples that no suspicious part explains, and (few are
+    slow) none, so that parts explain them all: of few no part is suspicious by its share alone. Not *told*: without
+    rivals, which take as long.
     """
-    none, seen = _share_of_dips(0, len(y)), background or _background(y, normal, incidence)
-    tried = []
-    few = not background and seen > none and (y < normal.least[normal.of_class]).sum() <= _FEW_SLOW
+    open_ = _untouched(y, normal, incidence) if known is None else known.explained == 0
+    slow = y < normal.least[normal.of_class]
+    none, seen = _share_of_dips(0, len(y)), _share_of_dips(int((slow & open_).sum()), int(open_.sum()))
+    tried, deep = [], _depths(normal.top[normal.of_class] - y, slow & open_)
+    few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):
-        search = PairSearch(y, normal, incidence, share, floor)
+        search = PairSearch(y, normal, incidence, share, floor, deep)
         said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
         for begun in search.begun():
             effects = search.settled(begun)
@@ -87,14 +92,30 @@ def _share_of_dips(dips: int, count: int) -> float:
     return float(np.clip(dips / max(count, 1), least, _MOST_BACKGROUND))
 
 
-def _background(y: Floats, normal: Normal, incidence: Incidence) -> float:
-    """The share of slow samples that touch no part with more slow ones than chance explains."""
+def _untouched(y: Floats, normal: Normal, incidence: Incidence) -> Bools:
+    """Samples that touch no part with more slow ones than chance explains."""
     slow = y < normal.least[normal.of_class]
     through = np.bincount(incidence.part, slow[incidence.sample], minlength=len(incidence.extra))
     bad = beyond_chance(through, incidence.count, int(slow.sum()), len(y)) > log(1 / _TOUCHED)
-    touched = np.zeros(len(y), dtype=np.bool_)
-    touched[incidence.sample[bad[incidence.part]]] = True
-    return _share_of_dips(int((slow & ~touched).sum()), int((~touched).sum()))
+    found = np.ones(len(y), dtype=np.bool_)
+    found[incidence.sample[bad[incidence.part]]] = False
+    return found
+
+
+def _depths(deviation: Floats, dips: Bools) -> Floats:
+    """
+    How likely each sample's deviation is if it is a dip (a density): as the other *dips* are, or of any depth.
+
+    No sample says so of itself. A fabric with traffic of others has dips of some depth, and many; of few, any may be.
+    """
+    place = np.clip(deviation / _DEPTH, 0, _DIP_WIDTH / _DEPTH).astype(np.int64)
+    away = np.arange(-4 * _NEAR_DEPTH, 4 * _NEAR_DEPTH + _DEPTH / 2, _DEPTH)
+    kernel = np.exp(-0.5 * (away / _NEAR_DEPTH) ** 2)
+    kernel /= kernel.sum() * _DEPTH
+    bins = np.bincount(place[dips], minlength=max(len(kernel), int(place.max()) + 1))
+    near = np.convolve(bins, kernel, mode="same")[place] - kernel.max() * dips
+    found: Floats = (np.maximum(near, 0.0) + _UNSEEN / _DIP_WIDTH) / (dips.sum() - dips + _UNSEEN)
+    return found
 
 
 def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int) -> Floats:
@@ -114,10 +135,12 @@ class PairSearch(FaultSearch):
 
     rival = 5.0
 
-    def __init__(self, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float) -> None:
+    def __init__(
+        self, y: Floats, normal: Normal, incidence: Incidence, background: float, floor: float, deep: Floats
+    ) -> None:
         self.y, self.normal, self.incidence, self.background, self.floor = y, normal, incidence, background, floor
         top, count = normal.top[normal.of_class], incidence.count
-        dip = np.where(y < top - FLOOR, 1 / _DIP_WIDTH, 1e-9)
+        dip = np.where(y < top - FLOOR, deep, 1e-9)
         self._base = (1 - background) * normal.density(y, normal.of_class) + background * dip
         self.slow: Bools = y < normal.least[normal.of_class]
         self._deviation = top - y
@@ -268,7 +291,8 @@ _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 
 def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float) -> tuple[tuple[int, float], ...]:
     """Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside."""
-    search = PairSearch(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
+    deep = _depths(found.normal.top[found.normal.of_class] - y, found.slow & (found.explained == 0))
+    search = PairSearch(y, found.normal, incidence, found.background, _OPEN_LOSS * floor, deep)
     density, explained = search.explained(found.effects)
     taken = np.array([one.part for one in found.effects], dtype=np.int64)
     parts = search.possible(density, explained, taken, np.zeros(len(incidence.extra)))

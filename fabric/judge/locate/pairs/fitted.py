@@ -133,7 +133,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    found = describe(y, again, joint.incidence, floor=least, background=left_over(found))
+    found = describe(y, again, joint.incidence, floor=least, known=found)
     return _split(joint, own, y, found, floor)
 
 
