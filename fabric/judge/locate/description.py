@@ -30,8 +30,8 @@ from fabric.judge.locate.structure import (
 )
 
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
-_DEPTH, _NEAR_DEPTH = 0.05, 0.15  # nats: bins of how deep other dips are, and how much nearer ones count (deviation)
-_UNSEEN = 2.0  # dips of any depth that are taken to have been seen beside the others
+_DEPTH, _NEAR_DEPTH = 0.05, 0.4  # nats: bins of how deep other dips are, and how much nearer ones count (deviation)
+_UNSEEN = 5.0  # dips of any depth that are taken to have been seen beside the others
 _SPREADS = {
     0.004: 0.4,
     0.05: 1.4,
@@ -107,7 +107,9 @@ def _depths(deviation: Floats, dips: Bools) -> Floats:
     How likely each sample's deviation is if it is a dip (a density): as the other *dips* are, or of any depth.
 
     No sample says so of itself. A fabric with traffic of others has dips of some depth, and many; of few, any may be.
+    What was lost is no dip of others' traffic: it says nothing of their depth.
     """
+    dips = dips & (deviation < _DIP_WIDTH)
     place = np.clip(deviation / _DEPTH, 0, _DIP_WIDTH / _DEPTH).astype(np.int64)
     away = np.arange(-4 * _NEAR_DEPTH, 4 * _NEAR_DEPTH + _DEPTH / 2, _DEPTH)
     kernel = np.exp(-0.5 * (away / _NEAR_DEPTH) ** 2)
@@ -115,7 +117,7 @@ def _depths(deviation: Floats, dips: Bools) -> Floats:
     bins = np.bincount(place[dips], minlength=max(len(kernel), int(place.max()) + 1))
     near = np.convolve(bins, kernel, mode="same")[place] - kernel.max() * dips
     found: Floats = (np.maximum(near, 0.0) + _UNSEEN / _DIP_WIDTH) / (dips.sum() - dips + _UNSEEN)
-    return found
+    return np.where(deviation < _DIP_WIDTH, found, 1 / _DIP_WIDTH)
 
 
 def beyond_chance(slow: Ints | Floats, count: Ints, all_slow: int, samples: int) -> Floats:
