@@ -24,6 +24,7 @@ SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 _DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
 _DEPTH = 0.1  # nats: dips that differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
+_LOST = 1 / 300  # of healthy tests end without a number, and nobody finds out why: one in a few hundred
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
 _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
@@ -57,9 +58,8 @@ class SampleMatrix:
     class, natural logs: *noise*; *floor*, the loss from which a sample is slow; *least*, the least loss that a part may
     have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in Gb/s, of classes
     of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the course of the run.
-    *lost*: the share of healthy samples that measure nothing, where that is no fault. *rounds*: there are many, in which
-    a part may be bad now and then. *warmth*: by part, its temperature at some times,
-    degrees Celsius, NaN where that is not known.
+    *lost*: which ended without a number, where that need not be a fault. *rounds*: there are many, in which a part may
+    be bad now and then. *warmth*: by part, its temperature at some times, degrees Celsius, NaN where that is not known.
     """
 
     entries: Entries
@@ -71,7 +71,7 @@ class SampleMatrix:
     least: Floats
     apart: Floats
     level: Floats
-    lost: float | None = None
+    lost: Bools | None = None
     timed: bool = False
     rounds: bool = False
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Cells:
             dip = np.where(matrix.slow, (alike + 0.5 * failure / _DIP_WIDTH) / (dips + 0.5), 1e-9)
         found: Floats = (1 - share) * student(matrix.y / self._width, HEAVY) / self._width + share * dip
         if matrix.lost is not None:
-            found[matrix.y <= NOTHING] = matrix.lost * (student(np.zeros(1), HEAVY) / self._width[matrix.y <= NOTHING])
+            found[matrix.lost] = _LOST * student(np.zeros(1), HEAVY) / self._width[matrix.lost]
         return found
 
     @property

@@ -2,8 +2,9 @@
 The shortest description of what pairs of hosts measured, given a structure of what is normal.
 
 Samples are logarithms of bandwidth. A healthy sample is a mixture of levels with Student t noise (4 degrees of freedom:
-heavy tails), or, at the background rate, a dip that belongs to no part, as deep as others are. A faulty part has one loss *d* with a spread,
-and shows in a share *rho* of its samples. Of several faulty parts on one path the slowest counts (the bottleneck).
+heavy tails), or, at the background rate, a dip that belongs to no part, as deep as others are. A faulty part has one
+loss *d* with a spread, and shows in a share *rho* of its samples. Of several faulty parts on one path the slowest
+counts (the bottleneck).
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def _between(one: int, other: int) -> str:
     return f"within group {one + 1}" if one == other else f"between groups {one + 1} and {other + 1}"
 
 
-def _are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool:
+def are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> bool:
     """
     Whether groups are no faults: placement makes the way between them slow, or all pairs of a fifth of the hosts.
 
@@ -225,20 +225,24 @@ def _are_classes(y: Floats, a: Ints, b: Ints, groups: Ints, apart: float) -> boo
     return bool((level >= level.max() - apart).all() and (size[slow] >= FIFTH * len(groups)).all())
 
 
-def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, placed: bool = False) -> list[Groups]:
-    """The likeliest groups that the hosts fall into by what they reach; *placed*: an inventory says all leaves."""
+def groupings(y: Floats, a: Ints, b: Ints, hosts: int, *, apart: float = NEAR) -> list[Groups]:
+    """The likeliest groups that the hosts fall into by what they reach; of one level more than *apart* is a fault."""
     if len(y) < 2 * hosts or hosts < 2 * _LEAST_GROUP:
         return []
-    apart = PLACED + FLOOR if placed else NEAR
     least = _likely(y, a, b, np.zeros(hosts, dtype=np.int64)) - _FAR_BEHIND
     found: list[tuple[float, Ints, float]] = []
     for groups in {one.tobytes(): one for one in _begun(y, a, b, hosts)}.values():
         size = np.bincount(groups)
-        if size.min() >= _LEAST_GROUP and len(size) > 1 and _are_classes(y, a, b, groups, apart):
-            cost = _HOST_COST * hosts * log(len(size)) + 4
+        if size.min() >= _LEAST_GROUP and len(size) > 1 and are_classes(y, a, b, groups, apart):
+            cost = group_cost(groups)
             found.append((_likely(y, a, b, groups) - cost, groups, cost))
     found.sort(key=lambda one: -one[0])
     return [(groups, cost) for score, groups, cost in found[:_MOST_TRIED] if score >= least]
+
+
+def group_cost(groups: Ints) -> float:
+    """Nats that it takes to say which group each host is in."""
+    return _HOST_COST * len(groups) * log(int(groups.max()) + 1) + 4
 
 
 def _likely(y: Floats, a: Ints, b: Ints, groups: Ints) -> float:

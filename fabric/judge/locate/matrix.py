@@ -63,7 +63,6 @@ Written = Mapping[str, Hashable]
 _ONE_FLOW = frozenset({"loopback", "rnic_to_rnic"})  # their numbers are those of one flow: a cap shows in all alike
 _LARGE = frozenset({"host", "leaf", "group", "numa", "pcie_switch", "rack"})
 _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit meets it
-_LOST = 1 / 300  # of healthy tests end without a number, and nobody finds out why: one in a few hundred
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
@@ -201,10 +200,14 @@ class ProbeSamples:
             least=self._least,
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
-            lost=None if self._outcome is Outcome.FAIL else _LOST,
+            lost=None if self._outcome is Outcome.FAIL else np.array([self._is_lost(row) for row in self.rows]),
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
         return matrix, columns
+
+    def _is_lost(self, row: PlacedSample) -> bool:
+        """Whether it ended without a number, and no tool said what is bad."""
+        return row.value_gbps is None and self._verdicts[row.probe.probe_id].named is None
 
     def _phases(self) -> set[Hashable]:
         return {self._written.get(row.probe.phase, row.probe.phase) for row in self.rows}

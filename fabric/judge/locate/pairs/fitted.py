@@ -6,14 +6,23 @@ The structures of what is normal (``levels``) are tried side by side; the one wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
 
 from fabric.judge.locate.description import describe, left_over, open_parts
-from fabric.judge.locate.levels import FIFTH, LEVEL_COST, PLACED, groupings, level_and_noise, refitted, structures
+from fabric.judge.locate.levels import (
+    FIFTH,
+    LEVEL_COST,
+    PLACED,
+    Groups,
+    groupings,
+    level_and_noise,
+    refitted,
+    structures,
+)
 from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
@@ -115,10 +124,23 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     """
     joint = Joint.of(planes)
     least, levels = _OF_FLOOR * floor, _own_levels(joint)
-    groups = groupings(
-        joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), placed=joint.across is not None
-    )
-    tried = []
+    apart = PLACED + FLOOR if joint.across is not None else NEAR
+    groups = groupings(joint.y - levels[-1][joint.plane], joint.a, joint.b, len(joint.hosts), apart=apart)
+    own, found = max(_described(joint, levels, groups, least), key=lambda one: one[1].score)
+    # Or what is said to be faulty of some hosts is where they stand.
+    stand = joint.grouped([one.part for one in found.effects], joint.y - own[joint.plane], apart)
+    tried = [(own, found), *(_described(joint, levels, stand, least) if stand else ())]
+    own, found = max(tried, key=lambda one: one[1].score)
+    y = joint.y - own[joint.plane]
+    again = refitted(found.normal, y, found.explained == 0)
+    found = describe(y, again, joint.incidence, floor=least, known=found)
+    return _split(joint, own, y, found, floor)
+
+
+def _described(
+    joint: Joint, levels: Sequence[Floats], groups: Sequence[Groups], least: float
+) -> Iterator[tuple[Floats, Description]]:
+    """By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts."""
     for own in levels:
         y = joint.y - own[joint.plane]
         cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
@@ -126,15 +148,10 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
             found = describe(y, replace(normal, cost=normal.cost + cost), joint.incidence, floor=least, told=False)
-            tried.append((own, found))
+            yield own, found
             if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                 again = refitted(found.normal, y, found.explained == 0)
-                tried.append((own, describe(y, again, joint.incidence, floor=least, told=False)))
-    own, found = max(tried, key=lambda one: one[1].score)
-    y = joint.y - own[joint.plane]
-    again = refitted(found.normal, y, found.explained == 0)
-    found = describe(y, again, joint.incidence, floor=least, known=found)
-    return _split(joint, own, y, found, floor)
+                yield own, describe(y, again, joint.incidence, floor=least, told=False)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.levels import Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Incidence, Ints
@@ -89,6 +90,24 @@ class Joint:
             if leaf != UNKNOWN and np.count_nonzero(samples.leaf == leaf) > 1:
                 return True
         return False
+
+    def grouped(self, faulty: Sequence[int], y: Floats, apart: float) -> list[Groups]:
+        """
+        The hosts of which parts are said to be *faulty* as a group of their own, where they may just stand elsewhere.
+
+        What passes through *faulty* parts that are of no host says nothing of that.
+        """
+        groups, tells = np.zeros(len(self.hosts), dtype=np.int64), np.ones(len(y), dtype=np.bool_)
+        for part in faulty:
+            of_hosts = [(place, int(self.components[place].hosts[component])) for place, component in self.places[part]]
+            for place, host in of_hosts:
+                if host != UNKNOWN:
+                    groups[self.hosts.index(self.planes[place].hosts[host])] = 1
+                else:
+                    tells[self.incidence.of(part)] = False
+        several = 1 < groups.sum() < len(groups)
+        classes = several and are_classes(y[tells], self.a[tells], self.b[tells], groups, apart)
+        return [(groups, group_cost(groups))] if classes else []
 
     def samples_of(self, place: int) -> slice:
         """Where the samples of a plane are among all."""
