@@ -79,6 +79,7 @@ def test_what_was_left_out_is_no_pass(whole: JudgedRun) -> None:
     assert [text for text in whole.verdict.reasons if not text.startswith("note: ")] == [
         "SKIPPED: altered: 24 of 24 probes left out: no more fits into the budget",
         "SKIPPED: soak: 72 of 144 probes left out: no more fits into the budget",
+        "links: none of the 160 cables was looked at from both ends",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.report.test_signature import new_key
+from tests.app.test_signature import new_key
 
 from benchmarks.certificate_mutations import (
     FIELDS,
