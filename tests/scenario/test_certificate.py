@@ -7,7 +7,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.app.test_signature import new_key
 
 from benchmarks.certificate_mutations import (
     FIELDS,
@@ -24,6 +23,7 @@ from fabric.errors import ConfigError
 from fabric.report.certificate import encoded
 from fabric.runs.manifest import DERIVED
 from fabric.runs.run_lock import holding
+from tests.app.test_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked
 
 
