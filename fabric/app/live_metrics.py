@@ -65,15 +65,15 @@ def _gauges(seen: RunStatus) -> Iterator[tuple[str, str, tuple[str, ...], _Found
     yield "bad_part_probes", "Probes that failed because of a part, as tools said", ("component",), bad
 
 
-def serve(run: Path, port: int) -> None:
+def serve(run: Path, port: int, address: str = "127.0.0.1") -> None:
     """
-    Answer scrapes on this port of all interfaces, in threads of this process, as OpenMetrics where that is asked for.
+    Answer scrapes on this port of one *address*, in threads of this process, as OpenMetrics where that is asked for.
 
     Raises ConfigError for a port that cannot be had.
     """
     registry = CollectorRegistry()
     registry.register(LiveMetrics(run))
     try:
-        start_http_server(port, registry=registry)
+        start_http_server(port, addr=address, registry=registry)
     except OSError as exc:
-        raise ConfigError.at("--metrics-port", f"{port}: {exc.strerror}") from exc
+        raise ConfigError.at("--metrics-port", f"{address}:{port}: {exc.strerror}") from exc

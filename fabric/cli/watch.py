@@ -47,7 +47,15 @@ _MOST_PHASES, _MOST_PARTS, _MOST_CHANGES = 6, 6, 4
     metavar="PORT",
     help="Also serve it as OpenMetrics.",
 )
-def watch_command(run: Path | None, results: Path, every_s: int, port: int | None) -> int:
+@click.option(
+    "--metrics-address",
+    "address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="IP",
+    help="Where; 0.0.0.0 for all interfaces.",
+)
+def watch_command(run: Path | None, results: Path, every_s: int, port: int | None, address: str) -> int:
     """
     Watch RUN (default: the newest below --results) until it ends: phases, hosts, bad parts, changes, time left.
 
@@ -61,7 +69,7 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
     if port is not None:
         from fabric.app.live_metrics import serve
 
-        serve(run, port)
+        serve(run, port, address)
     if not sys.stdout.isatty():
         if port is not None:
             _wait(watched, every_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +54,8 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
             continue
         if any(row.get(name, "interface").rpartition(".")[2] != "interface" for name in _TYPES):
             continue
-        if not all(cells):
-            problems.at_line(line, "expected a node and a port at either end of a cable")
+        if not all(cells) or not "".join(cells).isprintable():
+            problems.at_line(line, "expected a node and a port at either end of a cable, in printable characters")
         elif any("," in cell for cell in cells):
             left_out.append(f"line {line}: {cells[0]} {cells[1]} to {cells[2]} {cells[3]}")
         else:
@@ -72,15 +73,17 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Each row by the names of its columns, in lower case, with its line."""
-    first = text.partition("\n")[0]
+    first = text.partition("\n")[0].rstrip("\r")
     for separator in _SEPARATORS:
-        names = [cell.strip().casefold() for cell in next(csv.reader([first], delimiter=separator), [])]
+        names = [cell.strip().strip('"').casefold() for cell in first.split(separator)]
         if any(set(wanted) <= set(names) for wanted in _ENDS):
             break
     else:
         wanted = "; or ".join(", ".join(one) for one in _ENDS)
         raise ConfigError.at(path, f"expected the columns {wanted}; got {first[:120]!r}", line=1)
-    reader = csv.reader(text.splitlines(), strict=True, delimiter=separator)
+    if len(set(names)) < len(names):
+        raise ConfigError.at(path, "a column is there twice", line=1)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     try:
         next(reader)
         for cells in reader:

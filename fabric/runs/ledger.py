@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
 
 from fabric.errors import StoreError
 from fabric.runs.journal import Journal, read_journal
@@ -65,12 +64,15 @@ def reservations(results: Path) -> Mapping[str, Path]:
 
     Raises StoreError for a ledger that cannot be read.
     """
-    may_stand: dict[str, Any] = {}
+    may_stand: dict[str, Path] = {}
     for line in read_journal(results / LEDGER):
         if (line.get("act"), line["state"]) in (("reserve", "refused"), ("unreserve", "done")):
             may_stand.pop(line["change"], None)
         elif line.get("act") == "reserve":
-            may_stand[line["change"]] = results / str(line["run"])
+            place = PurePath(str(line.get("run", "..")))
+            if place.is_absolute() or ".." in place.parts:
+                raise StoreError(f"{results / LEDGER}: the reservation {str(line['change'])[:80]!r} has no run")
+            may_stand[line["change"]] = results / place
     return may_stand
 
 

@@ -173,7 +173,10 @@ TELEMETRY = ":9002/csv/xcset/low_freq_debug"
 """UFM's secondary telemetry, a table of all ports every 300 s; without a password, and on UFM's own host alone unless
 its bind address was widened."""
 
-_ABSENT = ("", "NA", "N/A", "nan")
+_ABSENT = ("", "na", "n/a", "nan")
+_COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
+_GUID = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}", re.ASCII)
+_WARMTH = re.compile(r"(-?[0-9]{1,3}(?:\.[0-9]{1,3})?)C?", re.ASCII)
 
 
 def ask_telemetry(ufm: UfmAccess) -> tuple[str, ...]:
@@ -192,25 +195,38 @@ def read_telemetry(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[
     """
     need_success("curl", stdout, stderr, exit_status)
     rows = csv.DictReader(stdout.splitlines(), restkey="more")
-    if not {"Node_GUID", "Port_Number", "Raw_Errors_Lane_0"} <= set(rows.fieldnames or ()):
-        raise UnreadableOutput(f"UFM: no table of ports: {stdout[:120]!r}")
+    found: dict[tuple[int, int], Optics] = {}
     try:
-        return {(int(row["Node_GUID"], 16), int(row["Port_Number"])): _optics(row) for row in rows}
+        if not {"Node_GUID", "Port_Number", "Raw_Errors_Lane_0"} <= set(rows.fieldnames or ()):
+            raise ValueError("no table of ports")
+        for row in rows:
+            port = (int(_like(_GUID, row["Node_GUID"])[0], 16), int(_like(_COUNT, row["Port_Number"])[0]))
+            if port in found:
+                raise ValueError(f"port {port[1]} of {port[0]:016x} is there twice")
+            found[port] = _optics(row)
     except (ValueError, TypeError, AttributeError, csv.Error) as exc:
-        raise UnreadableOutput(f"UFM: telemetry that cannot be read ({exc}): {stdout[-120:]!r}") from exc
+        raise UnreadableOutput(f"UFM: telemetry that cannot be read ({exc}): {stdout[:120]!r}") from exc
+    return found
+
+
+def _like(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    found = pattern.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"not what is documented: {text[:40]!r}")
+    return found
 
 
 def _optics(row: Mapping[str, str]) -> Optics:
     if None in row.values() or "more" in row:
         raise ValueError("a row that was cut")
-    known = {name: text.strip() for name, text in row.items() if text.strip() not in _ABSENT}
-    lanes = [int(text) for name, text in known.items() if name.startswith("Raw_Errors_Lane_")]
+    known = {name: text.strip() for name, text in row.items() if text.strip().lower() not in _ABSENT}
+    lanes = [int(_like(_COUNT, text)[0]) for name, text in known.items() if name.startswith("Raw_Errors_Lane_")]
     effective, warm = known.get("Effective_Errors"), known.get("Module_Temperature")
     return Optics(
         module=Module(None, known.get("Cable_PN"), known.get("Cable_SN"), None),
-        temperature_c=None if warm in (None, "0", "0C") else float(warm.removesuffix("C")),
+        temperature_c=None if warm in (None, "0", "0C") else float(_like(_WARMTH, warm)[1]),
         raw_errors=sum(lanes) if lanes else None,
-        effective_errors=None if effective is None else int(effective),
+        effective_errors=None if effective is None else int(_like(_COUNT, effective)[0]),
     )
 
 

@@ -33,7 +33,7 @@ WORDS: Mapping[str, tuple[str, str]] = MappingProxyType({"enable": ("off", "on")
 """The key that a release has, and its values for off and on."""
 
 _LINE = re.compile(r"nv set (?:interface (?P<names>\S+) )?router adaptive-routing(?: (?P<key>\S+) (?P<value>\S+))?")
-_PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d+)-(?P<to>\d+)")
+_PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,6})-(?P<to>\d{1,6})")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _MESSAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}")
 PORTS_MOST = 1024
@@ -272,7 +272,7 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
                 raise UnreadableOutput(f"nv show: {name} is neither up nor down: {link.get('oper-status')!r}")
             mtu = link.get("mtu")
             up, speed = link["oper-status"] == "up", _gbps(link.get("speed"))
-            found[name] = SwitchPort(up, speed, _counters(link), mtu if isinstance(mtu, int) else None)
+            found[name] = SwitchPort(up, speed, _counters(link), _whole(mtu))
     if not found:
         raise UnreadableOutput(f"nv show: no port in {stdout[:120]!r}")
     return found
@@ -287,10 +287,15 @@ def _counters(link: Mapping[str, Any]) -> dict[str, int]:
     """Before releases that count downs alone a down and an up are two transitions."""
     stats = _below(link, "stats")
     downs, transitions = stats.get("carrier-down-count"), stats.get("carrier-transitions")
-    if downs is None and isinstance(transitions, int):
-        downs = transitions // 2
+    if downs is None and (changes := _whole(transitions)) is not None:
+        downs = changes // 2
     said = {"link_downed": downs, "rx_crc_errors": stats.get("in-errors")}
-    return {name: value for name, value in said.items() if isinstance(value, int)}
+    return {name: count for name, value in said.items() if (count := _whole(value)) is not None}
+
+
+def _whole(value: object) -> int | None:
+    """A number of 0 or more as JSON has it; None for anything else, as true."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:

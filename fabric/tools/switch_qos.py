@@ -20,6 +20,7 @@ from fabric.tools.nvue import unfolded
 
 _UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
 _PROFILE_CABLE_M = 10
+_PRIORITIES = 8
 _INTERFACE = re.compile(r"nv set interface (\S+) qos (pfc|congestion-control|mapping)(?: profile)? (\S+)")
 _PROFILE = re.compile(r"nv set qos (pfc|congestion-control|mapping) (\S+) (.+)")
 _TRUSTS = {"l2": "pcp", "l3": "dscp", "both": "pcp,dscp", "port": "port"}
@@ -70,15 +71,20 @@ def read_roce(stdout: str, stderr: str = "", exit_status: int = 0) -> PortQos:
     tree = _tree(lines)
     if {tree.get("enable"), tree.get("state")} & {"off", "disabled"}:
         return PortQos()
-    if "mode" not in tree:
-        raise UnreadableOutput(f"nv show qos roce: no mode in {stdout[:160]!r}")
-    maps = _table(lines, "PCP/DSCP->SP")
+    lossless = ("pfc-priority", "congestion-mode") if tree.get("mode", "").startswith("lossless") else ()
+    untold = [name for name in ("mode", *lossless) if name not in tree]
+    if untold:
+        raise UnreadableOutput(f"nv show qos roce: no {' and no '.join(untold)} in {stdout[:160]!r}")
+    maps, queues = list(_table(lines, "PCP/DSCP->SP")), list(_table(lines, "SP->TC"))
+    of_one = [row[3] for row in maps] + [one for row in queues for one in row[1:3]]
+    if len(queues) != _PRIORITIES or any(len(one) != 1 for one in of_one):
+        raise UnreadableOutput(f"nv show qos roce: no whole tables in {stdout[-160:]!r}")
     marking = Marking(_bytes(tree.get("min-threshold")), _bytes(tree.get("max-threshold")))
     ecn = tree.get("congestion-mode", "").lower().startswith("ecn")
     return PortQos(
         trust=tree.get("trust-mode"),
         priority_of={dscp: priority[0] for _, _, dscps, priority in maps for dscp in dscps},
-        queue_of={priority[0]: queue[0] for _, priority, queue, _ in _table(lines, "SP->TC")},
+        queue_of={priority[0]: queue[0] for _, priority, queue, _ in queues},
         pfc=frozenset(_numbers(tree.get("pfc-priority", ""))),
         sends=_on(tree.get("tx-enabled")),
         obeys=_on(tree.get("rx-enabled")),
@@ -184,7 +190,7 @@ def _table(lines: list[str], title: str) -> Iterator[tuple[list[int], list[int],
     at = next((at for at, line in enumerate(lines) if title in line and line.startswith("RoCE ")), None)
     for line in [] if at is None else lines[at + 4 :]:
         words = line.split()
-        if len(words) < 4:
+        if len(words) < 4 or line.startswith("RoCE "):
             return
         first, second, third, fourth = (_numbers(word, strict=False) for word in words[:4])
         yield first, second, third, fourth

@@ -178,6 +178,10 @@ def test_each_form_of_a_blueprint_is_read(text: str, left_out: int) -> None:
         (OWN + "gpu002,mlx5_0,leaf1,\n", "plan.csv:3: expected a node and a port"),
         (OWN + "gpu002,mlx5_0,leaf1,3\n", "plan.csv:3: leaf1 3 has a cable already, in line 2"),
         (OWN + '"gpu002,mlx5_0,leaf1,3\n', "not comma-separated values"),
+        (OWN + "gpu002,mlx5_0,leaf1,\x1b3\n", "plan.csv:3: expected a node and a port"),
+        (OWN + 'gpu002,mlx5_0,leaf1,"1\n2"\n', "plan.csv:4: expected a node and a port"),
+        ("a_node,a_port,b_node,b_port,a_node\n", "a column is there twice"),
+        ("x" * 200_000, "plan.csv:1: expected the columns a_node"),
         ("\ud800", "not UTF-8"),
     ],
 )

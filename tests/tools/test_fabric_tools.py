@@ -212,6 +212,15 @@ Module_Temperature,Cable_PN,Cable_SN,rx_power_lane_0
 """
 
 
+_WRONG = (
+    *(TABLE.replace(",700,", f",{one},") for one in ("many", "-7", "1_000", "9" * 26, "nan5")),
+    *(TABLE.replace("44C", one) for one in ("1e999", "inf", "999999", "warm")),
+    TABLE.replace(",20,N/A", ",19,N/A"),
+    TABLE.replace(",19,700", ",-1,700"),
+    "x" * 200_000,
+)
+
+
 def test_ufms_telemetry_tells_modules_and_bit_errors_of_all_ports() -> None:
     """Its first columns as in the simulator of NVIDIA's PDR plugin, the others as its manual lists them."""
     found = management.read_telemetry(TABLE)
@@ -220,7 +229,7 @@ def test_ufms_telemetry_tells_modules_and_bit_errors_of_all_ports() -> None:
     assert found[0xA1, 20] == Optics(Module(None, None, None, None))
     url = "https://[::1]:8443/ufmRest"
     assert management.ask_telemetry(UfmAccess(url))[-1] == "http://[::1]:9002/csv/xcset/low_freq_debug"
-    for text in ("", "<html>", TABLE[:-30], TABLE.replace("0x00000000000000a1", "x"), TABLE.replace("704", "many")):
+    for text in ("", "<html>", TABLE[:-30], TABLE.replace("0x00000000000000a1", "x"), *_WRONG):
         if text != TABLE:
             with pytest.raises(UnreadableOutput):
                 management.read_telemetry(text)

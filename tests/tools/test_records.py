@@ -59,6 +59,14 @@ def test_the_kernel_tells_kinds_of_trouble() -> None:
     assert found[0].at == at(20, 9)
 
 
+def test_a_text_of_a_spreadsheet_is_read_as_it_is() -> None:
+    """With its byte order mark, its line ends, and separators of lines inside a cell."""
+    text = "\ufeff" + TICKETS.replace("again, the same", "again\u2028the\nsame").replace("cable", "a\u2028b")
+    with pytest.raises(UnreadableOutput, match="printable"):
+        read_records(text)
+    assert len(read_records(text.replace("a\u2028b", "cable").replace("\n", "\r\n"))) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -70,6 +78,14 @@ def test_the_kernel_tells_kinds_of_trouble() -> None:
         (TICKETS + "-rf,2026-11-20,,\n", "line 4: expected a host or a part"),
         (TICKETS + f"gpu003,2026-11-20,{'x' * 99},\n", "line 4: expected a kind"),
         (TICKETS + '"gpu003,2026-11-20\n', "line 4: "),
+        (TICKETS.replace("note", "kind"), "a column is there twice"),
+        (SACCT + "12|x|FAILED|gpu003|0001-01-01T00:00:00+14:00\n", "line 8: expected a time"),
+        (SACCT + "12|x|FAILED|a[1-3000000]|2026-11-20T10:00:00\n", "line 8: expected at most 16384 names"),
+        (SACCT + "12|x|FAILED|@all|2026-11-20T10:00:00\n", "line 8: "),
+        (
+            KERNEL + "2026-13-45T10:00:00+00:00 gpu003 kernel: NVRM: Xid (PCI:1): 79, x\n",
+            "expected a time",
+        ),
     ],
 )
 def test_another_text_is_refused_with_its_line(text: str, words: str) -> None:

@@ -56,7 +56,13 @@ def test_without_roce_the_default_profile_is_what_counts(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("stdout", "status", "error"),
-    [("", 0, UnreadableOutput), ("Error: no\n", 1, ToolError), (LOSSLESS.replace("0,3", "all"), 0, UnreadableOutput)],
+    [
+        ("", 0, UnreadableOutput),
+        ("Error: no\n", 1, ToolError),
+        (LOSSLESS.replace("0,3", "all"), 0, UnreadableOutput),
+        *[(LOSSLESS[: len(LOSSLESS) * share // 10], 0, UnreadableOutput) for share in range(1, 7)],
+        (LOSSLESS.replace("pfc-priority", "pfc-nothing"), 0, UnreadableOutput),
+    ],
 )
 def test_what_is_not_understood_is_not_guessed(stdout: str, status: int, error: type[Exception]) -> None:
     with pytest.raises(error):
