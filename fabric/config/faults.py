@@ -81,8 +81,9 @@ def _absent(component: str, topology: Topology) -> str | None:
     name, slash, part = component.partition("/")
     host = topology.hosts.get(name)
     if host is None:
-        if name in topology.switches and not slash:
-            return None
+        if name in topology.switches:
+            ends = "a port of a switch is named by its cable: HOST/RNIC:port (the leaf's end), LEAF--SPINE, LEAF->SPINE"
+            return f"{quoted(component)}: {ends}" if slash else None
         known, what = (
             ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
         )
