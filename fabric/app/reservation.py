@@ -157,6 +157,9 @@ def _nodes(name: str, run: Run) -> str | None:
 
 
 def _unfolded(listed: str, run: Run) -> tuple[str, ...]:
-    names: Any = run(slurm.unfold(listed))
+    try:
+        names: Any = run(slurm.unfold(listed))
+    except ValueError as exc:
+        raise ToolError(f"slurm: {listed[:80]!r} is no list of nodes") from exc
     need_success("scontrol", names.stdout, names.stderr, names.exit_status)
     return tuple(dict.fromkeys(names.stdout.split()))

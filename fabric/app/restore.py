@@ -49,14 +49,22 @@ def restore(
             read_run(run)
         changes = _restore_journal(run / JOURNAL, reach) if is_there(run / JOURNAL) else []
         path = run.resolve()
-        return [*changes, *give_back_all(path.parent.parent, path)]
+        return [*changes, *_given_back(path.parent.parent, path)]
     found: list[Restored] = []
     for journal in journals(results):
         try:
             found += _restore_journal(journal, reach)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
-    return [*found, *give_back_all(results.resolve())]
+    return [*found, *_given_back(results.resolve())]
+
+
+def _given_back(results: Path, run: Path | None = None) -> list[Restored]:
+    """The reservations, of one run or of all; a ledger that cannot be read hides no change that was taken back."""
+    try:
+        return list(give_back_all(results, run))
+    except FabricError as exc:
+        return [Restored(str(run or results), "", "", str(exc), certain=False)]
 
 
 @contextmanager

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from fabric.app.reservation import Reservation, give_back_all, minutes
+from fabric.app.restore import restore
 from fabric.errors import ConfigError, MayBeLive, StoreError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
-from fabric.runs.journal import read_journal
+from fabric.runs.journal import Journal, read_journal
 from fabric.runs.ledger import LEDGER, reservations, reserved_by
 from tests.builders import asked
 from tests.places import SCENARIOS
@@ -143,3 +145,16 @@ def test_a_plan_that_srun_starts_is_refused(plan: Plan, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--reserve: not with launcher: srun"):
         minutes(asked(file).plan)
     assert reservations(tmp_path) == {}
+
+
+@pytest.mark.parametrize("fields", [{}, {"run": "../elsewhere"}, {"run": "/etc"}])
+def test_a_reservation_without_a_run_below_its_folder_is_told_and_hides_nothing(
+    tmp_path: Path, fields: dict[str, str]
+) -> None:
+    """A ledger that somebody damaged ends no restore: what it says is uncertain."""
+    with closing(Journal(tmp_path / LEDGER)) as ledger:
+        ledger.record("fabric-x", "intended", {"act": "reserve", **fields})
+    with pytest.raises(StoreError, match="has no run"):
+        reservations(tmp_path)
+    (told,) = restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("no host is asked"))
+    assert not told.certain

@@ -57,7 +57,8 @@ class RoceEnd:
 def class_of(platform: Platform) -> int | None:
     """The traffic class of what is measured: that of probes, else that of collectives."""
     nccl = dict(platform.env).get("NCCL_IB_TC", "")
-    return platform.traffic_class if platform.traffic_class is not None else int(nccl) if nccl.isdecimal() else None
+    told = int(nccl) if nccl.isdecimal() and len(nccl) <= 3 else None  # a byte
+    return platform.traffic_class if platform.traffic_class is not None else told
 
 
 def ask_host(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
