@@ -201,7 +201,8 @@ def _explained(
     known = _names_of(between)
     again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
     told |= again
-    named = [one for one in inside.suspects if one.component not in known]
+    # What cannot be told apart from a part that is known by then is the same trouble.
+    named = [one for one in inside.suspects if known.isdisjoint((one.component, *one.ambiguous_with))]
     named += between
     named += [one for one in inside.suspects if one.component in {other.component for other in between}]
     if pairs is not None:
