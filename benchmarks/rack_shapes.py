@@ -120,7 +120,7 @@ def drawn(topology: Topology, random: np.random.Generator) -> Planted:
     return Planted("cable", f"{name}:port:slow={left:.2f}", frozenset({f"{name}:port", name}))
 
 
-def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool, noise: str) -> Played:
+def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool, noise: str = "clean") -> Played:
     """The shipped burn-in on a rack of this shape."""
     folder.mkdir(exist_ok=True)
     path = inventory(SHAPES[name], folder, noise)

@@ -57,7 +57,7 @@ def test_three_percent_at_a_noise_of_two_is_found_with_few_samples():
     """Who is missed stays open: three in four are named with seven samples a host."""
     found = scored(Scene(0.03, 0.02, repeats=2, hosts_only=True), runs=3)
     assert found.precision == 1.0
-    assert found.recall >= 0.85
+    assert found.recall >= 0.8
     assert 4 * found.tests / found.runs / 128 <= 7.5
 
 
