@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import expm1, floor, log1p, log10
+from math import comb, expm1, floor, log1p, log10
 from types import MappingProxyType
 
 SYMBOL_BITS = 10
@@ -54,12 +54,11 @@ def uncorrectable(ber: float, fec: str) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def full_share(ber: float, fec: str) -> float:
     """The share of codewords with exactly as many bad symbols as can be mended: P[Bin(n, p) = t]."""
-    from scipy.stats import binom  # only where somebody looks at a port
-
     if fec == NO_FEC:
         return 0.0
     symbols, payload = CODES[fec]
-    return float(binom.pmf((symbols - payload) // 2, symbols, any_of(ber, SYMBOL_BITS)))
+    limit, bad = (symbols - payload) // 2, any_of(ber, SYMBOL_BITS)
+    return comb(symbols, limit) * bad**limit * (1.0 - bad) ** (symbols - limit)
 
 
 def frame_loss(codeword_error: float, *, frame_bits: float, fec: str, interleave: int = 1) -> float:
