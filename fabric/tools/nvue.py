@@ -33,7 +33,7 @@ WORDS: Mapping[str, tuple[str, str]] = MappingProxyType({"enable": ("off", "on")
 """The key that a release has, and its values for off and on."""
 
 _LINE = re.compile(r"nv set (?:interface (?P<names>\S+) )?router adaptive-routing(?: (?P<key>\S+) (?P<value>\S+))?")
-_PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,6})-(?P<to>\d{1,6})")
+_PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,64})-(?P<to>\d{1,64})")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _MESSAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}")
 PORTS_MOST = 1024
