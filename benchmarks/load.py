@@ -57,7 +57,7 @@ A_HOST = "print(len(shares_of('gpu0003', path)), 'series')"
 STEPS = {
     "made": (
         "from fabric.app.analyze import concluded, shown_run, write_derived\nimport numpy, pandas, pyarrow\n"
-        "from fabric.runs.past_run import read_past_run",
+        "from fabric.runs.run_document import read_past_run",
         MADE,
     ),
     "loaded": ("import fabric, fabric.app.frames, pandas, pyarrow.parquet", LOADED),

@@ -21,20 +21,14 @@ from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import Frames, ShownRun
 from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.durable import write_durably
-from fabric.runs.events import EVENTS, read_events
-from fabric.runs.journal import JOURNAL
-from fabric.runs.links import read_links
-from fabric.runs.open_changes import change_results, settled
-from fabric.runs.past_run import PastRun, read_past_run, refuse_own_record
-from fabric.runs.plain_file import storing
-from fabric.runs.progress import not_begun
-from fabric.runs.run_document import go_on_command
+from fabric.runs.events import EVENTS, not_begun, read_events
+from fabric.runs.journal import JOURNAL, change_results, settled
+from fabric.runs.plain_file import storing, write_durably
+from fabric.runs.run_document import PastRun, go_on_command, read_past_run, refuse_own_record
 from fabric.runs.run_lock import running
-from fabric.runs.samples import read_samples
+from fabric.runs.samples import read_links, read_samples
 from fabric.runs.tables import write_table
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import history_bytes, is_told
+from fabric.runs.told_verdict import VERDICT, history_bytes, is_told
 
 
 def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:

@@ -22,9 +22,8 @@ from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
-from fabric.runs.durable import write_durably
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.plain_file import storing
+from fabric.runs.plain_file import storing, write_durably
+from fabric.runs.run_document import PastRun, read_past_run
 
 CANDIDATE = ".candidate.yaml"
 """How the name of a candidate file ends."""

@@ -16,11 +16,11 @@ from fabric.probes.kinds import PEER_KINDS
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.plain_file import read_plain, storing
+from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import read_run
-from fabric.runs.run_folders import run_path
 from fabric.runs.tables import have_tables, read_columns, read_table, schema_of, write_table
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import MOST_BYTES, is_told
+from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
+from fabric.runs.told_verdict import VERDICT, is_told
 
 if TYPE_CHECKING:
     import numpy as np

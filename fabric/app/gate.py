@@ -13,13 +13,10 @@ from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Decision
-from fabric.runs.acceptance import FILE as DECISION
-from fabric.runs.acceptance import told_decision
 from fabric.runs.plain_file import read_plain
+from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
-from fabric.runs.run_folders import FILE as RUN
-from fabric.runs.run_folders import run_folders
-from fabric.runs.told_verdict import told_verdict
+from fabric.runs.told_verdict import DECISION, told_decision, told_verdict
 
 MOST_SHARE = 0.25
 """Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""

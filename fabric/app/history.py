@@ -18,15 +18,13 @@ from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, Ru
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.runs import run_document
-from fabric.runs.acceptance import decision_in
-from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import MIB, read_plain, why_not_plain
-from fabric.runs.run_folders import FILE as RUN
-from fabric.runs.run_folders import run_folders
+from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import MOST_BYTES, ToldVerdict, told_verdict
+from fabric.runs.tables import TABLES
+from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
+from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
 from fabric.tools.records import Record, read_records
 
 _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}

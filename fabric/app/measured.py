@@ -36,10 +36,9 @@ from fabric.model.verdict import ONE_LINE, Suspect
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.columns import TABLES
-from fabric.runs.links import LinkSamples, read_links
 from fabric.runs.run_document import read_identity
-from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
+from fabric.runs.samples import LinkSamples, read_links
+from fabric.runs.tables import TABLES, WallClock, changes, counters, schema_of, table_of
 from fabric.tools.infiniband import COUNTED
 
 if TYPE_CHECKING:

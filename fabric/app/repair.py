@@ -34,9 +34,8 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.run_document import read_identity
-from fabric.runs.run_folders import run_folders
+from fabric.runs.run_directory import run_folders
+from fabric.runs.run_document import PastRun, read_identity, read_past_run
 from fabric.runs.samples import read_samples
 
 NEIGHBOURS = 3

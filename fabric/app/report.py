@@ -11,14 +11,12 @@ from fabric.app import derived
 from fabric.app.analyze import reopened
 from fabric.errors import ConfigError, StoreError
 from fabric.report.shown_run import ShownRun
-from fabric.runs.acceptance import FILE as DECISION
-from fabric.runs.acceptance import acceptance_bytes, is_kept
-from fabric.runs.durable import write_durably
 from fabric.runs.events import history_of, read_events
 from fabric.runs.manifest import FIGURES
-from fabric.runs.plain_file import storing
+from fabric.runs.plain_file import storing, write_durably
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_lock import running
+from fabric.runs.told_verdict import DECISION, acceptance_bytes, is_kept
 
 
 def make_reports(run: ShownRun) -> Path:

@@ -22,7 +22,7 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, ToolError
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
 from fabric.report.changes import Restored
-from fabric.runs.ledger import LEDGER, Written, reservations
+from fabric.runs.journal import LEDGER, Written, reservations
 from fabric.runs.run_lock import running
 from fabric.tools import slurm
 from fabric.tools.driver import complaint, need_success

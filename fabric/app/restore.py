@@ -18,8 +18,7 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.changes import Restored
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import OpenChange, journals, open_or_may_be_live
+from fabric.runs.journal import JOURNAL, Journal, OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
 

@@ -33,13 +33,10 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.runs.events import EVENTS, History, history_of, read_events
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import refuse_while_open, say_what_is_open
-from fabric.runs.past_run import PastRun
-from fabric.runs.progress import Progress
+from fabric.runs.events import EVENTS, History, Progress, history_of, read_events
+from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.run_document import go_on_command, run_document
+from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
 
 MakeExecutor = Callable[[Inventory, int], Executor]

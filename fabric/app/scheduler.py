@@ -17,7 +17,7 @@ from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.ports import run_once
-from fabric.runs.ledger import LEDGER, Written, drains
+from fabric.runs.journal import LEDGER, Written, drains
 from fabric.tools import slurm
 from fabric.tools.driver import complaint
 

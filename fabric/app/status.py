@@ -11,13 +11,11 @@ from pathlib import Path
 from fabric.app.watch import RunStatus, Watched
 from fabric.engine.interruption import STOP
 from fabric.errors import ConfigError, FabricError, MayBeLive
-from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, read_events
-from fabric.runs.journal import JOURNAL, read_journal
-from fabric.runs.open_changes import CLOSED, open_or_may_be_live
-from fabric.runs.plain_file import is_there, storing
+from fabric.runs.journal import CLOSED, JOURNAL, open_or_may_be_live, read_journal
+from fabric.runs.plain_file import is_there, storing, write_durably
+from fabric.runs.run_directory import run_folders, run_path
 from fabric.runs.run_document import go_on_command, read_run
-from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
 
 MOST_JUDGED = 5_000

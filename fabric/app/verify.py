@@ -33,16 +33,14 @@ from fabric.report.certificate import (
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes, verdict_document
-from fabric.runs.acceptance import FILE as DECISION
-from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.runs.plain_file import read_plain, storing
+from fabric.runs.plain_file import read_plain, remove_durably, storing, write_durably
 from fabric.runs.raw import FOLDER as RAW
+from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import own_version, read_identity
-from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import FILE as VERDICT
+from fabric.runs.told_verdict import DECISION, VERDICT
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"

@@ -14,17 +14,14 @@ from fabric.engine.interruption import STOP
 from fabric.errors import StoreError
 from fabric.model.part import Part
 from fabric.model.verdict import Suspect
-from fabric.runs.acceptance import decision_in
 from fabric.runs.events import EVENTS, LIMITS, Event
-from fabric.runs.journal import JOURNAL
-from fabric.runs.ledger import reserved_by
+from fabric.runs.journal import JOURNAL, open_changes, reserved_by
 from fabric.runs.line_log import lines_since
-from fabric.runs.open_changes import open_changes
 from fabric.runs.plain_file import is_there
+from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import read_run
-from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import told_verdict
+from fabric.runs.told_verdict import decision_in, told_verdict
 
 SLOW = 0.8
 """A sample below this share of the median of its like is drawn as slow (a choice: what is really slow, the verdict

@@ -23,7 +23,7 @@ from fabric.cli.options import (
 from fabric.errors import ConfigError
 from fabric.model.text import duration_text
 from fabric.report.output import counted, jsonable, some
-from fabric.runs.run_folders import run_path
+from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given

@@ -21,7 +21,7 @@ from fabric.cli.options import (
 )
 from fabric.errors import ConfigError, StoreError
 from fabric.report.output import say, visible, warn
-from fabric.runs.run_folders import run_path
+from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.model.verdict import JudgedRun

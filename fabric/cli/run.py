@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fabric.engine.observer import Observer
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
-    from fabric.runs.past_run import PastRun
+    from fabric.runs.run_document import PastRun
 
 
 _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")

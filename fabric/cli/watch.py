@@ -82,7 +82,7 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
 def newest(results: Path) -> Path:
     """The newest run below a results folder; ConfigError where there is none."""
     from fabric.errors import ConfigError
-    from fabric.runs.run_folders import run_folders
+    from fabric.runs.run_directory import run_folders
 
     runs = run_folders(results).runs
     if not runs:

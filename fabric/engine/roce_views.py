@@ -18,7 +18,7 @@ from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Topology
-from fabric.runs.links import End
+from fabric.runs.samples import End
 from fabric.tools import lldp, mlxlink, nvue, sysfs
 from fabric.tools.lldp import Neighbour
 from fabric.tools.mlxlink import Optics

@@ -14,7 +14,7 @@ from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
-from fabric.runs.links import End
+from fabric.runs.samples import End
 from fabric.tools import infiniband, management, mlxlink
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.mlxlink import Optics

@@ -14,8 +14,7 @@ from fabric.errors import ConfigError, MayBeLive, StoreError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
-from fabric.runs.journal import Journal, read_journal
-from fabric.runs.ledger import LEDGER, reservations, reserved_by
+from fabric.runs.journal import LEDGER, Journal, read_journal, reservations, reserved_by
 from tests.builders import asked
 from tests.places import SCENARIOS
 

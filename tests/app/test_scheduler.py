@@ -17,8 +17,7 @@ from fabric.app.scheduler import act, drain
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.runs.journal import read_journal
-from fabric.runs.ledger import LEDGER
+from fabric.runs.journal import LEDGER, read_journal
 from fabric.tools.slurm import SlurmNode
 
 

@@ -18,8 +18,7 @@ import pytest
 from fabric.app.reservation import hosts_of
 from fabric.app.restore import restore
 from fabric.app.scheduler import act
-from fabric.runs.journal import read_journal
-from fabric.runs.ledger import LEDGER, reservations
+from fabric.runs.journal import LEDGER, read_journal, reservations
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
 from fabric.wiring import make_executor
@@ -175,7 +174,7 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
     chance = random.Random(5)
     code = (
         "import sys; from pathlib import Path\n"
-        "import fabric.app.gate as gate, fabric.app.scheduler as scheduler\n"
+        "import fabric.app.gate, fabric.app.scheduler\n"
         "gate.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"

@@ -24,7 +24,7 @@ from fabric.report.markdown import summary
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import plain
 from fabric.report.verdict_json import verdict_document, verdict_schema
-from fabric.runs.columns import TABLES
+from fabric.runs.tables import TABLES
 from tests.report.shown import HOSTILE, hostile
 
 

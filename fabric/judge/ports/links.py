@@ -32,7 +32,7 @@ from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, C
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
 
 COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
 """What modules may share, and its name in words."""
@@ -362,7 +362,7 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
-    """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
+    """What is wrong with it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
     if not cable.ends:
         if looked.links.samples.courses and cable.asked:

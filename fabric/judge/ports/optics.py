@@ -23,7 +23,7 @@ from statistics import median
 from fabric.judge.ports.health import known_values
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
-from fabric.runs.links import End, LinkModule
+from fabric.runs.samples import End, LinkModule
 
 OFF_DB = 3.0
 """So far below the other lanes of its module is dark: half of their light."""
