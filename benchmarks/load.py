@@ -60,12 +60,12 @@ STEPS = {
         "from fabric.runs.run_document import read_past_run",
         MADE,
     ),
-    "loaded": ("import fabric, fabric.app.frames, pandas, pyarrow.parquet", LOADED),
+    "loaded": ("import fabric, fabric.app.analyze, pandas, pyarrow.parquet", LOADED),
     "all frames": (
-        "import fabric, fabric.app.frames, pandas, pyarrow.parquet",
+        "import fabric, fabric.app.analyze, pandas, pyarrow.parquet",
         "run = fabric.load(path)\nprint(f'{len(run.samples):,} samples, {len(run.parts):,} parts')",
     ),
-    "a host": ("from fabric.app.frames import shares_of\nimport pyarrow.parquet", A_HOST),
+    "a host": ("from fabric.app.history import shares_of\nimport pyarrow.parquet", A_HOST),
 }
 
 

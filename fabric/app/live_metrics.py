@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fabric.app.watch import HostState, RunStatus, Watched
+from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
 from fabric.report.output import visible
 

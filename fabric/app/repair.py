@@ -154,7 +154,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
 
 def decided(run: ShownRun) -> Acceptance:
     """
-    The decision of a run that was read back (``report.keep_decision`` keeps it beside the run).
+    The decision of a run that was read back (``analyze.keep_decision`` keeps it beside the run).
 
     ConfigError for one that is no post-repair validation.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fabric.app.reservation import give_back_all
+from fabric.app.scheduler import give_back_all
 from fabric.changes.conductor import carry_out
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE

@@ -13,9 +13,9 @@ import orjson
 
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import filled
-from fabric.app.reservation import Reservation
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
+from fabric.app.scheduler import Reservation
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.interruption import STOP

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
-from fabric.app.reservation import Reservation
+from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity

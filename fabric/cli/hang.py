@@ -24,7 +24,7 @@ def hang_command(
     FILES, or folders of them: dumps of PyTorch's flight recorder, answers of NCCL RAS (ncclras), logs of NCCL and
     PyTorch. Nothing in them is executed.
     """
-    from fabric.app.hang import hang_files, scenario_text
+    from fabric.app.diagnose import hang_files, scenario_text
     from fabric.report.hang import hang_document, hang_text
     from fabric.report.verdict_json import EXIT_CODES
 

@@ -123,7 +123,7 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
         if slurm_job is not None or reservation is not None:
             if [hosts, slurm_job, reservation].count(None) < 2:
                 raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
-            from fabric.app.reservation import hosts_of
+            from fabric.app.scheduler import hosts_of
 
             hosts = hosts_of(job=slurm_job, reserved=reservation)
         return function(hosts=hosts, **named)

@@ -70,7 +70,7 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, rese
 
 def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
     """What ``run --reserve`` would ask Slurm for."""
-    from fabric.app.reservation import minutes
+    from fabric.app.scheduler import minutes
     from fabric.model.text import fold
 
     return {"nodes": fold(hosts), "minutes": minutes(plan)}

@@ -31,7 +31,7 @@ from fabric.report.output import visible, warn
 if TYPE_CHECKING:
     from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
-    from fabric.app.reservation import Reservation
+    from fabric.app.scheduler import Reservation
     from fabric.engine.observer import Observer
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
@@ -202,7 +202,7 @@ def _carried_out(
     the hosts are reserved.
     """
     from fabric.app.on_fail import OnFail
-    from fabric.app.reservation import Reservation, minutes
+    from fabric.app.scheduler import Reservation, minutes
     from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric.app.analyze import reopened
-from fabric.app.report import push
+from fabric.app.analyze import push, reopened
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import holding

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.reservation import Reservation, give_back_all, minutes
 from fabric.app.restore import restore
+from fabric.app.scheduler import Reservation, give_back_all, minutes
 from fabric.errors import ConfigError, MayBeLive, StoreError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.model.text import fold

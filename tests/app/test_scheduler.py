@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from fabric.app.gate import standing
-from fabric.app.reservation import hosts_of
-from fabric.app.scheduler import act, drain
+from fabric.app.scheduler import act, drain, hosts_of, standing
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome

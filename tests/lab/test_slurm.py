@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.reservation import hosts_of
 from fabric.app.restore import restore
-from fabric.app.scheduler import act
+from fabric.app.scheduler import act, hosts_of
 from fabric.runs.journal import LEDGER, read_journal, reservations
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
@@ -217,7 +216,7 @@ def reserved() -> dict[str, str]:
 SHOW = ("show", "reservation", "-o")
 RUN = """\
 import sys; from pathlib import Path
-from fabric.app.reservation import Reservation
+from fabric.app.scheduler import Reservation
 from tests.builders import BACKENDS, ConsoleProgress, asked, run_asked
 wanted = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]")
 def say(text): print(text, flush=True)
@@ -253,7 +252,7 @@ def test_a_run_reserves_its_hosts_and_gives_them_back(controller: Path, tmp_path
 STEPS = 13
 KILLED = """\
 import os, sys; from pathlib import Path
-from fabric.app.reservation import Reservation, run_here
+from fabric.app.scheduler import Reservation, run_here
 from tests.builders import asked
 plan = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]").plan
 steps = iter(range(1, 100))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-from fabric.app.frames import load
+from fabric.app.analyze import load
 from fabric.model.outcome import Outcome
 from fabric.report.exports import cell, csv_lines, metrics_text
 from fabric.report.junit import junit_xml
