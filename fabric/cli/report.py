@@ -205,12 +205,8 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
         analyze.keep_decision(path, acceptance_document(decided(run)))
     page = analyze.make_reports(run)
     say(str(page))
-    return _show_in_browser(page) if open_it else 0
-
-
-def _show_in_browser(path: Path) -> int:
-    """0 also where there is no browser: the path was printed, and the file is there."""
-    click.launch(str(path.resolve()))
+    if open_it:
+        click.launch(str(page.resolve()))  # where there is no browser, the path was printed
     return 0
 
 
