@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app.prepare import MakeExecutor, hosts_named
+from fabric.app.prepare import hosts_named
 from fabric.checks import held, wiring
 from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
-from fabric.checks.kind import signed, unknown
-from fabric.checks.machines import REACH
-from fabric.checks.needs import HostNeeds, host_needs
-from fabric.checks.pre_flight import ORCHESTRATOR, installed, pre_flight, told_by_inventory
+from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
+from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight, told_by_inventory
 from fabric.config import load_inventory, load_scenario
 from fabric.config.blueprint import Blueprint, read_blueprint
 from fabric.config.written import inventory_text
@@ -28,7 +27,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.text import unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
-from fabric.ports import Executor
+from fabric.ports import Executor, MakeExecutor
 from fabric.runs.plain_file import read_plain
 from fabric.runs.run_document import version_of
 from fabric.tools import infiniband
@@ -82,11 +81,8 @@ def discovered(
     else:
         reached = _by_name(hosts, address, SshSettings(user=user, key_file=key_file), backend or "ssh")
         asked = tuple(reached.topology.hosts)
-    executor = make_executor(backend or reached.backend, reached)
-    try:
+    with closing(make_executor(backend or reached.backend, reached)) as executor:
         found = _found(executor, reached, asked, listed)
-    finally:
-        executor.close()
     silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
     if len(silent) == len(asked):
         reason = next(iter(found.hosts.values())).unread
@@ -203,15 +199,13 @@ def check(
     if scenario is not None:
         found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
-    started_s = executor.now()
-    try:
+    with closing(executor):
+        started_s = executor.now()
         found += pre_flight(executor, inventory.topology, needs)
         found += _held(executor, inventory, needs, found)
         if wiring or links or planned:
             found += wiring_findings(executor, inventory, names, listed, planned)
         elapsed_s = executor.now() - started_s
-    finally:
-        executor.close()
     return Checked(
         scenario=scenario.name if scenario else None,
         inventory=inventory.source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -25,11 +25,7 @@ from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.plan import PhasePlan, Plan, Told, hold_problems, plan_scenario, untold
-from fabric.ports import Executor
 from fabric.probes.again import AgainSpec
-
-MakeExecutor = Callable[[str, Inventory], Executor]
-"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
 from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
+from fabric.checks.found import note_identity
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
-from fabric.checks.identity import note_identity
 from fabric.engine.deadlines import reached, without_results
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening

@@ -24,18 +24,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from fabric.engine.interruption import listening
 from fabric.errors import ConfigError, ExecutorError, FabricError, MayBeLive, StoreError, ToolError
-from fabric.hosts.process import ProcessExecutor
-from fabric.model.command import Command, CommandResult
+from fabric.hosts.process import run_here
+from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.repair import Decision
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
-from fabric.ports import run_once
 from fabric.report.changes import Restored
 from fabric.runs.journal import LEDGER, Written, drains, reservations
 from fabric.runs.plain_file import read_plain
@@ -222,18 +220,15 @@ Run = Callable[[tuple[str, ...]], CommandResult]
 """Runs one command here."""
 
 
-def run_here(argv: tuple[str, ...]) -> CommandResult:
+def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
     """Run one command on this machine; ToolError where it cannot be started or does not answer in time."""
-    executor = ProcessExecutor(agents=False)
     try:
-        return run_once(executor, Command("here", argv, _TIMEOUT_S))
+        return run_here(argv, _TIMEOUT_S)
     except (OSError, ExecutorError) as exc:
         raise ToolError(f"{argv[0]}: {exc}") from exc
-    finally:
-        executor.close()
 
 
-def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
+def act(path: Path, *, run: Run = ask_slurm) -> Iterator[str]:
     """
     Drain the hosts of which a run found a part to be bad, or give back those that a post-repair run accepted.
 
@@ -260,7 +255,7 @@ def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
 
-def drain(standing: Standing, results: Path, *, run: Run = run_here) -> str:
+def drain(standing: Standing, results: Path, *, run: Run = ask_slurm) -> str:
     """Drain the host that a gate found to be bad; says what was done, and what was not and why."""
     told = told_hosts(Path(standing.run or ""))
     if told is not None and told.too_many:
@@ -330,7 +325,7 @@ _TRIES, _PAUSE_S = 5, 1.0
 """To give back (choices): Slurm refuses while a job of ours in it ends."""
 
 
-def hosts_of(*, job: str | None, reserved: str | None, run: Run = run_here) -> str:
+def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> str:
     """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
@@ -342,7 +337,7 @@ def hosts_of(*, job: str | None, reserved: str | None, run: Run = run_here) -> s
             listed = said.stdout.strip()
         if not listed:
             raise ToolError("it has no nodes (yet, or any more)")
-        return ",".join(_unfolded(listed, run))
+        return ",".join(slurm.unfolded(listed))
     except (ToolError, ValueError) as exc:
         raise ConfigError.at(option, f"{given}: {exc}") from exc
 
@@ -361,7 +356,7 @@ def minutes(plan: Plan) -> int:
 class Reservation:
     """The hosts of one run, reserved in Slurm from ``take`` until the block ends; *say* is told what was done."""
 
-    def __init__(self, say: Callable[[str], None], *, run: Run = run_here) -> None:
+    def __init__(self, say: Callable[[str], None], *, run: Run = ask_slurm) -> None:
         self._say, self._run = say, run
         self._path: Path | None = None
 
@@ -387,7 +382,7 @@ class Reservation:
             self._path = None
         if listed is None or said.exit_status:
             raise ToolError(f"slurm: {nodes} cannot be reserved: {complaint(said.stdout, said.stderr)}")
-        if {*_unfolded(listed, self._run)} != {*hosts}:
+        if {*slurm.unfolded(listed)} != {*hosts}:
             raise ToolError(f"slurm: {nodes} cannot be reserved: {name} has {listed} instead")
         self._say(f"slurm: {nodes} reserved for {lasts} min: {name}")
 
@@ -407,7 +402,7 @@ class Reservation:
             self._say("slurm: given back" if was_there else "slurm: it had ended already: jobs may have run beside us")
 
 
-def give_back_all(results: Path, only: Path | None = None, *, run: Run = run_here) -> Iterator[Restored]:
+def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slurm) -> Iterator[Restored]:
     """Give back what dead runs below *results* reserved and may still have, or the run *only*."""
     for name, path in reservations(results).items():
         if (only is not None and path != only) or running(path) is not None:
@@ -450,12 +445,3 @@ def _account() -> str:
 def _nodes(name: str, run: Run) -> str | None:
     said = run(slurm.reservation(name))
     return slurm.reserved(name, said.stdout, said.stderr, said.exit_status)
-
-
-def _unfolded(listed: str, run: Run) -> tuple[str, ...]:
-    try:
-        names: Any = run(slurm.unfold(listed))
-    except ValueError as exc:
-        raise ToolError(f"slurm: {listed[:80]!r} is no list of nodes") from exc
-    need_success("scontrol", names.stdout, names.stderr, names.exit_status)
-    return tuple(dict.fromkeys(names.stdout.split()))

@@ -23,11 +23,10 @@ from fabric.app.analyze import keep_decision, reopened
 from fabric.app.diagnose import read_input
 from fabric.app.repair import decided
 from fabric.errors import ConfigError, ExecutorError, FabricError, Problem, StoreError
-from fabric.hosts.process import ProcessExecutor
-from fabric.model.command import Command, CommandResult
+from fabric.hosts.process import run_here
+from fabric.model.command import CommandResult
 from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
-from fabric.ports import run_once
 from fabric.probes.again import because_of
 from fabric.report.certificate import (
     FORMAT,
@@ -98,17 +97,14 @@ def fingerprint(public: bytes, where: str) -> str:
 
 def _ssh_keygen(message: bytes, *words: str) -> CommandResult:
     """StoreError where it is not there, or does not answer."""
-    executor = ProcessExecutor(agents=False)
     try:
         with TemporaryDirectory(prefix="fabric-") as folder:
             file = Path(folder) / "message"
             file.write_bytes(message)
             argv = ("sh", "-c", _WITH_INPUT, str(file), *words)
-            result = run_once(executor, Command("here", argv, TIMEOUT_S, env=(("SSH_ASKPASS_REQUIRE", "never"),)))
+            result = run_here(argv, TIMEOUT_S, (("SSH_ASKPASS_REQUIRE", "never"),))
     except (OSError, ExecutorError) as exc:
         raise StoreError(f"ssh-keygen cannot be run: {exc}") from exc
-    finally:
-        executor.close()
     if result.exit_status == 127:
         raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer")
     return result

@@ -36,8 +36,6 @@ class Slurm:
         return CommandResult(Command("here", argv, 1.0), status, stdout, "", 0.0, 0.0)
 
     def _answer(self, argv: Sequence[str]) -> tuple[str, int]:
-        if argv[:3] == ("scontrol", "show", "hostnames"):
-            return "gpu001\ngpu002\n", 0
         if argv[0] == "squeue":
             return ("gpu[001-002]\n", 0) if argv[3] == "7" else ("slurm_load_jobs error: Invalid job id specified\n", 1)
         name = argv[-1] if argv[1] == "show" else argv[2].removeprefix("nodename=")

@@ -252,7 +252,7 @@ def test_a_run_reserves_its_hosts_and_gives_them_back(controller: Path, tmp_path
 STEPS = 13
 KILLED = """\
 import os, sys; from pathlib import Path
-from fabric.app.scheduler import Reservation, run_here
+from fabric.app.scheduler import Reservation, ask_slurm
 from tests.builders import asked
 plan = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]").plan
 steps = iter(range(1, 100))
@@ -261,7 +261,7 @@ def step():
         os.kill(os.getpid(), 9)
 def run(argv):
     step()
-    said = run_here(argv)
+    said = ask_slurm(argv)
     step()
     return said
 with Reservation(print, run=run) as reservation:
