@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning
 from fabric.engine.deadlines import LearnedDeadlines
-from fabric.engine.follow_up import FollowUp, FollowUps, announce
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.interruption import Interruption
-from fabric.engine.observer import Observer
+from fabric.engine.observer import FollowUp, FollowUps, Observer, announce
 from fabric.engine.probe_run import ProbeRun, Timers
 from fabric.engine.waiting import Waiting
 from fabric.model.outcome import Outcome

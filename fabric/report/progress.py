@@ -188,7 +188,7 @@ class ConsoleProgress:
         self._states.planned(plan.changes)
         self._outs.flush()
         self._phase, self._total = plan.phase.name, plan.schedule.probes
-        self._planned = frozenset(slot.probe.probe_id for slots in plan.schedule.components for slot in slots)
+        self._planned = frozenset(slot.probe.probe_id for slot in plan.schedule.slots)
         self._done = self._bad = 0
         self._line_due_s = time.monotonic() + _LINE_EVERY_S
         if self._bar is not None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh.host_keys import HostKey, KeyStanding, KnownHosts
+from fabric.hosts.ssh.keys import HostKey, KeyStanding, KnownHosts
 
 ED, OTHER_ED = HostKey("ssh-ed25519", b"first"), HostKey("ssh-ed25519", b"second")
 RSA = HostKey("ssh-rsa", b"third")

@@ -10,8 +10,7 @@ import pytest
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.report.progress import ConsoleProgress, planning
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh.host_keys import HostKey, HostRefused
+from fabric.hosts.ssh.keys import HostKey, HostRefused
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0

@@ -15,8 +15,7 @@ import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh.connection import Connection, NoBanner
-from fabric.hosts.ssh.host_keys import HostRefused, KnownHosts, check_host_key
-from fabric.hosts.ssh.keys import Keys, close_agent, user_keys, user_name
+from fabric.hosts.ssh.keys import HostRefused, Keys, KnownHosts, check_host_key, close_agent, user_keys, user_name
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 
