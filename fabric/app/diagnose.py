@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import reduce
 from operator import add, or_
 from pathlib import Path
@@ -106,17 +106,11 @@ _RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
 _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class HangAnswer:
-    """The verdict, and the inventory that its hosts are in; None where none was given."""
-
-    hang: Hang
-    topology: Topology | None
-
-
-def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None) -> HangAnswer:
+def hang_files(
+    files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None
+) -> tuple[Hang, Topology | None]:
     """
-    The verdict on all files and folders together; ConfigError with everything that is wrong.
+    The verdict on all files and folders together, and what the inventory says; ConfigError with all that is wrong.
 
     A file that is named has to be one that can be read; of a folder's files those that are something else are left out.
     """
@@ -144,7 +138,7 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
     evidence = _with_places(read, placed, topology)
     if others:
         evidence = replace(evidence, notes=(*evidence.notes, f"{others} files of the folders are something else"))
-    return HangAnswer(judge_hang(evidence), topology)
+    return judge_hang(evidence), topology
 
 
 def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -259,16 +253,14 @@ def _of_host(failure: HangSuspect, host_of: Callable[[str], str]) -> HangSuspect
     return replace(failure, host=host, parts=parts, others=failure.others and host_of(failure.others))
 
 
-def scenario_text(answer: HangAnswer, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
+def scenario_text(hang: Hang, topology: Topology, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
     """
     A scenario that tests the hosts of a verdict and their neighbours, and what it leaves out.
 
     It is to be written to *target*; empty where there is no host to test.
     """
-    topology = answer.topology
-    assert topology is not None, "a scenario is of an inventory"
-    tests = answer.hang.next_tests
-    wanted = list(dict.fromkeys([*answer.hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
+    tests = hang.next_tests
+    wanted = list(dict.fromkeys([*hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
     hosts = [name for name in topology.hosts if name in wanted]
     missing = [name for name in wanted if name not in topology.hosts]
     notes = [f"not in the inventory, and not tested: {', '.join(map(shown, missing))}"] if missing else []

@@ -79,7 +79,8 @@ class RawOutput:
         """Behind what is there, on a line of its own: a process that died may have left a torn one."""
         folder = path.rpartition("/")[0]
         if folder not in self._made:
-            self._make_folder(folder)
+            make_folder(self._folder)
+            make_folder(folder)
             self._made.add(folder)
         fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -90,11 +91,6 @@ class RawOutput:
             self._begun.add(path)
         finally:
             os.close(fd)
-
-    def _make_folder(self, folder: str) -> None:
-        """Make one below raw/; raises OSError."""
-        make_folder(self._folder)
-        make_folder(folder)
 
 
 def raw_file(run: Path, probe_id: str) -> Path:

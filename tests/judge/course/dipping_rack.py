@@ -70,7 +70,7 @@ class Rounds:
     def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None, out: str = "") -> list[Probe]:
         """What was measured again after this round; nothing is run with the host that is *out*."""
         asked = follow_up or self.follow_up
-        planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+        planned = [slot.probe for slot in plan.schedule.slots]
         results, added = self._measure(planned, out), list[Probe]()
         limits = asked.limits(plan)
         for _ in range(limits.rounds if limits else 0):
