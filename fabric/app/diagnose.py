@@ -9,10 +9,9 @@ from pathlib import Path
 
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem
-from fabric.model.diagnosis import Diagnosis
+from fabric.model.diagnosis import Diagnosis, PairFailure, PairRow, PairTable
 from fabric.model.fields.wording import shown
 from fabric.tools import pairs
-from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
 MOST_BYTES = 256 << 20
 """A larger file is refused (a choice: 65,024 results are 3 MB)."""
