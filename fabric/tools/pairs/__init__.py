@@ -23,7 +23,7 @@ def parse_clusterkit(text: str) -> PairTable:
 
     The layout as wuchanghui5220/pot at bf4b1371, ck-bench/ck-bench.sh:2281-2450 reads it: a line ``Rank:`` with the
     numbers of the columns, then a row ``   0 (GPU-17):   0.0 98247.0 ...`` a node; numbers of six digits run into
-    the next (``0.0332928.0``), one decimal each. The MB are decimal: 98,522.9 MB/s both ways on one 400 Gb/s port (in its
+    the next (``0.0332928.0``), one decimal each. The MB are decimal: 98,522.9 MB/s both ways on one 400 Gb/s port (its
     README) are 788 Gb/s, which as MiB would be 826, more than the wire carries. Both ways at once are measured (HPC-X,
     "Test Descriptions": bidirectional unless -U), so a pair has one number, and the matrix holds it twice.
     bandwidth.json is refused: its layout is published nowhere that could be found.
