@@ -283,7 +283,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     switch = found_by_lid(asked, fields, rest[0], "node info failed: invalid addr?")
     if switch.host is not None:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
-    from fabric.sim.subnet.network import forwarding_table  # numpy: only for those who ask
+    from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
     reached = {node.lid for node in asked.reached(own)}

@@ -16,7 +16,6 @@ from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
-from fabric.sim.tools.nccl_tests.chosen import may_adapt, rails, service_level
 from fabric.sim.tools.nccl_tests.model import (
     PLATFORMS,
     AllReduce,
@@ -27,9 +26,12 @@ from fabric.sim.tools.nccl_tests.model import (
     bus_factor,
     is_tree,
     latency_us,
+    may_adapt,
     nvlink_ratio,
     patience_of,
     rail_weight,
+    rails,
+    service_level,
     stall_s,
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
