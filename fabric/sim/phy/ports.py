@@ -11,7 +11,6 @@ from fabric.model.inventory import Fault
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
-from fabric.sim.phy.lines import DOWN_SHARE, UNWORN, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -27,7 +26,17 @@ from fabric.sim.phy.port import (
     traffic_of,
 )
 from fabric.sim.phy.qos import Qos, misset_ends, qos_at
-from fabric.sim.phy.quality import CODEWORD_BITS, full_share
+from fabric.sim.phy.quality import (
+    CODEWORD_BITS,
+    DOWN_SHARE,
+    UNWORN,
+    Injection,
+    Wear,
+    bad_codewords,
+    full_share,
+    quality_of,
+    recoveries_per_s,
+)
 
 # How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
 # must sweep before an InfiniBand port is Active.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 from fabric.sim.phy.cabling import End, Node
-from fabric.sim.phy.lines import LANES
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -19,6 +18,7 @@ from fabric.sim.phy.port import (
     packets,
     words,
 )
+from fabric.sim.phy.quality import LANES
 from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, filled, options, taken_apart, whole_number
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}

@@ -9,9 +9,8 @@ from math import pi, sin
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
-from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import ber_text
+from fabric.sim.phy.quality import UNWORN, ber_text
 from fabric.sim.tools.call import BadOption, Rows, Said, ToolCall, filled, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
