@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from fabric.sim.net.controllers import AR, NvueSwitch
+from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.ports import Ports
 from fabric.sim.phy.qos import Qos
@@ -142,53 +143,7 @@ _CABLE_M = 100
 
 def _roce(lossless_class: int | None) -> str:
     """The whole switch: what ``nv set qos roce`` makes of it, on the priority of the lossless class."""
-    if lossless_class is None:
-        return _columns({"enable": "off"})
-    priority = lossless_class >> 5
-    tree = {
-        "enable": "on",
-        "mode": "lossless",
-        "pfc": "",
-        "  pfc-priority": f"{priority}",
-        "  rx-enabled": "enabled",
-        "  tx-enabled": "enabled",
-        "  cable-length": f"{_CABLE_M}",
-        "congestion-control": "",
-        "  congestion-mode": "ECN",
-        "  enabled-tc": f"0,{priority}",
-        "  min-threshold": "146.48 KB",
-        "  max-threshold": "1.43 MB",
-        "  probability": "100",
-        "trust": "",
-        "  trust-mode": "pcp,dscp",
-    }
-    eights = [",".join(f"{8 * at + n}" for n in range(8)) for at in range(8)]
-    queues = {priority: (priority, "DWRR-50%"), 6: (6, "strict-priority")}
-    maps = [f"    {at}  {at}    {eights[at]:<23}  {at}" for at in range(8)]
-    rows = [(at, *queues.get(at, (0, "DWRR-50%"))) for at in range(8)]
-    scheduled = [f"    {at}  {at:<11}  {queue:<13}  {weight}" for at, queue, weight in rows]
-    return _columns(tree) + "\n".join(
-        (
-            "RoCE PCP/DSCP->SP mapping configurations",
-            "===========================================",
-            "       pcp  dscp                     switch-prio",
-            "    -  ---  -----------------------  -----------",
-            *maps,
-            "RoCE SP->TC mapping and ETS configurations",
-            "=============================================",
-            "       switch-prio  traffic-class  scheduler-weight",
-            "    -  -----------  -------------  ----------------",
-            *scheduled,
-            "Exception List",
-            "=================",
-            "No Data\n",
-        )
-    )
-
-
-def _columns(tree: dict[str, str]) -> str:
-    head = f"{'':<18}  {'operational':<21}  {'applied':<21}\n{'-' * 18}  {'-' * 21}  {'-' * 21}\n"
-    return head + "".join(f"{name:<18}  {value:<21}  {value}".rstrip() + "\n" for name, value in tree.items())
+    return page("nv-show-qos-roce", priority=None if lossless_class is None else lossless_class >> 5)
 
 
 def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> Iterator[str]:
