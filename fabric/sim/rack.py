@@ -132,8 +132,7 @@ def rack(
     """A rack with the faults that are there from its beginning on."""
     faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
-    ports = Ports(hosts, timeline, copper="copper" in mock.site)
-    ports.given = tuple(mock.faults)
+    ports = Ports(hosts, timeline, mock)
     above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),

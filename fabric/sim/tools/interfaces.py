@@ -87,7 +87,7 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     state = "UP" if up and lit else "DOWN"
     infiniband = port is not None and not port.node.ethernet
-    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port, asked.rack.lossless_class).mtu
+    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port).mtu
     length = 256 if infiniband else 1000
     head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
     if infiniband and port is not None:
@@ -179,7 +179,7 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
         name = "" if port is None else names[port]
         said += f"port {device} {name}\n"
         if number is not None and port is not None:
-            qos = asked.ports.qos(port, asked.rack.lossless_class)
+            qos = asked.ports.qos(port)
             said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
     return Said(f"{said}whole\n")
 

@@ -73,7 +73,7 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
     stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
-    link |= {"mtu": asked.ports.qos(port, asked.rack.lossless_class).mtu}
+    link |= {"mtu": asked.ports.qos(port).mtu}
     link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}
     return {"link": {**link, "stats": stats}, "type": "swp"}
 
@@ -152,7 +152,7 @@ def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports)
         return
     yield from ("qos roce enable on", "qos roce mode lossless")
     for port in own:
-        yield from _of_port(f"swp{port.end[1]}", ports.qos(port, lossless_class))
+        yield from _of_port(f"swp{port.end[1]}", ports.qos(port))
 
 
 def _of_port(name: str, qos: Qos) -> Iterator[str]:
