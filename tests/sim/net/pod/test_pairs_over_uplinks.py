@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fabric.model.inventory import Fault
-from tests.sim.subnet.conftest import Pod
+from tests.sim.net.pod.conftest import Pod
 
 
 @pytest.fixture

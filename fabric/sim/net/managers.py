@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fabric.model.change import SubnetManager
 from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.pages import page
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +64,17 @@ one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's
 _DEALT = ("ftree", "updn", "minhop")
 _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
 
-# The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
-_TEXT = """\
-# The number of seconds between subnet sweeps (0 disables it)
-sweep_interval 10
-
-# Multiple routing engines can be specified separated by
-# commas so that specific ordering of routing algorithms will
-# be tried if earlier routing engines fail.
-routing_engine {engine}
-
-# Adaptive routing: bit N enables service level N
-ar_sl_mask 0x{mask:04X}
-
-# SHIELD: 0 - off, 1 - on, 2 - on without pFRN
-shield_mode {shield}
-
-# SM priority used for deciding who is the master
-sm_priority 0
-
-log_file /var/log/opensm.log
-"""
-
 
 def conf_text(routing: str | None, *, shield: bool) -> str:
     """
     The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
 
-    An engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
+    Its words are those that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD. An
+    engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
     """
     engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
     engine = "ar_updn" if routing == "ar" else engine
-    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield))
+    return page("opensm.conf", engine=engine, mask=EVERY_SL, shield=int(shield))
 
 
 def settings_of(text: str) -> dict[str, str]:

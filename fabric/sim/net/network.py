@@ -16,13 +16,13 @@ from fabric.model.topology import Topology
 from fabric.sim.faults import LinkFault
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints, Links
+from fabric.sim.net.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
+from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
-from fabric.sim.subnet.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
-from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import pytest
 
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
-from fabric.sim.subnet.managers import Forwarding, Routing
-from fabric.sim.subnet.network import Ring, network_of
+from fabric.sim.net.managers import Forwarding, Routing
+from fabric.sim.net.network import Ring, network_of
 
 
 def hosts_under(kit, units, count=2):

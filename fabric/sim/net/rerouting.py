@@ -11,13 +11,13 @@ from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.phy.cabling import Cabling, End, ends_named
 from fabric.sim.phy.port import Traffic
 from fabric.sim.phy.ports import Ports
-from fabric.sim.subnet.managers import Forwarding, Routing, forwarding_at_start
 
 if TYPE_CHECKING:
-    from fabric.sim.subnet.network import Network
+    from fabric.sim.net.network import Network
 
 
 SHIELD_S = 3e-3
@@ -76,11 +76,11 @@ class Rerouting:
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
         if not self._asked:
-            from fabric.sim.subnet.network import Network, network_of
+            from fabric.sim.net.network import Network, network_of
 
             made: Callable[..., Network] = Network
             if self.queued:
-                from fabric.sim.subnet.queued import QueuedNetwork
+                from fabric.sim.net.queued import QueuedNetwork
 
                 made = partial(QueuedNetwork, mock=self._mock)
             self._made = network_of(self._topology, self._faults, self._routing, self.forwarding, made)

@@ -13,11 +13,11 @@ from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring
 from fabric.sim.net.clos import Bools, Floats, Ints
 from fabric.sim.net.dcqcn import Queues, Settled, settle
+from fabric.sim.net.managers import Forwarding, Routing
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.network import Network
 from fabric.sim.phy.quality import goodput_factor
-from fabric.sim.subnet.managers import Forwarding, Routing
-from fabric.sim.subnet.network import Network
 
 MOST_FLOWS = 1024
 """That the model is worked out for together; more share by max-min (a choice: some seconds of one CPU)."""
