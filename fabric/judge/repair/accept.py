@@ -20,12 +20,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from fabric.judge.compare.identity import Repair, Repaired
+from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.peers import SCALE
-from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import name_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
+from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, number_of, part_tests, through
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome

@@ -16,9 +16,9 @@ from math import ceil, log, log1p
 from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import components_of
+from fabric.judge.normal.baseline import LEAST_SAMPLES
 from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
 from fabric.judge.normal.peers import LEAST_PEERS
-from fabric.judge.normal.recorded import LEAST_SAMPLES
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -187,7 +187,7 @@ def _course(
     """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
     import numpy as np
 
-    from fabric.judge.course.courses import LEAST_WARMING_C, lost_along
+    from fabric.judge.course.located import LEAST_WARMING_C, lost_along
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)

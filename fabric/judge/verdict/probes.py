@@ -3,7 +3,7 @@ Each probe against what it must reach: the worse of two comparisons counts, and 
 
 - its absolute limit, with a source: below it is FAIL. Only this finds a rack that is slow as a whole. One that asks for
   more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
-- what good runs recorded for its key (``recorded.py``), where the baseline holds it.
+- what good runs recorded for its key (``normal/baseline.py``), where the baseline holds it.
 
 What the other probes of the run make of that (``confirmed``): a number that is low is a FAIL where a faulty part
 explains it. Below its limit, and as good as its like within their noise, is MARGINAL. Low and explained by nothing,
@@ -22,11 +22,9 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.judge.normal.congestion import congestion_verdicts, of_nobody
+from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
 from fabric.judge.normal.keys import floor_of, grown, key_of
-from fabric.judge.normal.latency import latency_verdicts
-from fabric.judge.normal.limits import LimitTable, key_text
-from fabric.judge.normal.recorded import LEAST_SAMPLES, against_recorded
+from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.ports.health import BerVerdict, PortHealth
 from fabric.judge.repair.accept import WatchedPorts, accept, alone, together
+from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
