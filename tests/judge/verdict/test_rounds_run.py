@@ -25,7 +25,7 @@ def asked(within_s: float, ran: int, rounds: int = 4) -> tuple[list[Phase], list
 
 
 def test_missing_rounds_are_counted() -> None:
-    assert rounds_not_run(*asked(3000, ran=3)) == [
+    assert list(rounds_not_run(*asked(3000, ran=3))) == [
         "soak: 3 of 4 planned rounds were run, in 50 min 00 s of the 50 min 00 s it was given: "
         "rounds took longer than planned"
     ]
