@@ -39,7 +39,7 @@ from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import NamedPart, Probe, ProbeResult
+from fabric.model.probe import NamedPart, Probe, Results
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes import routes
@@ -85,7 +85,7 @@ class Culprit:
 class Ways:
     """What each probe passes through, between leaves with what tables say, as far as these were read."""
 
-    def __init__(self, runs: Iterable[tuple[Iterable[Probe], Mapping[str, ProbeResult]]], topology: Topology) -> None:
+    def __init__(self, runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology) -> None:
         self._topology = topology
         self._known: dict[str, dict[tuple[str, str], str]] = {}
         for probes, results in runs:  # what the last run read counts: routes stay while nothing breaks
@@ -204,8 +204,8 @@ _CARRIED = (_MEASURED, _FAILED)
 
 
 def compare_runs(
-    first: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
-    second: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
+    first: tuple[Sequence[Probe], Results],
+    second: tuple[Sequence[Probe], Results],
     *,
     topology: Topology,
 ) -> Comparison:
@@ -235,7 +235,7 @@ def compare_runs(
     )
 
 
-def _by_name(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> _Named:
+def _by_name(probes: Sequence[Probe], results: Results) -> _Named:
     found: _Named = {}
     for probe in probes:
         for sample in samples((probe,), results) if probe.kind != routes.KIND else ():

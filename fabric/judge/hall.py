@@ -10,7 +10,7 @@ a limit for such numbers, so they are told; where the baseline has one, it judge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from fabric.model.outcome import Outcome
 from fabric.model.probe import CURVE, Probe
 from fabric.model.topology import Topology
-from fabric.model.verdict import Hall, HallPairs, HallPoint, ProbeVerdict
+from fabric.model.verdict import Hall, HallPairs, HallPoint, ProbeVerdict, Verdicts
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.perftest_pair import int_param
@@ -36,7 +36,7 @@ def is_told(probe: Probe, verdict: ProbeVerdict) -> bool:
     return CURVE in probe.params and verdict.value_gbps is not None and not judged
 
 
-def hall_of(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Hall:
+def hall_of(probes: Sequence[Probe], verdicts: Verdicts, topology: Topology) -> Hall:
     """The curve of a run that has one."""
     asked = [probe for probe in probes if CURVE in probe.params]
     bounds = HallBounds(topology)
@@ -60,7 +60,7 @@ def _point(probe: Probe, verdict: ProbeVerdict, bounds: HallBounds) -> HallPoint
     )
 
 
-def _bisection(pairs: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], bounds: HallBounds) -> HallPoint:
+def _bisection(pairs: Sequence[Probe], verdicts: Verdicts, bounds: HallBounds) -> HallPoint:
     """What all pairs carry at once; nothing where one of them was not measured."""
     values = [verdicts[probe.probe_id].value_gbps for probe in pairs]
     known = [value for value in values if value is not None]
@@ -77,7 +77,7 @@ def _bisection(pairs: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], bou
     )
 
 
-def _beside(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> Iterable[HallPairs]:
+def _beside(probes: Iterable[Probe], verdicts: Verdicts) -> Iterable[HallPairs]:
     for kind in _BESIDE:
         judged = [verdicts[probe.probe_id] for probe in probes if probe.kind == kind]
         values = [one.value_gbps for one in judged if one.value_gbps is not None]

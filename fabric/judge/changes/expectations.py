@@ -29,10 +29,10 @@ from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedFall, ExpectedRatio, ExpectedRecovery, Phase
 from fabric.model.text import fold
-from fabric.model.verdict import ExpectationVerdict, ProbeVerdict
+from fabric.model.verdict import ExpectationVerdict, ProbeVerdict, Verdicts
 
 NOT_AS_ASKED = ("refused", "failed", "lost")
 """States of a change after which its phase was not what was asked for."""
@@ -87,7 +87,7 @@ def alterations(changes: Sequence[ChangeResult]) -> Alterations:
     )
 
 
-def unblamed(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], altered: Alterations) -> set[str]:
+def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) -> set[str]:
     """
     The ids of the probes from which no suspect is made.
 
@@ -103,8 +103,8 @@ def unblamed(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], alte
 
 def as_altered(
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
+    verdicts: Verdicts,
+    results: Results,
     altered: Alterations,
     covered: AbstractSet[str],
 ) -> dict[str, ProbeVerdict]:
@@ -228,7 +228,7 @@ def judge_expectations(
     expect: Sequence[Expectation],
     phases: Sequence[Phase],
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     changes: Sequence[ChangeResult],
 ) -> tuple[ExpectationVerdict, ...]:
     """
@@ -272,7 +272,7 @@ def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequ
 
 
 def _judge_end(
-    expected: ExpectedEnd, probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
+    expected: ExpectedEnd, probes: Sequence[Probe], results: Results, altered: AbstractSet[str]
 ) -> ExpectationVerdict:
     """
     Of what was not measured for another reason than the transport, nothing is concluded.
@@ -302,9 +302,7 @@ def _judge_end(
     return ExpectationVerdict(text, Outcome.INCONCLUSIVE, f"{counted}; {rest}", n=n)
 
 
-def _asked_of(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
-) -> tuple[Sequence[Probe], str]:
+def _asked_of(probes: Sequence[Probe], results: Results, altered: AbstractSet[str]) -> tuple[Sequence[Probe], str]:
     """
     The probes without those that were SKIPPED because a host was left out, and what is said of that.
 

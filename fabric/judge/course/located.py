@@ -10,7 +10,7 @@ that cleared them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +34,7 @@ from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, Results
 from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import NOTE
@@ -234,7 +234,7 @@ class Course:
 
 def over_time(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     topology: Topology,
     samples: Samples,

@@ -17,7 +17,7 @@ from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import gave_up
 from fabric.judge.normal.series import DIP_SIGMAS, representative
-from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
+from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
@@ -77,7 +77,7 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 
 
 def rows_of(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], rounds: Mapping[str, Hashable], topology: Topology
+    probes: Sequence[Probe], results: Results, rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
     alike = Alike(topology)
@@ -160,9 +160,7 @@ def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
             yield f"{label}: {said} that it takes to see drift, dips and what follows warmth: use a longer --for"
 
 
-def rounds_not_run(
-    phases: Sequence[Phase], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-) -> Iterator[str]:
+def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Results) -> Iterator[str]:
     """
     One line for each phase that fills a time and had fewer rounds: "soak: 3 of 8 planned rounds were run, ...".
 

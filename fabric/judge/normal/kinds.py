@@ -1,19 +1,21 @@
 """
 Kinds of probes with rules of their own: incasts and their victims, and latencies.
 
-**Incasts**: slow because congested, or slow because bad? Of an incast the sum at the receiver is judged against its line rate (``at_least``). Each sender then has a share only,
-and that is no fault: the fabric told them to slow down (packets marked, CNPs, pauses), and nothing was lost. Below it,
-what the ports counted meanwhile tells why. Packets that are lost, a receiver that pauses its switch, and senders who
-are slow though nobody told them to be are faults. Senders that are told to, and nothing lost, is congestion on the way
-there: narrow uplinks or how congestion is controlled, which this test cannot tell apart.
+**Incasts**: slow because congested, or slow because bad? Of an incast the sum at the receiver is judged against its
+line rate (``at_least``). Each sender then has a share only, and that is no fault: the fabric told them to slow down
+(packets marked, CNPs, pauses), and nothing was lost. Below it, what the ports counted meanwhile tells why. Packets that
+are lost, a receiver that pauses its switch, and senders who are slow though nobody told them to be are faults. Senders
+that are told to, and nothing lost, is congestion on the way there: narrow uplinks or how congestion is controlled,
+which this test cannot tell apart.
 
 A victim is judged against itself alone. What is not counted, or could not be read, says neither the one nor the other.
 
-**Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above a limit that the scenario gives it is FAIL. Against peers (probes of one phase
-with the same name, size, line rate and kind of path) the rules for bandwidth hold for its inverse, messages a second
-(``peers.py``). Slower than peers is FAIL where every latency of one of its RNICs, of two at least, is so: a bad RNIC
-is slow with every partner, and a partner of it is not. Else it is MARGINAL: measure it again. Without a limit a latency
-is never PASS. There are no recorded baselines of latencies, and nothing follows its course over rounds.
+**Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above
+a limit that the scenario gives it is FAIL. Against peers (probes of one phase with the same name, size, line rate and
+kind of path) the rules for bandwidth hold for its inverse, messages a second (``peers.py``). Slower than peers is FAIL
+where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner, and a partner of
+it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no recorded
+baselines of latencies, and nothing follows its course over rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from statistics import median
 from fabric.judge.normal.keys import Alike, rnics_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
@@ -39,7 +41,7 @@ KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})
 """What is judged here: by what each probe itself counted."""
 
 
-def of_nobody(probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> frozenset[str]:
+def of_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
     """The measured ones of these probes, which accuse no part and no host however they end; ids."""
     ids = (probe.probe_id for probe in probes if probe.kind in KINDS)
     return frozenset(one for one in ids if one in results and results[one].outcome is None)

@@ -9,7 +9,7 @@ followed its temperature, or came gradually, is told only when it is as warm aga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log, log1p
@@ -22,7 +22,7 @@ from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.recorded import Key
 from fabric.model.repair import Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
@@ -63,7 +63,7 @@ class Measured:
     """
 
     probes: Sequence[Probe]
-    results: Mapping[str, ProbeResult]
+    results: Results
     verdict: Verdict
     topology: Topology
     complete: bool = True
@@ -181,9 +181,7 @@ def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
     return verdict.limit_gbps is not None and gbps < verdict.limit_gbps
 
 
-def _course(
-    tests: Sequence[PartTest], course: CounterCourse | None, began_s: float
-) -> tuple[float, float | None]:  # fmt: skip
+def _course(tests: Sequence[PartTest], course: CounterCourse | None, began_s: float) -> tuple[float, float | None]:
     """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
     import numpy as np
 

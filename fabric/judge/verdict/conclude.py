@@ -25,11 +25,11 @@ from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
-from fabric.model.probe import CURVE, Probe, ProbeResult
+from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
 from fabric.probes import pairwise, routes
 from fabric.probes.loopback import LoopbackSpec
 
@@ -66,7 +66,7 @@ NOT_REACHED = "not reached"
 
 def conclude(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     *,
     topology: Topology,
     judge: Judge,
@@ -158,8 +158,8 @@ class _Explained:
 
 def _explained(
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
+    verdicts: Verdicts,
+    results: Results,
     topology: Topology,
     phases: Sequence[Phase],
     seen: SeenCounters,
@@ -216,9 +216,7 @@ def _explained(
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
-def without_old_loopbacks(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
-) -> list[Probe]:
+def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:
     """
     The probes without loopbacks that are older than a fault: these clear nobody of it.
 
@@ -308,7 +306,7 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     return lines
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
+def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str]) -> list[str]:
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
@@ -334,7 +332,7 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
     return lines
 
 
-def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, str]:
+def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:
     """
     Of measured probes without a limit a summary for each phase, name and missing limit, by the ids of its probes.
 
@@ -361,9 +359,7 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
     return found
 
 
-def _components(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], named: Sequence[Suspect]
-) -> list[ComponentVerdict]:
+def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:
     """
     One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
 
@@ -398,7 +394,7 @@ def _component(
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
 
 
-def read_elsewhere(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> Mapping[str, ProbeResult]:
+def read_elsewhere(probes: Sequence[Probe], results: Results) -> Results:
     """The results, of which those that another host made up for are a PASS; the reason says what happened and who."""
     asked = [probe for probe in probes if probe.kind == routes.KIND and probe.probe_id in results]
     read = {_table(probe): probe.hosts[0] for probe in asked if results[probe.probe_id].outcome is Outcome.PASS}

@@ -26,10 +26,10 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict, Recurrence
+from fabric.model.verdict import Recurrence, Verdicts
 from fabric.plan.plan import PhasePlan
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import REPEATED_KINDS
@@ -45,9 +45,7 @@ _WHAT_TO_DO = (
 )
 
 
-def out_after(
-    phase: Phase, probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge
-) -> dict[str, str]:
+def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
     """Hosts that did not pass *phase* and why in a few words; *probes*: the planned ones and those that were added."""
     failed = failed_hosts(probes, results, judge=judge)
     because = [spec.because for spec in phase.probes if isinstance(spec, AgainSpec) and spec.because is not None]
@@ -63,7 +61,7 @@ def out_after(
     return failed
 
 
-def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
+def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
     """
     Hosts that did not pass, and why in a few words.
 
@@ -87,7 +85,7 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
 
 
 def _explained_elsewhere(
-    probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict], located: Located, topology: Topology
+    probes: Iterable[Probe], verdicts: Verdicts, located: Located, topology: Topology
 ) -> set[tuple[str, str]]:
     """
     Hosts with slow probes (their ids) over switches which parts explain that are not, or need not be, the host's own.
@@ -133,7 +131,7 @@ class OwnFails:
     well: frozenset[str]
 
 
-def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> OwnFails:
+def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
     """Judge the probes that stay inside one host. Who was not measured is in neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
     verdicts, located = judge.confirmed(ran, results)
@@ -174,7 +172,7 @@ class MoreSamples:
         again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
         return [_repetition(members) for members in again]
 
-    def _seen_once(self, probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
+    def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
         low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
@@ -193,7 +191,7 @@ MOST_ERRORS = 0.1
 """Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
 
 
-def _failed_once(probes: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> list[Sequence[Probe]]:
+def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
     """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
     ran = [(probe, by_id[probe.probe_id]) for probe in probes if probe.kind in REPEATED_KINDS]
     ran = [(probe, result) for probe, result in ran if result.attempt > 0]

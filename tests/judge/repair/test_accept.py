@@ -30,8 +30,8 @@ SHORT = BerVerdict(Outcome.INCONCLUSIVE, "7500 s are needed", 900.0)
 
 def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> WatchedPorts:
     """All ports of gpu001; *ber* and *outcome* are those of the first."""
-    found = [PortHealth("gpu001", f"mlx5_{number}", Outcome.PASS, (), {}, ber=SURE) for number in range(8)]
-    found[0] = replace(found[0], ber=ber, outcome=outcome, words=("3 times down",))
+    found = [PortHealth("gpu001", f"mlx5_{number}", ber=SURE) for number in range(8)]
+    found[0] = replace(found[0], ber=ber, found=(("link_downed", outcome, "3 times down"),))
     return WatchedPorts(tuple(found), 7600.0)
 
 
