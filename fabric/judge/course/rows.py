@@ -16,7 +16,7 @@ from statistics import median
 from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.samples import gave_up
-from fabric.judge.normal.series import DIP_SIGMAS, representative
+from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
 from fabric.model.text import duration_text
@@ -115,10 +115,8 @@ def rows_of(
 
 def measured_gbps(result: ProbeResult) -> float | None:
     """What a probe measured; None where it measured nothing."""
-    if result.outcome is not None or not result.measurements:
-        return None
-    value = representative(result)[0]
-    return value if value > 0.0 else None
+    number = number_of(result)
+    return number[0] if number is not None and number[0] > 0.0 else None
 
 
 def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[float, float]]:

@@ -30,8 +30,6 @@ from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.perftest_pair import int_param
 
-_MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
-
 
 class LimitTable:
     """
@@ -47,29 +45,15 @@ class LimitTable:
     def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
         """What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it."""
         hosts, get = self._topology.hosts, probe.params.get
-        if len(probe.hosts) > _MOST_HOSTS:
-            return self._worked_out(probe, size_bytes)
+        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
         # All that a limit, and what the lines carry, depend on.
-        key = (
-            probe.kind,
-            tuple([id(hosts[name].platform) for name in probe.hosts]),
-            size_bytes,
-            get("link_class"),
-            get("rnic"),
-            get("peer_rnic"),
-            get("ranks"),
-            get("algorithm"),
-            get(SHARE),
-        )
+        make = tuple([id(hosts[name].platform) for name in probe.hosts])
+        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
         known = self._required.get(key)
         if known is None:
-            known = self._required[key] = self._worked_out(probe, size_bytes)
+            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, *asked)
+            known = self._required[key] = (None, "") if limit is None else required(limit, probe, self._topology)
         return known
-
-    def _worked_out(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
-        get, limits = probe.params.get, self._baselines[self.baseline_of(probe)].limits
-        limit = most_specific(limits, probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm"))
-        return (None, "") if limit is None else required(limit, probe, self._topology)
 
     def baseline_of(self, probe: Probe) -> str:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
@@ -81,20 +65,15 @@ def most_specific(
 ) -> Limit | None:
     """The limit that matches and says most about the key; None when none matches."""
     wanted = (link_class, size, ranks, algorithm)
-    size_bytes = size if isinstance(size, int) else 0
-    best: tuple[int, Limit] | None = None
+    found: list[tuple[int, Limit]] = []
     for limit in limits:
         asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
-        if size_bytes < limit.min_size_bytes:
-            continue
-        if link_class == NVLINK and limit.link_class != NVLINK:
-            continue  # what is said of the network says nothing of NVLink
-        if limit.kind != kind or any(a is not None and a != w for a, w in zip(asked, wanted, strict=True)):
-            continue
-        weight = sum(a is not None for a in asked)
-        if best is None or weight > best[0]:
-            best = (weight, limit)
-    return best[1] if best else None
+        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
+        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
+        # What is said of the network says nothing of NVLink.
+        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
+            found.append((sum(one is not None for one in asked), limit))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
@@ -144,31 +123,23 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
     notes: list[tuple[bool, str]] = []
     used: set[int] = set()
     for entry in baseline.recorded:
-        limit = _limit(baseline.limits, entry.key)
-        words = key_words(entry.key)
+        key, words, median_gbps = entry.key, key_words(entry.key), entry.median_gbps
+        limit = most_specific(baseline.limits, key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm)
         if limit is None:
-            notes.append(
-                (False, f"{words}: recorded, and no limit: a fabric that was bad from the first day would pass")
-            )
+            text = f"{words}: recorded, and no limit: a fabric that was bad from the first day would pass"
+            notes.append((False, text))
             continue
         used.add(id(limit))
+        share = limit.at_least_gbps / median_gbps
         if limit.per_rnic:
             continue  # how many RNICs a host has is the platform's, not the baseline's
-        if limit.at_least_gbps > entry.median_gbps:
-            text = (
-                f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {entry.median_gbps:.1f}"
-            )
+        if share > 1:
+            text = f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {median_gbps:.1f}"
             notes.append((True, text))
-        elif limit.at_least_gbps < LOOSE * entry.median_gbps:
-            share = limit.at_least_gbps / entry.median_gbps
-            text = f"{words}: the limit is {share:.0%} of the recorded {entry.median_gbps:.1f} Gb/s"
-            notes.append((False, text))
+        elif share < LOOSE:
+            notes.append((False, f"{words}: the limit is {share:.0%} of the recorded {median_gbps:.1f} Gb/s"))
     missing = [limit for limit in baseline.limits if id(limit) not in used]
     return notes + [(False, f"{_limit_words(limit)}: a limit, and nothing recorded") for limit in missing]
-
-
-def _limit(limits: Sequence[Limit], key: Key) -> Limit | None:
-    return most_specific(limits, key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm)
 
 
 def _limit_words(limit: Limit) -> str:
