@@ -1,5 +1,5 @@
 """
-What good runs recorded for a key, and a series of measurements against it.
+What a baseline says of a key: which of its limits it has to meet, and what good runs recorded for it.
 
 Acceptance is a claim of non-inferiority: "not significantly slower" is no proof of health, for too few and too noisy
 samples are never significant. So PASS needs at least three samples whose ratio to the recorded median is, with the
@@ -14,17 +14,138 @@ and a spread that hides any fault.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
 from fabric.judge.normal.interval import half_width
-from fabric.judge.normal.keys import floor_of
+from fabric.judge.normal.keys import floor_of, line_rate_gbps
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, robust
 from fabric.model.outcome import Outcome
-from fabric.model.recorded import Key, Recorded
-from fabric.model.text import fold
+from fabric.model.probe import SHARE, Probe
+from fabric.model.recorded import Key, KeyChange, Recorded, key_words
+from fabric.model.text import fold, size_text
+from fabric.model.topology import NVLINK, Topology
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
+from fabric.probes.perftest_pair import int_param
+
+
+class LimitTable:
+    """
+    The limits of one run; what each asks of a probe is worked out once for all hosts of a make.
+
+    *override*: the name of the baseline for all hosts, instead of that of each host's platform.
+    """
+
+    def __init__(self, baselines: Mapping[str, Baseline], topology: Topology, override: str | None) -> None:
+        self._baselines, self._topology, self._override = baselines, topology, override
+        self._required: dict[Hashable, tuple[float | None, str]] = {}
+
+    def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+        """What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it."""
+        hosts, get = self._topology.hosts, probe.params.get
+        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
+        # All that a limit, and what the lines carry, depend on.
+        make = tuple([id(hosts[name].platform) for name in probe.hosts])
+        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
+        known = self._required.get(key)
+        if known is None:
+            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, *asked)
+            known = self._required[key] = (None, "") if limit is None else required(limit, probe, self._topology)
+        return known
+
+    def baseline_of(self, probe: Probe) -> str:
+        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
+        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
+
+
+def most_specific(
+    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
+) -> Limit | None:
+    """The limit that matches and says most about the key; None when none matches."""
+    wanted = (link_class, size, ranks, algorithm)
+    found: list[tuple[int, Limit]] = []
+    for limit in limits:
+        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
+        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
+        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
+        # What is said of the network says nothing of NVLink.
+        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
+            found.append((sum(one is not None for one in asked), limit))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
+    """What a limit asks of a probe, Gb/s; None, and why, where its lines cannot carry that, so that it cannot judge."""
+    share = int_param(probe, SHARE) / 100 if SHARE in probe.params else 1.0
+    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform) * share
+    beyond = out_of_reach(least, _lines_gbps(probe, topology))
+    return (None, beyond) if beyond else (least, "")
+
+
+def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
+    """The lines that all bytes of a probe pass through, by the inventory; none where it is not bound by them."""
+    if probe.params.get("link_class") == NVLINK or not bound_by_lines(probe.kind, probe.params.get("algorithm")):
+        return ()
+    if probe.kind in ONE_LINE:
+        line = line_rate_gbps(probe, topology)
+        return () if line is None else (line,)
+    platforms = {id(host.platform): host.platform for host in map(topology.hosts.__getitem__, probe.hosts)}
+    lines = [tuple(rnic.line_rate_gbps for rnic in platform.rnics) for platform in platforms.values()]
+    return min(lines, key=sum)
+
+
+def key_text(probe: Probe, size_bytes: int | None) -> str:
+    """The key of a probe in words: ``loopback, link_class pix, size 8M``."""
+    words = [probe.kind]
+    words += [f"{name} {probe.params[name]}" for name in ("link_class", "ranks", "algorithm") if name in probe.params]
+    return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))
+
+
+LOOSE = 0.8
+"""A limit below this share of the recorded median lets a part through that lost a fifth (a choice)."""
+
+
+def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[KeyChange]:
+    """Every key of either, the largest loss first."""
+    before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
+    found = [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
+    return sorted(found, key=lambda change: (change.ratio, key_words(change.key)))
+
+
+def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
+    """
+    What does not fit between limits and records, as (whether the file is wrong, in words).
+
+    Wrong is a limit that the recorded median does not meet: good parts FAIL. The rest is worth a look.
+    """
+    notes: list[tuple[bool, str]] = []
+    used: set[int] = set()
+    for entry in baseline.recorded:
+        key, words, median_gbps = entry.key, key_words(entry.key), entry.median_gbps
+        limit = most_specific(baseline.limits, key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm)
+        if limit is None:
+            text = f"{words}: recorded, and no limit: a fabric that was bad from the first day would pass"
+            notes.append((False, text))
+            continue
+        used.add(id(limit))
+        share = limit.at_least_gbps / median_gbps
+        if limit.per_rnic:
+            continue  # how many RNICs a host has is the platform's, not the baseline's
+        if share > 1:
+            text = f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {median_gbps:.1f}"
+            notes.append((True, text))
+        elif share < LOOSE:
+            notes.append((False, f"{words}: the limit is {share:.0%} of the recorded {median_gbps:.1f} Gb/s"))
+    missing = [limit for limit in baseline.limits if id(limit) not in used]
+    return notes + [(False, f"{_limit_words(limit)}: a limit, and nothing recorded") for limit in missing]
+
+
+def _limit_words(limit: Limit) -> str:
+    size = size_text(limit.size_bytes) if limit.size_bytes else None
+    return " ".join(part for part in (limit.kind, limit.link_class, size, limit.algorithm) if part)
+
 
 LEAST_SAMPLES = 3
 """Fewer have no spread to judge by, and cannot PASS against a recorded baseline."""
