@@ -215,7 +215,8 @@ def _against(values: Sequence[float], others: Sequence[float], margin: float) ->
         return None
     middle = median(others)
     mad = median(abs(value - middle) for value in others)
-    recorded = Recorded(Key("", ""), middle, mad, len(others), SCALE * mad / middle, ())
+    cv = SCALE * mad / middle
+    recorded = Recorded(kind="", tool="", median_gbps=middle, mad_gbps=mad, n=len(others), cv=cv, runs=())
     return against_recorded(values, recorded, margin=margin)
 
 
