@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from fabric.changes.conductor import carry_out
-from fabric.changes.procedure import Procedure, ask
+from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.errors import CommandTimeout, ExecutorError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Executor
