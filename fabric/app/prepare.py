@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from fabric.changes.concurrency import blast_problems
+from fabric.changes.rails import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem

@@ -15,7 +15,7 @@ and a spread that hides any fault.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
@@ -239,7 +239,15 @@ def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | No
     middle, sigma = robust(kept)
     runs = tuple(sorted({sample.run for sample in samples}))
     cv = sigma / middle if middle > 0.0 else 0.0
-    return Recorded(key, middle, sigma / SCALE, len(kept), cv, runs, len(samples) - len(kept))
+    return Recorded(
+        **asdict(key),
+        median_gbps=middle,
+        mad_gbps=sigma / SCALE,
+        n=len(kept),
+        cv=cv,
+        runs=runs,
+        trimmed=len(samples) - len(kept),
+    )
 
 
 def trimmed(values: Sequence[float]) -> list[float]:
