@@ -20,9 +20,8 @@ from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import ConfigError, StoreError
 from fabric.judge.ports.verdict import SeenCounters, wanted_for
-from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.conclude import conclude, read_elsewhere
 from fabric.judge.verdict.probes import Judge
-from fabric.judge.verdict.rounds import read_elsewhere
 from fabric.model.fields.wording import nearest
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn

@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
-from fabric.judge.normal.congestion import KINDS as CONGESTED
+from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.limits import changes_between
-from fabric.judge.normal.recorded import RecordedNumber, Split, record
+from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import representative
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import ConfigError, Problem
-from fabric.judge.compare.identity import not_the_same
-from fabric.judge.compare.runs import compare_runs
+from fabric.judge.compare import compare_runs
+from fabric.judge.repair.identity import not_the_same
 from fabric.model.comparison import Comparison
 from fabric.runs.run_document import PastRun, read_identity, read_past_run
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem, ToolError
 from fabric.judge.hang import judge_hang
-from fabric.model.diagnosis import Diagnosis
+from fabric.model.diagnosis import Diagnosis, PairFailure, PairRow, PairTable
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.text import fold
@@ -24,7 +24,6 @@ from fabric.model.topology import Topology
 from fabric.probes.pairs import across_leaves, planes_of, under_leaves
 from fabric.tools import hang as tools
 from fabric.tools import pairs
-from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
 MOST_PAIRS_BYTES = 256 << 20
 """A larger file is refused (a choice: 65,024 results are 3 MB)."""

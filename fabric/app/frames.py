@@ -95,6 +95,7 @@ class Run:
     width                            Int64                 lanes
     lane_gbps                        float64               Gb/s
     speed_gbps                       float64               Gb/s
+    sent_gbps                        float64               Gb/s
     began_s                          float64               s
     ended_s                          float64               s
     symbol_error                     Int64

@@ -12,12 +12,13 @@ from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError
-from fabric.judge.compare.identity import differing, repaired
-from fabric.judge.normal.recorded import LEAST_SAMPLES
+from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.ports.verdict import wanted_for
 from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
-from fabric.judge.repair.needs import Measured, needs_of, number_of, through
+from fabric.judge.repair.identity import differing, repaired
+from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

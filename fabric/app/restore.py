@@ -7,10 +7,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from fabric.app.scheduler import give_back_all
-from fabric.changes.conductor import carry_out
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Procedure, carry_out
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
 from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.interruption import Interruption, listening

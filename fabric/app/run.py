@@ -24,8 +24,7 @@ from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.errors import FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
-from fabric.judge.verdict.further_tests import follow_ups
-from fabric.judge.verdict.gate import out_after, own_fails
+from fabric.judge.verdict.during_run import follow_ups, out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult

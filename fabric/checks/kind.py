@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from fabric.changes.conductor import carry_out
 from fabric.changes.kind import Alters, Context, Kind
 from fabric.changes.ports import in_band, need_via
-from fabric.changes.procedure import Procedure, ask
+from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.errors import CommandTimeout, ExecutorError, ToolError
 from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Finding, Severity

@@ -14,8 +14,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from fabric.changes.conductor import Conductor
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Conductor, Procedure, pause
 from fabric.engine import optics_watch
 from fabric.engine.link_views import View
 from fabric.engine.optics_watch import OpticsWatch

@@ -90,7 +90,7 @@ TABLES: Mapping[str, TableKind] = {
     "counters": _table("counters.parquet", "at_s at host part name value unit delta"),
     "links": _table(
         "links.parquet",
-        "part node port peer_node peer_port rack state width lane_gbps speed_gbps began_s ended_s",
+        "part node port peer_node peer_port rack state width lane_gbps speed_gbps sent_gbps began_s ended_s",
         *_COUNTS,
         "raw_ber effective_ber full_blocks rx0_dbm rx1_dbm rx2_dbm rx3_dbm tx0_dbm tx1_dbm tx2_dbm tx3_dbm",
         "rx_low_dbm rx_high_dbm tx_low_dbm tx_high_dbm module_c vendor part_number serial firmware outcome",

@@ -20,10 +20,9 @@ from typing import Any
 
 import pytest
 
-from fabric.changes.conductor import carry_out
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Ask
+from fabric.changes.procedure import Ask, carry_out
 from fabric.changes.restore import intent_of, take_back
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease

@@ -19,12 +19,11 @@ import orjson
 import pytest
 
 from fabric.changes import hold as hold_module
-from fabric.changes.conductor import carry_out
+from fabric.changes.guard import Guarded
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Procedure, ask
+from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.changes.restore import intent_of, take_back
-from fabric.changes.undo import Guarded
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, Lease, When

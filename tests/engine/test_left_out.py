@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.admission import LeftOut
-from fabric.judge.verdict.gate import OwnFails
+from fabric.judge.verdict.during_run import OwnFails
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, schedule
