@@ -359,7 +359,7 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
-    """What is wrong with it stands: not there, down at the end, fewer or slower lanes than its line has."""
+    """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
     if not cable.ends:
         if looked.links.samples.courses and cable.asked:
