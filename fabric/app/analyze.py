@@ -31,8 +31,7 @@ from fabric.runs.events import EVENTS, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, change_results, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
 from fabric.runs.plain_file import make_folder, storing, write_durably, writing
-from fabric.runs.raw import raw_entries
-from fabric.runs.run_directory import run_path
+from fabric.runs.run_directory import raw_entries, run_path
 from fabric.runs.run_document import PastRun, go_on_command, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples

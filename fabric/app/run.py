@@ -20,9 +20,9 @@ from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.engine.deadlines import reached, without_results
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
-from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
+from fabric.engine.watching import stop_watching, watching
 from fabric.errors import FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
 from fabric.judge.verdict.during_run import follow_ups, out_after, own_fails
 from fabric.judge.verdict.probes import Judge

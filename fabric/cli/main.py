@@ -23,7 +23,7 @@ GROUPS = {
         "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
         "plan": ("plan", "Show what a scenario would run, and for how long."),
         "run": ("run", "Run a scenario and judge it."),
-        "watch": ("watch", "Watch a run: phases, hosts, bad parts, changes, time left."),
+        "watch": ("status", "Watch a run: phases, hosts, bad parts, changes, time left."),
         "status": ("status", "How far a run is, or all runs at a glance."),
         "stop": ("status", "End a run from anywhere; its changes are taken back."),
         "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),

@@ -10,7 +10,7 @@ from fabric.errors import StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.runs import plain_file
-from fabric.runs.raw import RawOutput, raw_entries
+from fabric.runs.run_directory import RawOutput, raw_entries
 from tests.runs.full_disk import full_disk
 
 
