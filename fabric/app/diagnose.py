@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import reduce
 from operator import add, or_
@@ -22,6 +23,7 @@ from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes.pairs import across_leaves, planes_of, under_leaves
+from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
 from fabric.tools import pairs
 
@@ -74,14 +76,8 @@ def _named(table: PairTable) -> list[PairRow]:
 def read_input(file: Path, most_bytes: int) -> bytes:
     """What a person names to be read, ``-`` for standard input; ConfigError where that cannot be, or is too large."""
     name = shown(str(file))
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(most_bytes + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(most_bytes + 1)
-    except OSError as exc:
-        raise ConfigError.at(name, f"cannot read: {exc.strerror}") from exc
+    with reading(name), nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
+        data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ConfigError.at(name, f"larger than {most_bytes >> 20} MiB")
     return data

@@ -20,7 +20,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
-from fabric.runs.plain_file import MIB, read_plain, why_not_plain
+from fabric.runs.plain_file import MIB, read_plain, reading, why_not_plain
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
@@ -86,10 +86,9 @@ def _imported(path: Path, days: int | None) -> list[Record]:
     """Of a file, none older; ConfigError where it is none of the three."""
     since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
     try:
-        text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+        with reading(path):
+            text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
         return [one for one in read_records(text) if one.at >= since]
-    except OSError as exc:
-        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
     except ToolError as exc:
         raise ConfigError.at(path, str(exc)) from exc
 

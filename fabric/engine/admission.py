@@ -239,12 +239,10 @@ class Own(Protocol):
     @property
     def failed(self) -> Mapping[str, str]:
         """Host to what failed."""
-        ...
 
     @property
     def well(self) -> frozenset[str]:
         """Hosts of which everything was measured and is good."""
-        ...
 
 
 JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], Own]

@@ -23,31 +23,24 @@ class Observer(Protocol):
 
     def phase_started(self, plan: PhasePlan) -> None:
         """A phase begins."""
-        ...
 
     def phase_ended(self, plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
         """A phase is over; *results* are those of all its probes."""
-        ...
 
     def probe_finished(self, result: ProbeResult) -> None:
         """A probe ended, or was skipped."""
-        ...
 
     def out_of_run(self, component: str, reason: str) -> None:
         """A host, or a part of one, stopped answering; its remaining probes are errors."""
-        ...
 
     def measured_again(self, parts: Sequence[str], tests: int) -> None:
         """These parts dipped without another explanation; so many further tests of them begin now."""
-        ...
 
     def interrupted(self, open_changes: int, again: int) -> None:
         """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
-        ...
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """A change came into force, was taken back, was refused and so on; states as in ChangeResult and its events."""
-        ...
 
 
 class FollowUp(Protocol):
@@ -56,11 +49,9 @@ class FollowUp(Protocol):
     @property
     def name(self) -> str:
         """One word for the run's history: ``samples``, ``localise``."""
-        ...
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """What it may spend in this phase; None: it wants nothing there and is not asked."""
-        ...
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """
@@ -70,7 +61,6 @@ class FollowUp(Protocol):
         phase that its plan does not have: re-planned pairs, and what any follow-up was given. An id that the phase has
         already is left out by the engine. Must not alter anything and must not depend on who asks how often.
         """
-        ...
 
 
 @runtime_checkable
@@ -79,7 +69,6 @@ class Remembers(Protocol):
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A phase is over: told once of each, in order, also of those from before an interruption."""
-        ...
 
 
 def announce(probes: Sequence[Probe], told: set[str], observer: Observer) -> None:

@@ -35,6 +35,7 @@ from fabric.runs.plain_file import (
     make_folder,
     open_plain,
     read_plain,
+    reading,
     storing,
     sync_file,
     sync_folder,
@@ -127,13 +128,8 @@ def raw_entries(run: Path, probe_id: str) -> str:
     """
     found: list[str] = []
     for path in (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err")):
-        try:
-            data = read_plain(path, MOST_TRANSCRIPT)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as exc:
-            raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-        found += _entries(data, f"{probe_id} attempt ".encode())
+        with storing(path, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
+            found += _entries(read_plain(path, MOST_TRANSCRIPT), f"{probe_id} attempt ".encode())
     return "".join(found)
 
 
@@ -187,10 +183,8 @@ def run_folders(results: Path) -> RunFolders:
 
 def is_run(path: Path) -> bool:
     """Whether a directory has a run.json; ConfigError where that cannot be seen."""
-    try:
+    with reading(path):
         return is_there(path / RUN)
-    except OSError as exc:
-        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
 
 
 def _add_runs(scenario: Path, found: RunFolders) -> None:

@@ -18,7 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.plain_file import MIB, read_plain, storing
 
 VERDICT = "verdict.json"
 
@@ -96,12 +96,9 @@ def told_verdict(run: Path) -> ToldVerdict | None:
 
 def history_bytes(run: Path) -> int:
     """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
-    try:
+    with storing(run / EVENTS, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
         return (run / EVENTS).lstat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    except OSError as exc:
-        raise StoreError(f"{run / EVENTS}: cannot read: {exc.strerror}") from exc
+    return 0
 
 
 def is_of_all(run: Path, judged_bytes: int | None) -> bool:
