@@ -30,8 +30,8 @@ from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
 
 if TYPE_CHECKING:
-    from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
+    from fabric.app.run import OnFail
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
     from fabric.runs.run_document import PastRun
@@ -160,7 +160,7 @@ def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | 
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
     """
-    from fabric.app.on_fail import OnFail
+    from fabric.app.run import OnFail
     from fabric.app.scheduler import Reservation, minutes
     from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document
