@@ -14,9 +14,8 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import paramiko
 
@@ -31,13 +30,8 @@ class HostRefused(HostUnreachable):
     """The host answered, and asking again will not change it: host key or authentication; never retried."""
 
 
-class KeyStanding(Enum):
-    """What the files say about a key that a host showed."""
-
-    KNOWN = "known"
-    UNKNOWN = "unknown"
-    CHANGED = "changed"
-    REVOKED = "revoked"
+KeyStanding = Literal["known", "unknown", "changed", "revoked"]
+"""What the files say about a key that a host showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +87,13 @@ class KnownHosts:
         """What is to be thought of *key*, shown by the server at *address* and *port*."""
         name = _name(address, port)
         if any(one.blob == key.blob and covers(name) for covers, one in self._marked["@revoked"]):
-            return KeyStanding.REVOKED
+            return "revoked"
         on_record = self.keys(address, port)
         if key in on_record:
-            return KeyStanding.KNOWN
+            return "known"
         if any(known.key_type == key.key_type for known in on_record):
-            return KeyStanding.CHANGED
-        return KeyStanding.UNKNOWN
+            return "changed"
+        return "unknown"
 
     def _add(self, lines: Iterable[str]) -> None:
         """Index lines; what cannot be read is passed over, and so vouches for nobody."""
@@ -154,12 +148,12 @@ def check_host_key(known: KnownHosts, key: HostKey, host: str, target: JumpHost,
 def _problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
     place = address if port == 22 else f"[{address}]:{port}"
     match known.standing(address, port, key):
-        case KeyStanding.REVOKED:
+        case "revoked":
             return f"{place} shows a key that known_hosts marks as revoked: {_named(key)}"
-        case KeyStanding.CHANGED:
+        case "changed":
             shows = f"{place} shows another key than known_hosts has for it: {_named(key)}"
             return f"{shows}; reinstalled, or someone in between? If you are sure: ssh-keygen -R '{place}' -f {file}"
-        case KeyStanding.UNKNOWN:
+        case "unknown":
             scan = f"ssh-keyscan -p {port} -t {key.key_type.removeprefix('ssh-').partition('-')[0]} {address}"
             scan = f"ssh {via} {scan}" if via else scan
             return f"{place} is not in known_hosts; it shows {_named(key)}. If that is right: {scan} >> {file}"
