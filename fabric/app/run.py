@@ -29,7 +29,7 @@ from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
 from fabric.checks.found import note_identity
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
-from fabric.engine.deadlines import reached, without_results
+from fabric.engine.deadlines import reached
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.observer import Observer
@@ -46,7 +46,7 @@ from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.output import jsonable
-from fabric.runs.events import EVENTS, History, Progress, history_of, read_events
+from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import PastRun, go_on_command, run_document
@@ -131,7 +131,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        plan = reached(past.plan, without_results(past.plan, by_id))
+        plan = reached(past.plan, not_begun(read_events(past.path / EVENTS, "rounds_over")))
         past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
         verdict = concluded(past)
         directory.close()

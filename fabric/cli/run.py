@@ -85,8 +85,8 @@ def run_command(
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    with planning() as told:
-        asked = asked_for(given, repair, told=told)
+    with planning():
+        asked = asked_for(given, repair)
     name = backend_of(asked, backend)
     refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)

@@ -112,15 +112,6 @@ def schedule(probes: Sequence[Probe]) -> Schedule:
     )
 
 
-Told = Callable[[int, int], None]
-"""Hears how many phases are planned, and of how many."""
-
-
-def untold(done: int, of: int) -> None:
-    """Nobody wants to know."""
-    del done, of
-
-
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
     """One phase with its schedule and its changes; *notes* say what was asked and could not be planned."""
@@ -184,19 +175,17 @@ def plan_scenario(
     *,
     known: Mapping[str, PhasePlan] = MappingProxyType({}),
     alike: Callable[[Phase], object] = lambda phase: phase.name,
-    told: Told = untold,
 ) -> Plan:
     """
     Expand and schedule every phase, and keep of each the rounds that its ``kept`` names.
 
     *known* are phases that were planned as a whole before, by name. Of those that are *alike* (equal keys) only the
-    first is planned; the others are given its probes, which is for their numbers only. *told* hears how many of the
-    phases are planned. Raises ConfigError where ``kept`` names a round that the phase does not have.
+    first is planned; the others are given its probes, which is for their numbers only. Raises ConfigError where
+    ``kept`` names a round that the phase does not have.
     """
     made: list[PhasePlan] = []
     wholes: dict[object, PhasePlan] = {}
     for phase in scenario.phases:
-        told(len(made), len(scenario.phases))
         key = alike(phase)
         if key not in wholes:
             wholes[key] = known.get(phase.name) or _whole(phase, scenario, inventory)
