@@ -249,7 +249,7 @@ def test_a_run_reserves_its_hosts_and_gives_them_back(controller: Path, tmp_path
     assert reservations(tmp_path) == {}
 
 
-STEPS = 13
+STEPS = 11
 KILLED = """\
 import os, sys; from pathlib import Path
 from fabric.app.scheduler import Reservation, ask_slurm
@@ -282,7 +282,7 @@ def test_killed_between_any_two_steps_every_reservation_has_its_line(controller:
         left += [step] if reserved() else []
         assert all(one.certain for one in restore(None, results=results, make_executor=make_executor))
         assert (reserved(), reservations(results)) == ({}, {})
-    assert left == [*range(2, 10)]  # from the answer that it is made to the word that it shall go
+    assert left == [*range(2, 8)]  # from the answer that it is made to the word that it shall go
 
 
 def test_a_reservation_ends_by_itself(controller: Path) -> None:
