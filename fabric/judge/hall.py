@@ -19,7 +19,7 @@ from fabric.model.probe import CURVE, Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import Hall, HallPairs, HallPoint, ProbeVerdict
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 
 if TYPE_CHECKING:
     from fabric.judge.hall_bounds import HallBounds

@@ -9,7 +9,7 @@ import numpy as np
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 from fabric.sim.net.clos import Floats, Ints
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import pooled, resources, routes

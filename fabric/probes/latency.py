@@ -7,7 +7,7 @@ and the uplinks of its leaves to itself, so what is measured is the path and not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Unpack
 
 from pydantic import Field
@@ -16,12 +16,12 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, ParamValue, Probe, Reading
+from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import LINK_TYPES, failure_of, int_param
+from fabric.probes.perftest_pair import LINK_TYPES, Side
+from fabric.probes.shapes import Name, int_param
 from fabric.tools.perftest import latency
 from fabric.tools.perftest.command import SidePlace, write_lat
 
@@ -78,16 +78,12 @@ class LatencySpec(PairSpec):
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+    def told(cls, probe: Probe, topology: Topology, sides: Sequence[Side]) -> Reading:
         """The client's median, 99th percentile and largest, or why there are none."""
-        failed = failure_of(probe, answered, cls.tool)
-        if failed is not None or answered.client is None:
-            return failed or Reading((), Outcome.ERROR, "the client was never started")
-        command = answered.client.command
-        found = latency.parse(answered.client.stdout)
+        command, stdout = sides[-1].result.command, sides[-1].result.stdout
+        found = latency.parse(stdout)
         if found is None:
-            text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
-            return Reading((), Outcome.ERROR, text)
+            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} output not usable: {stdout[-120:]!r}")
         link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
         other = "; ".join(latency.otherwise(found, command.argv, link_type))
         if other:

@@ -23,8 +23,8 @@ from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import Choice
 from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
-from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.shapes import Name, QueuePairs
 
 KIND = "link_burn"
 

@@ -10,7 +10,7 @@ from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
 
