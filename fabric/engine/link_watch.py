@@ -28,7 +28,7 @@ from fabric.model.sampling import Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.ports import Executor, Happening
-from fabric.runs.links import LinkLog
+from fabric.runs.samples import LinkLog
 
 TRIES = 3
 """So many hosts are asked for one look (a choice)."""

@@ -29,9 +29,8 @@ from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
-from fabric.runs import durable
-from fabric.runs.journal import Journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs import plain_file
+from fabric.runs.journal import Journal, open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber
@@ -95,7 +94,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     trace, asked, target = Trace(), [], Target()
     path = tmp_path / "life" / "changes.jsonl"
     path.parent.mkdir(exist_ok=True)
-    monkeypatch.setattr(durable, "os", watched_os(trace, path, wrong))
+    monkeypatch.setattr(plain_file, "os", watched_os(trace, path, wrong))
     journal = Journal(path)
     hold = Hold(
         CHANGE,

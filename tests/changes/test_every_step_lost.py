@@ -31,7 +31,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
-from fabric.runs.open_changes import CLOSED
+from fabric.runs.journal import CLOSED
 from fabric.sim.world import World
 from tests.changes.played import MANAGED, change
 from tests.conftest import rack_topology

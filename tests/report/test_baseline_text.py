@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fabric.judge.normal.limits import changes_between
+from fabric.judge.normal.baseline import changes_between
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit
 from fabric.report.baseline import baseline_lines, change_lines, recorded_lines

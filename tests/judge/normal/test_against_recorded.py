@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.recorded import against_recorded
+from fabric.judge.normal.baseline import against_recorded
 from fabric.model.outcome import Outcome
 from fabric.model.recorded import Recorded
 
