@@ -20,7 +20,7 @@ from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import LINK_TYPES, Side
+from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
 from fabric.probes.shapes import Name, int_param
 from fabric.tools.perftest.command import SidePlace, latency_otherwise, parse_latency, write_lat
 
@@ -77,7 +77,7 @@ class LatencySpec(PairSpec):
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
-    def told(cls, probe: Probe, topology: Topology, sides: Sequence[Side]) -> Reading:
+    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """The client's median, 99th percentile and largest, or why there are none."""
         command, stdout = sides[-1].result.command, sides[-1].result.stdout
         found = parse_latency(stdout)

@@ -126,7 +126,7 @@ class PerftestSpec(ProbeSpec):
         return _failed(sides, answered, cls.tool) or cls.told(probe, topology, sides)
 
     @classmethod
-    def told(cls, probe: Probe, topology: Topology, sides: Sequence[Side]) -> Reading:
+    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """What two sides say that did not fail, the client last."""
         tests = [test for side in sides for test in side.log.tests]
         wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
@@ -166,19 +166,21 @@ def ends_of(probe: Probe) -> tuple[str, str]:
     return str(probe.params.get("peer_rnic", here)), here
 
 
-def _sides(answered: Answered, devices: tuple[str, str]) -> list[Side]:
-    sides = [Side(result, devices[0], _log(result)) for result in answered.servers]
-    return sides if answered.client is None else [*sides, Side(answered.client, devices[1], _log(answered.client))]
+def _sides(answered: Answered, devices: tuple[str, str]) -> list[AnsweredSide]:
+    sides = [AnsweredSide(result, devices[0], _log(result)) for result in answered.servers]
+    return (
+        sides if answered.client is None else [*sides, AnsweredSide(answered.client, devices[1], _log(answered.client))]
+    )
 
 
-def _failed(sides: Sequence[Side], answered: Answered, tool: str) -> Reading | None:
+def _failed(sides: Sequence[AnsweredSide], answered: Answered, tool: str) -> Reading | None:
     failures = [failure for side in sides for failure in _failures(side, tool)]
     if failures:
         return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
     return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
-class Side(NamedTuple):
+class AnsweredSide(NamedTuple):
     """One side that has ended: what it answered, and what that says."""
 
     result: CommandResult
@@ -196,7 +198,7 @@ _OF_THE_SHELL = frozenset({"missing_program", "missing_library", "unknown_option
 LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
-def _failures(side: Side, tool: str) -> Iterator[tuple[str, Reading]]:
+def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
     """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
     result, host = side.result, side.result.command.host
     for failure in side.log.failures:
@@ -214,7 +216,7 @@ def _failures(side: Side, tool: str) -> Iterator[tuple[str, Reading]]:
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
-def _wrong(side: Side, topology: Topology) -> Iterator[str]:
+def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
     """Why what one side printed is no answer to its command: of another test, of several, or cut."""
     command, tests = side.result.command, side.log.tests
     who = f"{command.host}: ib_write_bw"

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask, carry_out
@@ -34,7 +35,6 @@ from fabric.runs.journal import Journal, open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber
-from tests.conftest import rack_topology
 
 HOST, DEVICE = "gpu001", "mlx5_0"
 SETTINGS = ChangeSettings(lease=Lease(ttl_s=60.0, max_hold_s=600.0))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import dgx_platform
 from fabric import config
 from fabric.changes.cable_fault import DrawnLinks
 from fabric.config.links import Links
 from fabric.config.problems import Problems
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from tests.conftest import dgx_platform
 from tests.places import INVENTORY
 
 POD = config.load_inventory(INVENTORY / "pod-64.yaml").topology
