@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -128,15 +128,12 @@ class Ber(LastingFault):
     kind: ClassVar[str] = "ber"
     about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
 
-    raw: Annotated[BitErrorRate, BitErrorText()] | None = Field(
-        None, description="Bit error rate before forward error correction, which mends most of it."
-    )
-    effective: Annotated[BitErrorRate, BitErrorText()] | None = Field(
-        None, description="Bit error rate after forward error correction: what the traffic sees."
-    )
-    direction: Annotated[str, Choice(("up", "down", "both"))] = Field(
-        "both", description="up: what the lower end sends; down: what the upper end sends; both."
-    )
+    raw: Annotated[BitErrorRate, BitErrorText()] | None = None
+    """Bit error rate before forward error correction, which mends most of it."""
+    effective: Annotated[BitErrorRate, BitErrorText()] | None = None
+    """Bit error rate after forward error correction: what the traffic sees."""
+    direction: Annotated[str, Choice(("up", "down", "both"))] = "both"
+    """up: what the lower end sends; down: what the upper end sends; both."""
 
     @property
     def rate(self) -> BitErrorRate:

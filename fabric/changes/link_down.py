@@ -35,10 +35,8 @@ class ClosedLink(CableFault):
 
     closes: ClassVar[bool] = True
 
-    by: PortTool | None = Field(
-        None,
-        description="The tool that closes the port: ibportstate, mlxlink or ip; else the inventory's port_state.",
-    )
+    by: PortTool | None = None
+    """The tool that closes the port: ibportstate, mlxlink or ip; else the inventory's port_state."""
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.by}"
@@ -120,13 +118,12 @@ class PortFlap(ClosedLink):
     kind: ClassVar[str] = "port_flap"
     about: ClassVar[str] = "Some links closed for a moment, once or again and again."
 
-    down_s: Annotated[float, Span(0.1, 3600)] = Field(
-        alias="down", description="How long the port is closed each time."
-    )
-    count: Annotated[int, Whole(1, 1000)] = Field(1, description="How often.")
-    period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
-        None, alias="period", description="From one closing to the next; required with a count of two or more."
-    )
+    down_s: Annotated[float, Span(0.1, 3600)] = Field(alias="down")
+    """How long the port is closed each time."""
+    count: Annotated[int, Whole(1, 1000)] = 1
+    """How often."""
+    period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(None, alias="period")
+    """From one closing to the next; required with a count of two or more."""
 
     def __str__(self) -> str:
         return f"port_flap {self.count} x {self.down_s:g} s"

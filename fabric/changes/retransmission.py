@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.changes.kind import Alters, Context, Kind, Wrong
 from fabric.changes.ports import look, program
 from fabric.changes.procedure import Procedure
@@ -94,12 +92,10 @@ class Retransmission(Kind):
     about: ClassVar[str] = "How RoCE RNICs send again what was lost (mlxreg, register ROCE_ACCL)."
     is_fault: ClassVar[bool] = False
 
-    selective_repeat: Annotated[bool, OnOff()] | None = Field(
-        None, description="on: lost packets alone are sent again; off: everything from the first lost one (go-back-N)."
-    )
-    adaptive_timers: Annotated[bool, OnOff()] | None = Field(
-        None, description="on: how long a lost answer is waited for is the firmware's, not NCCL_IB_TIMEOUT's."
-    )
+    selective_repeat: Annotated[bool, OnOff()] | None = None
+    """on: lost packets alone are sent again; off: everything from the first lost one (go-back-N)."""
+    adaptive_timers: Annotated[bool, OnOff()] | None = None
+    """on: how long a lost answer is waited for is the firmware's, not NCCL_IB_TIMEOUT's."""
 
     @property
     def fields(self) -> dict[str, int]:

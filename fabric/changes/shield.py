@@ -20,12 +20,10 @@ class Shield(Toggle):
         "scope": "fabric, because it is the subnet managers' setting, for everyone on this fabric"
     }
 
-    on: Annotated[bool, OnOff()] = Field(
-        alias="shield", description="SHIELD (switches reroute around dead ports) on or off."
-    )
-    scope: Annotated[str, Choice(("fabric",))] = Field(
-        description="fabric: it is the subnet managers' setting, for everyone on this fabric."
-    )
+    on: Annotated[bool, OnOff()] = Field(alias="shield")
+    """SHIELD (switches reroute around dead ports) on or off."""
+    scope: Annotated[str, Choice(("fabric",))]
+    """fabric: it is the subnet managers' setting, for everyone on this fabric."""
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """Subnet managers that nobody knows."""

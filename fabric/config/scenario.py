@@ -53,12 +53,10 @@ Criterion = Annotated[str, Choice(CRITERIA)]
 class JudgeEntry(Judging):
     """How measurements are judged."""
 
-    zero_growth: tuple[Criterion, ...] = key(
-        (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
-    )
-    allowed_growth: ZeroGrowth | None = key(
-        None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
-    )
+    zero_growth: tuple[Criterion, ...] = key((), max_length=8)
+    """What ports may not count while the run works; a port that does is bad."""
+    allowed_growth: ZeroGrowth | None = None
+    """Of zero_growth: how much is too much of what grows on a good fabric, too."""
 
     @property
     def settings(self) -> JudgeSettings:
@@ -71,44 +69,34 @@ class JudgeEntry(Judging):
 class ScenarioFile(Entry):
     """A whole scenario file."""
 
-    name: Name = Field(description="Its name; results go to results/<name>/.")
-    description: Annotated[str, Line("a description", most=2000)] | None = Field(
-        None, description="One line for people."
-    )
-    inventory: Annotated[str, Line("a path", most=4096)] | None = Field(
-        None, description="The inventory file, relative to this one; --inventory overrides it."
-    )
-    hosts: Annotated[Selection, HostsText()] = Field(
-        Selection("all"),
-        description="Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it.",
-    )
-    matrix: dict[Name, MatrixValues] = Field(
-        {},
-        min_length=1,
-        max_length=6,
-        description="Values by name: the phases run once per combination, $name stands for the value.",
-    )
-    rounds: Annotated[int, Whole(1, 100)] = Field(1, description="How often all combinations are run.")
-    order: Annotated[str, Choice(ROUND_ORDERS)] = Field(
-        "as_written", description="abba: every second round runs the combinations backwards, so that drift cancels out."
-    )
-    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
-    judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
-    expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
-    sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
-    for_s: RunTime | None = Field(
-        None,
-        validation_alias="for",
-        description="How long the whole run lasts, for phases with a share of it; or --for.",
-    )
-    identity: Annotated[bool, Flag()] = Field(
-        False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
-    )
-    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
-        (),
-        max_length=len(ALLOWED),
-        description="What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills.",
-    )
+    name: Name
+    """Its name; results go to results/<name>/."""
+    description: Annotated[str, Line("a description", most=2000)] | None = None
+    """One line for people."""
+    inventory: Annotated[str, Line("a path", most=4096)] | None = None
+    """The inventory file, relative to this one; --inventory overrides it."""
+    hosts: Annotated[Selection, HostsText()] = Selection("all")
+    """Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it."""
+    matrix: dict[Name, MatrixValues] = Field({}, min_length=1, max_length=6)
+    """Values by name: the phases run once per combination, $name stands for the value."""
+    rounds: Annotated[int, Whole(1, 100)] = 1
+    """How often all combinations are run."""
+    order: Annotated[str, Choice(ROUND_ORDERS)] = "as_written"
+    """abba: every second round runs the combinations backwards, so that drift cancels out."""
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64)
+    """Its parts, in order."""
+    judge: JudgeEntry = JudgeEntry()
+    """Which limits count, and what is near them."""
+    expect: tuple[ExpectEntry, ...] = Field((), max_length=100)
+    """What shall come out, phase against phase."""
+    sample: SampleSettings | None = None
+    """What is read on the hosts while the run works."""
+    for_s: RunTime | None = Field(None, validation_alias="for")
+    """How long the whole run lasts, for phases with a share of it; or --for."""
+    identity: Annotated[bool, Flag()] = False
+    """Whether serial numbers and firmware of the hosts' parts are read when the run begins."""
+    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field((), max_length=len(ALLOWED))
+    """What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills."""
 
 
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds

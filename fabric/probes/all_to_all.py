@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
 from fabric.model.probe import ParamValue, Probe, ProbeCommands
@@ -38,9 +36,8 @@ class AllToAllSpec(InHost, CollectiveSpec):
     peers: ClassVar[bool] = True
 
     name: Name = kind
-    halves: Annotated[bool, Flag()] = Field(
-        True, description="Whether halves of the GPUs are measured too, so that one slow GPU can be named."
-    )
+    halves: Annotated[bool, Flag()] = True
+    """Whether halves of the GPUs are measured too, so that one slow GPU can be named."""
 
     def uses(self, platform: Platform) -> Uses | None:
         """One program, where there are two GPUs."""

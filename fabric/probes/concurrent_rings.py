@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.command import GIB
 from fabric.model.fields.scalars import Choice, Flag, Whole
 from fabric.model.probe import Probe
@@ -34,15 +32,14 @@ class ConcurrentRingsSpec(AllReduceSpec):
     needs: ClassVar[str] = "GPUs, and enough other hosts of its make to fill its group"
 
     name: Name = kind
-    groups_of: Annotated[int, Whole(2, 1024)] = Field(2, description="How many hosts form a group.")
-    pairing: Annotated[str, Choice(("across", "neighbours", "random"))] = Field(
-        "across", description="Which hosts: across (far apart in the list), neighbours or random."
-    )
+    groups_of: Annotated[int, Whole(2, 1024)] = 2
+    """How many hosts form a group."""
+    pairing: Annotated[str, Choice(("across", "neighbours", "random"))] = "across"
+    """Which hosts: across (far apart in the list), neighbours or random."""
     seed: Seed = 0
     sizes_bytes: Sizes = (8 * GIB,)
-    told: Annotated[bool, Flag()] = Field(
-        False, description="Whether numbers without a limit are told only: of pairs, the bisection of the hall."
-    )
+    told: Annotated[bool, Flag()] = False
+    """Whether numbers without a limit are told only: of pairs, the bisection of the hall."""
 
     @property
     def without_limit(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from fabric.model.fields.scalars import Choice, Flag, Whole
@@ -30,19 +30,14 @@ class GroupAllReduceSpec(AllReduceSpec):
     alone: ClassVar[bool] = True
 
     name: Name = kind
-    hosts: Annotated[int, Whole(2, 100_000)] | None = Field(
-        None,
-        description="How many: the first of the run that are alike; all of them when neither this nor gpus is given.",
-    )
-    gpus: Annotated[int, Whole(2, 1_000_000)] | None = Field(
-        None, description="Instead of hosts: as many hosts as have so many GPUs, whole hosts only."
-    )
-    scaling: Annotated[bool, Flag()] = Field(
-        False, description="Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."
-    )
-    order: Annotated[str, Choice(("sorted", "random"))] = Field(
-        "sorted", description="How the hosts are ranked: sorted as they are listed, or random."
-    )
+    hosts: Annotated[int, Whole(2, 100_000)] | None = None
+    """How many: the first of the run that are alike; all of them when neither this nor gpus is given."""
+    gpus: Annotated[int, Whole(2, 1_000_000)] | None = None
+    """Instead of hosts: as many hosts as have so many GPUs, whole hosts only."""
+    scaling: Annotated[bool, Flag()] = False
+    """Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."""
+    order: Annotated[str, Choice(("sorted", "random"))] = "sorted"
+    """How the hosts are ranked: sorted as they are listed, or random."""
     seed: Seed = 0
 
     @model_validator(mode="after")

@@ -55,10 +55,13 @@ class IncastSpec(PerftestSpec):
 
     name: Name = kind
     senders: Many = (2, 4, 8, 16)
-    receivers: Annotated[int, Whole(1, 64)] = Field(1, description="How many hosts of each rail receive, in turn.")
+    receivers: Annotated[int, Whole(1, 64)] = 1
+    """How many hosts of each rail receive, in turn."""
     duration_s: Seconds = 10
-    at_least: Least = Field(0.9, description="The least of the receiver's line rate that the sum must be.")
-    even: Least = Field(0.9, description="Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL.")
+    at_least: Least = 0.9
+    """The least of the receiver's line rate that the sum must be."""
+    even: Least = 0.9
+    """Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL."""
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """None: its limits are keys of its own."""

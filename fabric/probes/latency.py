@@ -39,16 +39,16 @@ class LatencySpec(PairSpec):
     first_port: ClassVar[int] = 31_500
 
     name: Name = kind
-    size_bytes: Annotated[int, Size(1, 1 << 20)] = Field(
-        2, validation_alias="size", description="Message size (ib_write_lat --size)."
-    )
+    size_bytes: Annotated[int, Size(1, 1 << 20)] = Field(2, validation_alias="size")
+    """Message size (ib_write_lat --size)."""
     duration_s: Annotated[int, NotInFiles()] = 1
     queue_pairs: Annotated[int, NotInFiles()] = 1
-    iterations: Annotated[int, Whole(100, 1_000_000)] = Field(
-        10_000, description="Messages of each pair, there and back."
-    )
-    at_most_us: Limit = Field(None, description="The most that the typical latency (median) may be, microseconds.")
-    p99_at_most_us: Limit = Field(None, description="The most that 99 of 100 messages may take, microseconds.")
+    iterations: Annotated[int, Whole(100, 1_000_000)] = 10_000
+    """Messages of each pair, there and back."""
+    at_most_us: Limit = None
+    """The most that the typical latency (median) may be, microseconds."""
+    p99_at_most_us: Limit = None
+    """The most that 99 of 100 messages may take, microseconds."""
 
     def uses(self, platform: Platform) -> Uses | None:
         """The tool, and next to no memory."""

@@ -61,15 +61,12 @@ class LinkBurnSpec(PerftestSpec):
 
     name: Name = KIND
     repeat: Annotated[int, NotInFiles()] = 1
-    routing: Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None = Field(
-        None, description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."
-    )
-    memory: Annotated[str, Choice(("gpu", "host"))] = Field(
-        "gpu", description="Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."
-    )
-    duration_s: Annotated[int, Duration(1, 86400)] = Field(
-        1800, validation_alias="duration", description="How long each stage runs."
-    )
+    routing: Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None = None
+    """How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."""
+    memory: Annotated[str, Choice(("gpu", "host"))] = "gpu"
+    """Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."""
+    duration_s: Annotated[int, Duration(1, 86400)] = Field(1800, validation_alias="duration")
+    """How long each stage runs."""
     queue_pairs: QueuePairs = 2
     stages: Annotated[tuple[tuple[BurnFlow, ...], ...], NotInFiles()] = ()
 

@@ -16,8 +16,6 @@ from itertools import permutations
 from sys import intern
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
@@ -54,9 +52,8 @@ class PairSpec(PerftestSpec):
     first_port: ClassVar[int] = FIRST_PORT
     ways: ClassVar[Ways] = ONE_WAY
 
-    rounds: Annotated[int, Whole(1, 16)] = Field(
-        3, description="How many rounds are planned: the first under the leaves, the others across them."
-    )
+    rounds: Annotated[int, Whole(1, 16)] = 3
+    """How many rounds are planned: the first under the leaves, the others across them."""
     duration_s: Seconds = 3
     queue_pairs: QueuePairs = 2
     only: Annotated[tuple[str, ...], NotInFiles()] = ()

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from fabric.model.probe import Measurement, Probe
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec, Least, Many
@@ -29,7 +27,8 @@ class VictimSpec(IncastSpec):
 
     name: Name = kind
     senders: Many = (8,)
-    at_least: Least = Field(0.5, description="The least of its bandwidth alone (alone: of its line) that it must keep.")
+    at_least: Least = 0.5
+    """The least of its bandwidth alone (alone: of its line) that it must keep."""
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Of each plane with two such leaves: alone, then beside each number of senders."""

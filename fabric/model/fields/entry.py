@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, core_schema, to_jsonable_python
 
@@ -34,15 +33,19 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 
-def written_keys(model: Any) -> dict[str, Any]:
-    """The type of every key that a mapping in a file may have, an Entry's or a dataclass's."""
+def written_keys(model: Any) -> dict[str, tuple[str, Any]]:
+    """By every key that a mapping in a file may have, an Entry's or a dataclass's: its field's name and type."""
     if issubclass(model, Entry):
-        return {key: field.annotation for key, field in model.written_keys().items()}
-    hints = get_type_hints(model, include_extras=True)
-    written = (
-        one for one in fields(model) if not any(isinstance(meta, NotInFiles) for meta in get_args(hints[one.name]))
-    )
-    return {one.metadata.get("alias", one.name): hints[one.name] for one in written}
+        known = [(one.validation_alias, name, one.annotation, one.metadata) for name, one in model.model_fields.items()]
+    else:
+        hints = get_type_hints(model, include_extras=True)
+        those = ((one.metadata.get("alias"), one.name, hints[one.name]) for one in fields(model))
+        known = [(alias, name, hint, list(get_args(hint))) for alias, name, hint in those]
+    return {
+        str(alias or name): (name, kind)
+        for alias, name, kind, metadata in known
+        if not any(isinstance(one, NotInFiles) for one in metadata)
+    }
 
 
 def key(default: Any = MISSING, **told: Any) -> Any:
@@ -63,17 +66,6 @@ class Entry(BaseModel):
 
     why: ClassVar[Mapping[str, str]] = {}
     """Of a required key: what to say after "is required here"."""
-
-    @classmethod
-    def written_keys(cls) -> dict[str, FieldInfo]:
-        """The fields that a file may give, by the key that it writes."""
-        given = ((name, field) for name, field in cls.model_fields.items() if not NotInFiles.marks(field))
-        return {str(field.validation_alias or name): field for name, field in given}
-
-    @classmethod
-    def from_file(cls, tree: object) -> Self:
-        """The mapping as it is written in a file; raises pydantic's ValidationError with everything that is wrong."""
-        return from_file(cls, tree)
 
     def changed(self, **values: Any) -> Self:
         """The same with other *values* of these fields."""
@@ -115,11 +107,6 @@ class NotInFiles:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         raise PydanticOmit
-
-    @staticmethod
-    def marks(field: FieldInfo) -> bool:
-        """Whether a field is such a one."""
-        return any(isinstance(one, NotInFiles) for one in field.metadata)
 
     @staticmethod
     def _refused(value: object, info: ValidationInfo) -> object:

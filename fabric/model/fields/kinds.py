@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 
-from fabric.model.fields.entry import Entry, OneOf
+from fabric.model.fields.entry import Entry, OneOf, written_keys
 
 _Kind = TypeVar("_Kind", bound=Entry)
 
@@ -74,7 +74,7 @@ class Kinds(Named, OneOf):
 
     def stands_below(self, kind: type[Any]) -> bool:
         """Its keys stand below its name, not beside it."""
-        return str(kind.kind) not in kind.written_keys()
+        return str(kind.kind) not in written_keys(kind)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         choices = tuple(Annotated[model, Tag(name)] for name, model in self._written.items())
