@@ -12,7 +12,7 @@ from fabric.changes.ports import parts
 from fabric.changes.retransmission import Retransmission
 from fabric.changes.shield import Shield
 from fabric.model.change import Change, ChangeSettings
-from fabric.model.fields.kinds import add_others
+from fabric.model.fields.entry import add_others
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 

@@ -34,7 +34,7 @@ from fabric.model.scenario import (
 from fabric.model.text import size_text
 
 if TYPE_CHECKING:
-    from fabric.config.matrix import Matrix
+    from fabric.config.phases import Matrix
 
 ENDS = ("completed", "aborted")
 SINCE = ("end", "begin")

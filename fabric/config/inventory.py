@@ -12,7 +12,7 @@ from pydantic import Field
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem
+from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform
 from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry

@@ -17,8 +17,19 @@ from fabric.config.document import Tree, read_document
 from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
-from fabric.config.matrix import Matrix, MatrixValues, check_all_used, read_matrix, rounds
-from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
+from fabric.config.phases import (
+    PHASES_MOST,
+    Fabric,
+    Matrix,
+    MatrixValues,
+    check_all_used,
+    check_names,
+    expanded,
+    read_matrix,
+    read_phases,
+    rounds,
+    written_names,
+)
 from fabric.config.problems import Problems, report, valid
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem

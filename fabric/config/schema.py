@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from fabric.config.inventory import InventoryFile
-from fabric.config.matrix import FIXED_KEYS, REFERENCE
+from fabric.config.phases import FIXED_KEYS, REFERENCE
 from fabric.config.scenario import ScenarioFile
 from fabric.model.fields.entry import Entry, written_keys
 from fabric.probes.kinds import ASKED

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from fabric.config.faults import cable_problem, regular_net
 from fabric.config.inventory import load_inventory
+from fabric.config.links import cable_problem, regular_net
 from fabric.config.problems import Problems
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, with_config
 
-from fabric.model.fields.entry import STRICT, Entry, key
-from fabric.model.fields.kinds import Kinds
+from fabric.model.fields.entry import STRICT, Entry, Kinds, key
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import (
     DEVICE,

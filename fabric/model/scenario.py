@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles, key
-from fabric.model.fields.kinds import Kinds, Named
+from fabric.model.fields.entry import STRICT, Entry, Kinds, Named, NotInFiles, key
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
