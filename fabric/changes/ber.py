@@ -38,6 +38,7 @@ from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change, Check, Lease
 from fabric.model.fields.scalars import Choice, Scalar, refusal
+from fabric.model.part import Part
 from fabric.tools import mlxreg
 
 GRACE_S = 30.0
@@ -167,14 +168,14 @@ class Ber(LastingFault):
         """``up`` is sent by the lower end, the host's own where it is one; the other end is asked for its counters."""
         via = context.settings.via
         for name in self.link_names:
-            host, slash, _ = name.partition("/")
+            part = Part.of(name)
             yield via, Alters(("iblinkinfo", "perfquery"))
-            if slash and self.direction != "down":
-                yield host, Alters(("mlxreg",), guarded=True)
-            if not slash or self.direction != "up":
+            if part.item and self.direction != "down":
+                yield part.host, Alters(("mlxreg",), guarded=True)
+            if not part.item or self.direction != "up":
                 yield via, Alters(("mlxreg",), guarded=True)
-            if slash and self.direction != "up":
-                yield host, Alters(("mlxlink",))
+            if part.item and self.direction != "up":
+                yield part.host, Alters(("mlxlink",))
 
     def through_via(self, component: str) -> bool:
         """What a switch sends."""

@@ -25,6 +25,7 @@ from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, PortTool
 from fabric.model.fields.quantities import Span
 from fabric.model.fields.scalars import Whole
+from fabric.model.part import Part
 
 SETTLE_S = 5.0
 """Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
@@ -49,12 +50,11 @@ class ClosedLink(CableFault):
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """The tool where the port is closed."""
         for name in self.link_names:
-            host, slash, _ = name.partition("/")
-            by = self.by or context.settings.port_state
-            if by == "ibportstate" or not slash:
+            part, by = Part.of(name), self.by or context.settings.port_state
+            if by == "ibportstate" or not part.item:
                 yield context.settings.via, Alters(("ibportstate", "smpquery", "iblinkinfo"), guarded=True)
             else:
-                yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
+                yield part.host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
 
     def through_via(self, component: str) -> bool:
         """What a switch closes."""

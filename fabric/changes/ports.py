@@ -12,6 +12,7 @@ from fabric.changes.procedure import ASK_S, Procedure, ask
 from fabric.errors import Refused, ToolError
 from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
+from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 
@@ -142,15 +143,6 @@ def end_named(text: str) -> End:
     raise ValueError(f"{text!r} names no end of a cable")
 
 
-def parts(component: str) -> tuple[str, str, int]:
-    """``a--b#1`` to its switches and which of their parallel cables; ValueError when it is none."""
-    ends, sharp, digits = component.partition("#")
-    one, dashes, other = ends.partition("--")
-    if not dashes or not one or not other or (sharp and not re.fullmatch(r"[0-9]{1,4}", digits, re.ASCII)):
-        raise ValueError(f"{component!r} is no cable between switches")
-    return one, other, int(digits or 0)
-
-
 def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
     """
     The cable called *component*: ``gpu001/mlx5_0`` or ``su0-leaf3--spine02`` (``#1`` the second parallel one).
@@ -178,13 +170,13 @@ def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
 
 def ethernet(component: str, context: Context) -> bool:
     """Whether the cable of an RNIC is an Ethernet one; switches are asked in-band, so their cables are not."""
-    host = context.topology.hosts.get(component.partition("/")[0])
+    host = context.topology.hosts.get(Part.of(component).host)
     return host is not None and host.platform.link_layer == "ethernet"
 
 
 def adapter_end(component: str, context: Context) -> AdapterEnd:
     """The RNIC's own end of its cable; Refused when the inventory has no such RNIC."""
-    name, _, device = component.partition("/")
+    name, device = Part.of(component).place
     host = context.topology.hosts.get(name)
     if host is None:
         raise Refused(f"{component}: there is no host {name}{nearest(name, list(context.topology.hosts))}")
@@ -221,10 +213,10 @@ def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
 
 
 def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
-    try:
-        one, other, number = parts(component)
-    except ValueError as exc:
-        raise Refused(str(exc)) from None
+    part = Part.of(component)
+    if part.link_ends is None:
+        raise Refused(f"{component!r} is no cable between switches")
+    one, other = part.link_ends
     wanted = sum({link.a, link.b} == {one, other} for link in context.topology.links())
     fabric = yield from fabric_ports(context)
     lower, upper = _switch_guid(one, fabric), _switch_guid(other, fabric)
@@ -235,9 +227,9 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
             f"{component}: of {wanted} cables between {one} and {other} {len(between)} are up: "
             "which of them is meant cannot be told"
         )
-    if number >= len(between):
+    if part.number >= len(between):
         raise Refused(f"{component}: {one} and {other} have cables #0 to #{len(between) - 1}")
-    line, peer = between[number]
+    line, peer = between[part.number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
     return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
 

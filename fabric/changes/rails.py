@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import permutations
 from math import inf
 
 from fabric.changes.kind import Context, kind_of
@@ -62,16 +63,15 @@ def check_rails(
 
 def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
     """The first name of ``management`` that a change touches, None when it touches none of them."""
-    host, slash, device = change.component.partition("/")
-    names = {change.component, host, *change.switches, *((device,) if slash else ())}
+    part = change.part
+    names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}
     if change.scope != "fabric":
         names |= set(change.hosts)
     for alteration in alterations:
         names |= {f"{alteration.host}/{device}" for device in alteration.devices}
         names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
-    one, dashes, other = change.component.partition("#")[0].partition("--")
-    if dashes:  # a cable between switches, whichever end is named first
-        names |= {f"{one}--{other}", f"{other}--{one}"}
+    if part.link_ends:  # whichever end is named first
+        names |= {"--".join(ends) for ends in permutations(part.link_ends)}
     folded = {name.casefold() for name in names}
     return next((name for name in settings.management if name.casefold() in folded), None)
 
@@ -107,9 +107,9 @@ def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[st
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
     """The other RNICs of the host that are Active; Refused when there is none."""
-    name, _, device = change.component.partition("/")
+    name = change.part.host
     host = context.topology.hosts.get(name)
-    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != device]
+    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != change.part.item]
     asked = [others] if others else []
     active: set[str] = set()
     while asked:
@@ -192,7 +192,7 @@ def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
     """Two changes of one cable or setting: neither could tell what it found from what the other one did."""
     seen: dict[object, Change] = {}
     for change in together:
-        key = (change.scope, change.kind if change.scope != "port" else "", _cable(change.component))
+        key = (change.scope, change.kind if change.scope != "port" else "", _cable(change))
         first = seen.setdefault(key, change)
         if first is not change:
             yield f"{change.change_id}: {first.change_id} alters {change.component} at the same time; {_NEVER}"
@@ -208,10 +208,9 @@ def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
                 yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
 
 
-def _cable(component: str) -> tuple[str, ...]:
+def _cable(change: Change) -> tuple[object, ...]:
     """The same for both ways to write a cable: ``a--b``, ``b--a#0``."""
-    ends, _, number = component.partition("#")
-    return (*sorted(ends.split("--")), number or "0")
+    return (*sorted(change.part.link_ends or (change.component,)), change.part.number)
 
 
 def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
@@ -232,7 +231,7 @@ def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
         for name in dict.fromkeys(names):
             if names.count(name) > limit:
                 yield f"{names.count(name)} changes at the same time at {what} {name}, {limit} allowed for each {what}"
-    links = {_cable(change.component) for change in faults if change.scope == "port"}
+    links = {_cable(change) for change in faults if change.scope == "port"}
     if links:
         total = context.topology.link_count
         share = max(1, int(most.links_fraction * total))
@@ -245,9 +244,8 @@ def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
     """The RNICs of each host that faults alter."""
     altered: dict[str, set[str]] = {}
     for change in together:
-        name, slash, device = change.component.partition("/")
-        if slash and change.is_fault:
-            altered.setdefault(name, set()).add(device)
+        if change.part.item and change.is_fault:
+            altered.setdefault(change.part.host, set()).add(change.part.item)
     return altered
 
 
@@ -303,7 +301,7 @@ class Concurrency:
         found = next(_together(together, self._context, self._allow), "")
         if found:
             return found
-        host = change.component.partition("/")[0]
+        host = change.part.host
         if other_paths is not None and not other_paths - _altered(together).get(host, set()):
             return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
         return ""

@@ -24,6 +24,7 @@ from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
+from fabric.model.part import Part
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
 
@@ -237,7 +238,7 @@ class Links:
 
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
-        name, _, device = text.partition("/")
+        name, device = Part.of(text).place
         host = self.topology.hosts.get(name)
         if host is None:
             return f"no host {quoted(name)}{nearest(name, self.topology.hosts)}"

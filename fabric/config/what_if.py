@@ -19,6 +19,7 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
+from fabric.model.part import Part
 from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
 from fabric.sim.net.named_clos import Cable, NamedClos
 from fabric.sim.net.route import ENGINES
@@ -212,7 +213,7 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
 
 
 def _access(link: str, net: NamedClos) -> Cable:
-    host, _, device = link.partition("/")
+    host, device = Part.of(link).place
     if host not in net.host_ids:
         raise _Wrong(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
     devices = tuple(net.devices[host].values())

@@ -22,6 +22,7 @@ from fabric.model.fields.scalars import (
     Whole,
     Word,
 )
+from fabric.model.part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,11 @@ class Change:
     spec: ChangeSpec
     switches: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        """The component as a part: a cable between switches, an RNIC, a host."""
+        return Part.of(self.component)
 
     @property
     def kind(self) -> str:

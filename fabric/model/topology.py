@@ -12,6 +12,7 @@ from pydantic import Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry, WrittenAs
 from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
+from fabric.model.part import Part
 
 Endpoint = str
 """Where bytes start or end inside a host: ``numa0``, ``gpu3``."""
@@ -283,10 +284,10 @@ class Topology:
     @cached_property
     def above(self) -> Mapping[str, Mapping[str, int]]:
         """By switch, those above it and how many cables lead to each."""
-        found: dict[str, dict[str, int]] = {}
+        found: dict[str, Counter[str]] = {}
         for uplinks in self.uplinks:
             for lower in uplinks.lower:
-                found.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper, uplinks.count))
+                found.setdefault(lower, Counter()).update(dict.fromkeys(uplinks.upper, uplinks.count))
         return found
 
     @cached_property
@@ -356,19 +357,13 @@ class Topology:
     @cached_property
     def pods(self) -> Mapping[str, Pod]:
         """The pod of each leaf that has cores above its spines."""
-        cables: dict[str, int] = {}
-        above: dict[str, dict[str, None]] = {}
-        for uplinks in self.uplinks:
-            for lower in uplinks.lower:
-                cables[lower] = cables.get(lower, 0) + uplinks.count * len(uplinks.upper)
-                above.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper))
         found: dict[str, Pod] = {}
         places: dict[tuple[str, ...], int] = {}
         for leaf in self.parts:
-            spines = tuple(spine for spine in above.get(leaf, ()) if cables.get(spine))
+            spines = tuple(spine for spine in self.above.get(leaf, ()) if spine in self.above)
             if spines:
                 place = places[spines] = places.get(spines, -1) + 1
-                found[leaf] = Pod(spines[0], place, len(spines), cables[spines[0]])
+                found[leaf] = Pod(spines[0], place, len(spines), sum(self.above[spines[0]].values()))
         return found
 
     def core_cables(self, sender: str, receiver: str, rnic: str) -> tuple[str, ...]:
@@ -409,7 +404,7 @@ class Topology:
         for uplinks in self.uplinks:  # lower tiers first
             if reached.intersection(uplinks.lower):
                 reached.update(uplinks.upper)
-        return [one for one in self.links() if one.a in reached or one.a.partition("/")[0] in names]
+        return [one for one in self.links() if one.a in reached or Part.of(one.a).host in names]
 
     def links(self) -> Iterator[Link]:
         """Every cable: host to leaf first, then switch to switch."""
