@@ -15,8 +15,7 @@ from fabric.errors import Refused
 from fabric.model.change import Change, When
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
-from fabric.model.fields.quantities import Span
-from fabric.model.fields.scalars import Choice, Whole, Word
+from fabric.model.fields.scalars import Choice, Span, Whole, Word
 from fabric.model.fields.wording import one_of
 
 LINK_TIERS = ("access", "spine", "core")

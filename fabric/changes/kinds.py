@@ -9,7 +9,7 @@ from fabric.changes.ber import Ber
 from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.changes.retransmission import Retransmission
-from fabric.changes.shield import Shield
+from fabric.changes.subnet_manager import Shield
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.fields.entry import add_others
 from fabric.model.part import Part

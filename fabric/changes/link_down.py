@@ -23,8 +23,7 @@ from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, PortTool
-from fabric.model.fields.quantities import Span
-from fabric.model.fields.scalars import Whole
+from fabric.model.fields.scalars import Span, Whole
 from fabric.model.part import Part
 
 SETTLE_S = 5.0

@@ -2,7 +2,7 @@
 Keys in the configuration files of all subnet managers, read by them anew: fabric-wide, for everybody who uses it.
 
 Every manager's file is changed, standby ones first and the master last, so that a handover on the way finds what was
-asked for.
+asked for. SHIELD is such a key alone; adaptive routing is one of InfiniBand (``adaptive_routing.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from hashlib import sha256
 from shlex import join, quote
 from typing import Annotated, ClassVar
 
+from pydantic import Field
+
 from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
 from fabric.changes.ports import Text, fabric_ports, in_band, look, plainly, program
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
-from fabric.model.fields.scalars import OnOff
+from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import infiniband, management
 
 ABSENT = "absent"
@@ -316,3 +318,27 @@ def drop_backup(config: str, backup: str) -> Argv:
 def backup_of(config: str, change_id: str) -> str:
     """Where the file as it was is kept: beside it, named by the change."""
     return f"{config}.fabric-{sha256(change_id.encode()).hexdigest()[:12]}"
+
+
+class Shield(Toggle):
+    """The change shield."""
+
+    kind: ClassVar[str] = "shield"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric, because it is the subnet managers' setting, for everyone on this fabric"
+    }
+
+    on: Annotated[bool, OnOff()] = Field(alias="shield")
+    """SHIELD (switches reroute around dead ports) on or off."""
+    scope: Annotated[str, Choice(("fabric",))]
+    """fabric: it is the subnet managers' setting, for everyone on this fabric."""
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """Subnet managers that nobody knows."""
+        yield from super().problems(context)
+        if context is not None and not context.settings.subnet_managers:
+            yield ("shield",), f"to switch SHIELD {SM_NEEDED}"
+
+    def sets(self, context: Context) -> Mapping[str, str]:
+        """As the inventory says."""
+        return dict(context.settings.shield_on if self.on else context.settings.shield_off)

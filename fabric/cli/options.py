@@ -57,7 +57,7 @@ class Time(Number):
 
     def field(self) -> Scalar:
         """As ``Duration``."""
-        from fabric.model.fields.quantities import Duration
+        from fabric.model.fields.scalars import Duration
 
         return Duration(self.least, self.most)
 

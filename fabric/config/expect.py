@@ -14,8 +14,7 @@ from fabric.config.document import Tree
 from fabric.config.problems import KeyPath, Problems, valid_items
 from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.quantities import Size, Span
-from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Word, refusal
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Size, Span, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.scenario import (
     LEAST_ROUNDS,

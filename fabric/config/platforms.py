@@ -12,8 +12,7 @@ from pydantic import with_config
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.entry import STRICT, Entry, key
 from fabric.model.fields.folded import Folded, FoldedNames
-from fabric.model.fields.quantities import Indexes
-from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Whole
+from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Indexes, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic, ToolSettings
 

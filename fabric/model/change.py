@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry, Kinds, key
-from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import (
     DEVICE,
     OPTION_WORD,
     SAFE_NAME,
     Choice,
     Decimal,
+    Duration,
     Flag,
     OneWord,
     WebAddress,

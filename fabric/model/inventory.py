@@ -9,8 +9,7 @@ from pydantic import with_config
 
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import STRICT, WrittenAs, key
-from fabric.model.fields.quantities import Duration, Span
-from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
+from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
 from fabric.model.topology import Topology
 
 SITE = {

@@ -10,8 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry, NotInFiles
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import Decimal, Flag
+from fabric.model.fields.scalars import Decimal, Duration, Flag
 
 Value = int | float | None
 """A number that was read; None: it could not be."""

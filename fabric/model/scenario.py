@@ -11,8 +11,17 @@ from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
 from fabric.model.fields.entry import STRICT, Entry, Kinds, Named, NotInFiles, key
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
+from fabric.model.fields.scalars import (
+    BASELINE_NAME,
+    SAFE_NAME,
+    Choice,
+    Decimal,
+    Duration,
+    Flag,
+    Scalar,
+    Whole,
+    refusal,
+)
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import EnvPairs, Platform, Topology

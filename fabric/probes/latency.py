@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar, Unpack
 from pydantic import Field
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import Decimal, Whole
+from fabric.model.fields.scalars import Decimal, Size, Whole
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses

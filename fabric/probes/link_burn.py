@@ -19,8 +19,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import Choice
+from fabric.model.fields.scalars import Choice, Duration
 from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec

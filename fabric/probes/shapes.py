@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from fabric.model.command import GIB
-from fabric.model.fields.quantities import Duration, Size, geometric
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Duration, Size, Whole, geometric
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.recorded import ALGORITHMS
 from fabric.model.scenario import ProbeSpec
