@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from pydantic.json_schema import JsonSchemaValue
@@ -50,8 +50,7 @@ class Uses:
     pinned_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LimitKey:
+class LimitKey(NamedTuple):
     """What the limit for a probe is looked up by, as the judge does."""
 
     kind: str
