@@ -27,12 +27,8 @@ from fabric.changes.ports import (
     SwitchEnd,
     bit_error_counters,
     end_named,
-    look,
-    need_via,
-    program,
     refuse_our_way,
     register,
-    via_port,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused
@@ -207,7 +203,7 @@ class Ber(LastingFault):
 
     def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
-        tool = program(context, host, "mlxreg")
+        tool = context.program(host, "mlxreg")
         indexes, seen = yield from register(context, host, device, "PTER", indexes)
         get = mlxreg.get(device, "PTER", indexes, tool=tool)
         wanted = self.pter
@@ -233,7 +229,7 @@ class Ber(LastingFault):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
-            fields = mlxreg.read(*(yield from look(context, alteration.host, alteration.checks[0].argv)))
+            fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
             reason = _not_as_asked(fields, self.pter)
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
@@ -301,8 +297,8 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     if isinstance(end, AdapterEnd):
         return end.host, end.device, mlxreg.pter_indexes(1, ib_number=False)
     assert isinstance(end, SwitchEnd)
-    device = mlxreg.in_band(end.lid, *via_port(context))
-    return need_via(context), device, mlxreg.pter_indexes(end.port, ib_number=True)
+    device = mlxreg.in_band(end.lid, *context.via_port())
+    return context.need_via(), device, mlxreg.pter_indexes(end.port, ib_number=True)
 
 
 def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:

@@ -5,21 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.ports import (
-    AdapterEnd,
-    CableEnd,
-    End,
-    SwitchEnd,
-    end_to_close,
-    ethernet,
-    in_band,
-    look,
-    need_via,
-    plainly,
-    program,
-    refuse_our_way,
-)
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.ports import AdapterEnd, CableEnd, End, SwitchEnd, end_to_close, refuse_our_way
+from fabric.changes.procedure import Procedure, pause, plainly
 from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
 from fabric.tools import infiniband, ip_link, mlxlink, sysfs
@@ -84,12 +71,12 @@ def seen_end(end: End, context: Context) -> Procedure[Seen]:
 
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
-    if ethernet(cable.component, context):
+    if context.ethernet(cable.component):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
     end = yield from end_to_close(cable, context)
-    via, words = need_via(context), in_band(context)
-    tool = program(context, via, "ibportstate")
-    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=program(context, via, "smpquery"))
+    via, words = context.need_via(), context.in_band()
+    tool = context.program(via, "ibportstate")
+    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=context.program(via, "smpquery"))
     port = yield from _queried(end, context)
     if not port.active:
         raise Refused(f"{cable.component}: {end} is {port} already")
@@ -110,7 +97,7 @@ _Way = Procedure[tuple[Seen, Argv, Argv, Check]]
 
 
 def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
-    tool = program(context, end.host, "mlxlink")
+    tool = context.program(end.host, "mlxlink")
     seen = yield from _seen_by_mlxlink(end, context)
     apply, undo = (mlxlink.port_state(end.device, up=up, tool=tool) for up in (False, True))
     return seen, apply, undo, Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,))
@@ -118,9 +105,9 @@ def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
 
 def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     """The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE)."""
-    if not ethernet(end.name, context):
+    if not context.ethernet(end.name):
         raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
-    tool = program(context, end.host, "ip")
+    tool = context.program(end.host, "ip")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
     show = ip_link.show(name, tool=tool)
     found = ip_link.read(*(yield from plainly(end.host, show)))[0]
@@ -135,15 +122,15 @@ def _prior(end: End, state: str, other: End | None) -> str:
 
 
 def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
-    via = need_via(context)
-    tool = program(context, via, "smpquery")
-    argv = infiniband.port_info(end.lid, end.port, through=in_band(context), tool=tool)
-    return infiniband.read_port(*(yield from look(context, via, argv)))
+    via = context.need_via()
+    tool = context.program(via, "smpquery")
+    argv = infiniband.port_info(end.lid, end.port, through=context.in_band(), tool=tool)
+    return infiniband.read_port(*(yield from context.look(via, argv)))
 
 
 def _seen_by_mlxlink(end: AdapterEnd, context: Context) -> Procedure[Seen]:
-    argv = mlxlink.show(end.device, tool=program(context, end.host, "mlxlink"))
-    link = mlxlink.read(*(yield from look(context, end.host, argv)))
+    argv = mlxlink.show(end.device, tool=context.program(end.host, "mlxlink"))
+    link = mlxlink.read(*(yield from context.look(end.host, argv)))
     closed = link.physical_state.startswith("Disable") or link.state.startswith("Disable")
     return Seen(f"{link.state}/{link.physical_state}", up=link.up, closed=closed)
 
@@ -155,9 +142,9 @@ def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None
     Of ways that close the RNIC's own end (mlxlink, ip): a switch that closes its end does not ask the RNIC.
     Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
     """
-    setting = mlxlink.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
-    argv = mlxlink.ask_setting(end.device, setting, tool=program(context, end.host, "mlxconfig"))
-    said = yield from look(context, end.host, argv)
+    setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
+    argv = mlxlink.ask_setting(end.device, setting, tool=context.program(end.host, "mlxconfig"))
+    said = yield from context.look(end.host, argv)
     if said[2] == _NOT_FOUND or (said[2] != 0 and "command not found" in said[1]):  # sudo says 1 of what is not there
         return
     if mlxlink.read_setting(setting, *said):

@@ -10,15 +10,7 @@ from pydantic import Field
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
 from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_closed, seen_end, until_active
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
-from fabric.changes.ports import (
-    AdapterEnd,
-    CableEnd,
-    End,
-    SwitchEnd,
-    adapter_end,
-    end_named,
-    ethernet,
-)
+from fabric.changes.ports import AdapterEnd, CableEnd, End, SwitchEnd, adapter_end, end_named
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
@@ -44,7 +36,7 @@ class ClosedLink(CableFault):
     def decided(self, link: str, context: Context) -> dict[str, Any]:
         """The tool: ``ibportstate`` knows nothing of Ethernet, mlxlink does."""
         usual = context.settings.port_state
-        return {"by": self.by or ("mlxlink" if usual == "ibportstate" and ethernet(link, context) else usual)}
+        return {"by": self.by or ("mlxlink" if usual == "ibportstate" and context.ethernet(link) else usual)}
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """The tool where the port is closed."""
@@ -99,7 +91,7 @@ class ClosedLink(CableFault):
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
         by_host = self.by != "ibportstate" and "/" in change.component
-        if by_host and (context.settings.via is None or ethernet(change.component, context)):
+        if by_host and (context.settings.via is None or context.ethernet(change.component)):
             return CableEnd(change.component, adapter_end(change.component, context), None)
         return (yield from super().cable(change, context))
 
@@ -179,7 +171,7 @@ def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: flo
             break
         now_s = yield from pause(min(now_s + POLL_S, until_s))
     if within_s and here.up and isinstance(end, AdapterEnd):
-        keep = "KEEP_ETH_LINK_UP" if ethernet(end.name, context) else "KEEP_IB_LINK_UP"
+        keep = "KEEP_ETH_LINK_UP" if context.ethernet(end.name) else "KEEP_IB_LINK_UP"
         raise NotInForce(f"{end}: the physical link stayed up ({here}): {keep} of the firmware keeps it (mlxconfig)")
     raise NotInForce(f"{end} is {here}" + ("" if there is None else f", {other} is {there}"))
 

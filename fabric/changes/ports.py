@@ -8,16 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.procedure import ASK_S, Procedure, ask
+from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused, ToolError
-from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
 from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
-
-Text = tuple[str, str, int]
-"""What a tool's reader takes: stdout, stderr, exit status."""
 
 FABRIC_S = 60.0
 """Deadline of a walk over the whole fabric (seconds; choice: thousands of ports take some ten)."""
@@ -79,59 +75,19 @@ class CableEnd:
     fabric: tuple[PortLine, ...] = ()
 
 
-def look(context: Context, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
-    """
-    Run a command that only reads, as root.
-
-    Raises ToolError when its output was cut, ExecutorError when there is none.
-    """
-    prefix = ("sudo", "-n") if context.settings.sudo else ()
-    return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
-
-
-def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
-    """The same as whoever we are."""
-    result = yield from ask(host, argv, timeout_s=timeout_s)
-    if result.truncated:
-        raise ToolError(f"{host}: {argv[0]} printed more than can be kept")
-    return result.stdout, result.stderr, result.exit_status
-
-
-def in_band(context: Context) -> infiniband.Words:
-    """Out of which of its ports ``via`` sends management packets, with the M_Key; Refused when there is no ``via``."""
-    device, number = via_port(context)
-    return infiniband.through(device, number, context.settings.m_key)
-
-
-def via_port(context: Context) -> tuple[str, int]:
-    """The port of ``via`` that in-band tools use: ``via_device``, else that of its first RNIC."""
-    via, device = need_via(context), context.settings.via_device
-    rnics = context.topology.hosts[via].platform.rnics
-    rnic = next((one for one in rnics if device in (None, one.device)), None)
-    if rnic is None:
-        raise Refused(f"{via} has no RNIC {device} (changes: via_device in the inventory)")
-    return rnic.device, rnic.port
-
-
 def register(
     context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
 ) -> Procedure[tuple[mlxreg.Fields, mlxreg.Fields]]:
     """The INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``."""
-    tool = program(context, host, "mlxreg")
+    tool = context.program(host, "mlxreg")
     while True:
         try:
-            return indexes, mlxreg.read(*(yield from look(context, host, mlxreg.get(device, name, indexes, tool=tool))))
+            return indexes, mlxreg.read(*(yield from context.look(host, mlxreg.get(device, name, indexes, tool=tool))))
         except ToolError as exc:
             known = mlxreg.without_unknown(indexes, str(exc))
             if known is None:
                 raise
             indexes = known
-
-
-def program(context: Context, host: str, name: str) -> str:
-    """What a program is called on a host."""
-    found = context.topology.hosts.get(host)
-    return name if found is None else found.platform.program(name)
 
 
 def end_named(text: str) -> End:
@@ -154,24 +110,11 @@ def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
     return (yield from _switch_cable(component, context))
 
 
-def need_via(context: Context) -> str:
-    """The host from which switches are reached; Refused when there is none."""
-    if context.settings.via is None:
-        raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
-    return context.settings.via
-
-
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
-    via = need_via(context)
-    argv = infiniband.all_ports(through=in_band(context), tool=program(context, via, "iblinkinfo"))
-    return infiniband.read_ports(*(yield from look(context, via, argv, timeout_s=FABRIC_S)))
-
-
-def ethernet(component: str, context: Context) -> bool:
-    """Whether the cable of an RNIC is an Ethernet one; switches are asked in-band, so their cables are not."""
-    host = context.topology.hosts.get(Part.of(component).host)
-    return host is not None and host.platform.link_layer == "ethernet"
+    via = context.need_via()
+    argv = infiniband.all_ports(through=context.in_band(), tool=context.program(via, "iblinkinfo"))
+    return infiniband.read_ports(*(yield from context.look(via, argv, timeout_s=FABRIC_S)))
 
 
 def adapter_end(component: str, context: Context) -> AdapterEnd:
@@ -199,7 +142,7 @@ def line_of(fabric: Iterable[PortLine], guid: int, port: int) -> PortLine | None
 
 def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     lower = adapter_end(component, context)
-    if context.settings.via is None or ethernet(component, context):
+    if context.settings.via is None or context.ethernet(component):
         return CableEnd(component, lower, None)
     fabric = yield from fabric_ports(context)
     guid = yield from node_guid(lower)
@@ -252,9 +195,9 @@ def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]
     """Errors before and after forward error correction where they can be read, and link events, since ever."""
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
-    tool = program(context, end.host, "mlxlink")
+    tool = context.program(end.host, "mlxlink")
     argv = mlxlink.show(end.device, counters=True, tool=tool)
-    counters = mlxlink.read(*(yield from look(context, end.host, argv))).counters
+    counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
     return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
@@ -272,11 +215,11 @@ def _kernel_counters(end: AdapterEnd) -> Procedure[dict[str, float]]:
 
 def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, float]]:
     """Extended counters, which are wide; where they lack the errors, the short ones."""
-    via = need_via(context)
-    tool = program(context, via, "perfquery")
+    via = context.need_via()
+    tool = context.program(via, "perfquery")
     for extended in (True, False):
-        argv = infiniband.counters(end.lid, end.port, extended=extended, through=in_band(context), tool=tool)
-        counters = infiniband.read_counters(*(yield from look(context, via, argv)))
+        argv = infiniband.counters(end.lid, end.port, extended=extended, through=context.in_band(), tool=tool)
+        counters = infiniband.read_counters(*(yield from context.look(via, argv)))
         if any(name in counters for name in infiniband.ERRORS.values()):
             break
     names = infiniband.ERRORS.items()
@@ -352,7 +295,7 @@ def _is(line: PortLine, cable: CableEnd) -> bool:
 
 def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:
     """The port that in-band tools on *via* use, as the fabric lists it."""
-    device, number = via_port(context)
+    device, number = context.via_port()
     guid = yield from node_guid(AdapterEnd(via, device, number))
     line = line_of(fabric, guid, number)
     if line is None or not line.active:

@@ -17,8 +17,7 @@ from itertools import permutations
 from math import inf
 
 from fabric.changes.kind import Context, kind_of
-from fabric.changes.ports import plainly, program
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.topology import Topology
@@ -83,7 +82,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
         found &= yield from _on_gpus(host, context, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
-    squeue = (program(context, host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
+    squeue = (context.program(host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
     stdout, stderr, status = yield from plainly(host, squeue)
     if status not in (0, _NOT_FOUND):
         said = complaint(stdout, stderr)
@@ -96,7 +95,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
 def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
-    smi = (program(context, host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
+    smi = (context.program(host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
     stdout, stderr, status = yield from plainly(host, smi)
     if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
         said = complaint(stdout, stderr)

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
-from fabric.changes.ports import Text, fabric_ports, in_band, look, plainly, program
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.ports import fabric_ports
+from fabric.changes.procedure import Procedure, Text, pause, plainly
 from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
@@ -141,7 +141,7 @@ def _alteration(
     if all(before.get(key) == value for key, value in wanted.items()):
         return None
     backup = backup_of(manager.config, change.change_id)
-    _, _, status = yield from look(context, manager.host, ("cat", backup))
+    _, _, status = yield from context.look(manager.host, ("cat", backup))
     if status == 0:
         raise Refused(
             f"{manager.host}: {backup} is there: an earlier change of this file was not taken back (fabric restore)"
@@ -186,7 +186,7 @@ def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | Non
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
-    stdout, stderr, status = yield from look(context, manager.host, show_conf(manager.config))
+    stdout, stderr, status = yield from context.look(manager.host, show_conf(manager.config))
     if status != 0:
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
     if not stdout.endswith(WHOLE):
@@ -211,9 +211,9 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    words = () if context.settings.via is None else in_band(context)
-    argv = infiniband.subnet_manager(through=words, tool=program(context, host, "sminfo"))
-    return (yield from look(context, host, argv))
+    words = () if context.settings.via is None else context.in_band()
+    argv = infiniband.subnet_manager(through=words, tool=context.program(host, "sminfo"))
+    return (yield from context.look(host, argv))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
@@ -268,7 +268,7 @@ def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     for manager in settings.subnet_managers:
         keys = yield from _keys(manager, context)
         path = keys.get("log_file", management.LOG)
-        told = management.read_log(*(yield from look(context, manager.host, management.ask_log(path))))
+        told = management.read_log(*(yield from context.look(manager.host, management.ask_log(path))))
         if told.master and told.engine is not None:
             unknown = f" (it does not know {', '.join(told.unknown)})" if told.unknown else ""
             return told.engine, f"{manager.host}:{path} says that {told.engine} routes{unknown}"

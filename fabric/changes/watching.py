@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from fabric.changes.cable_fault import CableFault
 from fabric.changes.closing import seen_end
 from fabric.changes.kind import Context, Counters, kind_of
-from fabric.changes.ports import AdapterEnd, End, cable_of, plainly
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.ports import AdapterEnd, End, cable_of
+from fabric.changes.procedure import Procedure, pause, plainly
 from fabric.errors import FabricError
 from fabric.model.change import Change
 from fabric.tools import sysfs
