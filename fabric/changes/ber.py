@@ -18,7 +18,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fabric.changes.cable_fault import LastingFault
-from fabric.changes.closing import until_active
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
@@ -29,6 +28,7 @@ from fabric.changes.ports import (
     end_named,
     refuse_our_way,
     register,
+    until_active,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused

@@ -8,9 +8,22 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
-from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_closed, seen_end, until_active
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
-from fabric.changes.ports import AdapterEnd, CableEnd, End, SwitchEnd, adapter_end, end_named
+from fabric.changes.ports import (
+    POLL_S,
+    AdapterEnd,
+    CableEnd,
+    End,
+    Seen,
+    SwitchEnd,
+    adapter_end,
+    closing,
+    end_named,
+    refuse_kept_up,
+    seen_closed,
+    seen_end,
+    until_active,
+)
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce

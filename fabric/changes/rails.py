@@ -17,11 +17,11 @@ from itertools import permutations
 from math import inf
 
 from fabric.changes.kind import Context, kind_of
+from fabric.changes.ports import port_states
 from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.topology import Topology
-from fabric.tools import sysfs
 from fabric.tools.driver import complaint, word
 
 BUSY, ISOLATE = "busy_hosts", "isolate"
@@ -108,19 +108,13 @@ def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
     """The other RNICs of the host that are Active; Refused when there is none."""
     name = change.part.host
     host = context.topology.hosts.get(name)
-    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != change.part.item]
-    asked = [others] if others else []
-    active: set[str] = set()
-    while asked:
-        rnics = asked.pop()
-        states = sysfs.read_states(*(yield from plainly(name, sysfs.states([(one.device, one.port) for one in rnics]))))
-        if len(states) == len(rnics):
-            active |= {rnic.device for rnic, state in zip(rnics, states, strict=True) if state == "ACTIVE"}
-        elif len(rnics) > 1:  # some are not there, and which is not said: one by one
-            asked += [[rnic] for rnic in rnics]
+    rnics = () if host is None else host.platform.rnics
+    others = [(rnic.device, rnic.port) for rnic in rnics if rnic.device != change.part.item]
+    states = (yield from port_states(name, others)) if others else {}
+    active = frozenset(device for (device, _), state in states.items() if state == "ACTIVE")
     if not active:
         raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)
-    return frozenset(active)
+    return active
 
 
 ALLOW = "blast_radius"

@@ -141,9 +141,7 @@ def watched_os(trace: Trace, path: Path, wrong: str) -> SimpleNamespace:
         elif name == path.parent and wrong != "no folder fsync":
             trace.steps.append(("sync folder", None))
 
-    names = {name: getattr(real_os, name) for name in ("open", "close", "ftruncate")}
-    flags = {name: getattr(real_os, name) for name in dir(real_os) if name.startswith("O_")}
-    return SimpleNamespace(write=write, fsync=fsync, **names, **flags)
+    return SimpleNamespace(**{**vars(real_os), "write": write, "fsync": fsync})
 
 
 def recorder(journal: Journal, trace: Trace, path: Path, wrong: str) -> Record:
