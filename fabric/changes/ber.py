@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import PlainSerializer
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
 
 from fabric.changes.cable_fault import LastingFault
 from fabric.changes.kind import Alters, Context, Wrong
@@ -93,14 +92,6 @@ class BitErrorText(Scalar):
         above = min((rate for rate in near if rate.value > wanted), key=lambda rate: rate.value)
         raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=f"; write {below} or {above}")
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Text in run.json too."""
-        text = core_schema.to_string_ser_schema()
-        return core_schema.no_info_plain_validator_function(self._rate, serialization=text)
-
-    def _rate(self, value: object) -> BitErrorRate:
-        return value if isinstance(value, BitErrorRate) else self.parse(value)
-
     def json_schema(self) -> JsonSchemaValue:
         """A small number, or the same as text."""
         return {
@@ -119,15 +110,19 @@ def _near(wanted: Fraction) -> list[BitErrorRate]:
     return sorted(rates)
 
 
+Rate = Annotated[BitErrorRate, BitErrorText(), PlainSerializer(str)]
+"""A bit error rate, which is text in run.json as it is in a file."""
+
+
 class Ber(LastingFault):
     """Bit errors on some links."""
 
     kind: ClassVar[str] = "ber"
     about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
 
-    raw: Annotated[BitErrorRate, BitErrorText()] | None = None
+    raw: Rate | None = None
     """Bit error rate before forward error correction, which mends most of it."""
-    effective: Annotated[BitErrorRate, BitErrorText()] | None = None
+    effective: Rate | None = None
     """Bit error rate after forward error correction: what the traffic sees."""
     direction: Annotated[str, Choice(("up", "down", "both"))] = "both"
     """up: what the lower end sends; down: what the upper end sends; both."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, with_config
-from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
@@ -31,7 +30,7 @@ from fabric.config.phases import (
     written_names,
 )
 from fabric.config.problems import Problems, report, valid
-from fabric.config.selection import HostsText, Selection, selected
+from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import STRICT, Entry, key
 from fabric.model.fields.scalars import Choice, Flag, Line, Whole
@@ -237,14 +236,9 @@ def _hosts(
     text: str | None, tree: dict[str, Tree], inventory: Inventory | None, problems: Problems, command_line: Problems
 ) -> tuple[str, ...]:
     """The hosts that ``--hosts``, else the file's own key selects; none when it is wrong."""
-    try:
-        wanted = HostsText().parse(tree.get("hosts", "all") if text is None else text)
-    except PydanticCustomError as exc:
-        if text is not None:  # the file's own key is refused with all others
-            command_line.at_line(0, exc.message())
-        return ()
-    say = partial(problems.add, ("hosts",)) if text is None else partial(command_line.at_line, 0)
-    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
+    if text is not None:
+        return hosts_named(text, inventory, partial(command_line.at_line, 0))
+    return hosts_named(tree.get("hosts", "all"), inventory, partial(problems.add, ("hosts",)))  # each problem once
 
 
 def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from fabric.config.inventory import load_inventory
 from fabric.config.links import cable_problem, regular_net
 from fabric.config.problems import Problems
-from fabric.config.selection import HostsText, selected
+from fabric.config.selection import hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
@@ -107,12 +107,7 @@ def _net(inventory: Inventory) -> NamedClos:
 
 def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Problems) -> tuple[int, ...]:
     """Ids of the hosts that take part, in inventory order; at least two."""
-    try:
-        selection = HostsText().parse("all" if text is None else text)
-    except PydanticCustomError as exc:
-        problems.at_line(0, exc.message())
-        return ()
-    names = selected(selection, inventory.topology, lambda said: problems.at_line(0, said), source=inventory.source)
+    names = hosts_named("all" if text is None else text, inventory, partial(problems.at_line, 0))
     if len(names) < 2 and not problems:
         problems.at_line(0, f"expected at least 2 hosts, got {len(names)}")
     return tuple(net.host_ids[name] for name in names)
