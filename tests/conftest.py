@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from benchmarks.measured_rack import rack_topology
+from benchmarks.measured_rack import dgx_platform as dgx_platform
+from benchmarks.measured_rack import rack_topology as rack_topology
 from fabric.model.topology import Topology
 from tests.places import ROOT
 

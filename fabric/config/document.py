@@ -139,8 +139,10 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
             problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
         else:
             said = ", ".join(part for part in (exc.context, exc.problem) if part)
-            unreadable = f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}"
-            problems.at_line(line, _TOO_DEEP if "maximum nesting depth" in said else unreadable)  # libyaml's own bound
+            if "maximum nesting depth" in said:  # libyaml 0.2.6 and later has a bound of its own, above ours
+                problems.at_line(line, _TOO_DEEP)
+            else:
+                problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
         raise _Stop from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
         problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")
