@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import Field
 
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
@@ -32,16 +31,15 @@ from fabric.config.phases import (
 from fabric.config.problems import Problems, report, valid
 from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import STRICT, Entry, key
+from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import Choice, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
+from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import (
     DRILLS,
     Expectation,
     JudgeSettings,
-    Judging,
     Name,
     Phase,
     RunTime,
@@ -53,27 +51,6 @@ from fabric.probes.kinds import UNUSABLE
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
 ROUND_ORDERS = ("as_written", "abba")
-
-
-Criterion = Annotated[str, Choice(CRITERIA)]
-
-
-@with_config(STRICT)
-@dataclass(frozen=True)
-class JudgeEntry(Judging):
-    """How measurements are judged."""
-
-    zero_growth: tuple[Criterion, ...] = key((), max_length=8)
-    """What ports may not count while the run works; a port that does is bad."""
-    allowed_growth: ZeroGrowth | None = None
-    """Of zero_growth: how much is too much of what grows on a good fabric, too."""
-
-    @property
-    def settings(self) -> JudgeSettings:
-        """With both together; None where nothing is asked."""
-        allowed = self.allowed_growth or ZeroGrowth()
-        growth = replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
-        return JudgeSettings(self.baseline, self.marginal, growth)
 
 
 class ScenarioFile(Entry):
@@ -95,7 +72,7 @@ class ScenarioFile(Entry):
     """abba: every second round runs the combinations backwards, so that drift cancels out."""
     phases: tuple[Phase, ...] = Field(min_length=1, max_length=64)
     """Its parts, in order."""
-    judge: JudgeEntry = JudgeEntry()
+    judge: JudgeSettings = JudgeSettings()
     """Which limits count, and what is near them."""
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100)
     """What shall come out, phase against phase."""
@@ -134,7 +111,7 @@ def load_scenario(
     names = _hosts(hosts, tree, inventory, problems, command_line)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
     file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
-    judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
+    judge = valid(JudgeSettings, tree.get("judge", {})) or JudgeSettings()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
@@ -143,7 +120,6 @@ def load_scenario(
     problems.raise_if_any((*others, *command_line.all()))
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    settings = judge.settings
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -151,10 +127,10 @@ def load_scenario(
         inventory=inventory.source,
         hosts=names,
         phases=phases,
-        judge=settings,
+        judge=judge,
         expect=expect,
         allow=file.allow,
-        sample=_sample(file.sample, settings.zero_growth),
+        sample=_sample(file.sample, judge.growth),
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
@@ -166,7 +142,7 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 """Criteria that need a limit, and its key."""
 
 
-def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problems: Problems) -> None:
+def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
     for position, name in enumerate(criteria):

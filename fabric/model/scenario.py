@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, with_config
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator, with_config
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
@@ -23,7 +23,7 @@ from fabric.model.fields.scalars import (
     refusal,
 )
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.sampling import SampleSettings, ZeroGrowth
+from fabric.model.sampling import CRITERIA, SampleSettings, ZeroGrowth
 from fabric.model.topology import EnvPairs, Platform, Topology
 
 
@@ -316,22 +316,36 @@ Expectation = Annotated[
 """What an entry of ``expect:`` asks for."""
 
 
+Criterion = Annotated[str, Choice(CRITERIA)]
+
+
 @with_config(STRICT)
 @dataclass(frozen=True)
-class Judging:
+class JudgeSettings:
     """How measurements are judged."""
 
     baseline: Annotated[str, BASELINE_NAME] | None = None
     """Use this baseline for every host, not its platform's own."""
     marginal: Annotated[float, Decimal(0, 0.5)] = 0.005
     """Fraction above a limit that is said to be near it."""
+    zero_growth: tuple[Criterion, ...] = key((), max_length=8)
+    """What ports may not count while the run works; a port that does is bad."""
+    allowed_growth: ZeroGrowth | None = None
+    """Of zero_growth: how much is too much of what grows on a good fabric, too."""
 
+    @property
+    def growth(self) -> ZeroGrowth | None:
+        """What ports may not count, and how much is too much; None where nothing is asked."""
+        return replace(self.allowed_growth or ZeroGrowth(), criteria=self.zero_growth) if self.zero_growth else None
 
-@dataclass(frozen=True)
-class JudgeSettings(Judging):
-    """The same with what ports may not count meanwhile, beside what is always judged."""
-
-    zero_growth: ZeroGrowth | None = None
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_runs(cls, row: Any, info: ValidationInfo) -> Any:
+        """Their run.json has both keys in one: ``{"zero_growth": {"criteria": [...], "pfc_paused": 0.05}}``."""
+        both = row.get("zero_growth", ()) if info.mode == "json" and isinstance(row, dict) else ()
+        if both is None or isinstance(both, dict):
+            row |= {"zero_growth": (both or {}).pop("criteria", []), "allowed_growth": both}
+        return row
 
 
 Lines = tuple[tuple[str, str, int], ...]
