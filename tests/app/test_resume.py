@@ -181,7 +181,7 @@ def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
     shutil.copy(INVENTORY / "demo-rack-healthy.yaml", "inventory/r.yaml")
     shutil.copytree(INVENTORY / "baselines", "inventory/baselines")
     file = Path("scenarios/small.yaml")
-    file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER))
+    file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER, sample=""))
     begin(Path(), file=file, inventory=inventory)
     cut_after(run_of(Path()), "finished", 2)
     assert look(run_of(Path()), force=False).differs == ()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.command_line import called
 from tests.runs.other_account import NOBODY, place
-from tests.runs.small_run import scenario
+from tests.runs.small_run import EVERY_5_S, scenario
 
 __all__ = ["place"]
 
@@ -48,7 +48,7 @@ def colleague() -> Iterator[None]:
 def made(folder: Path, mask: int) -> Path:
     """A whole run with its reports; the results folder."""
     with umask(mask):
-        file = scenario(folder)
+        file = scenario(folder, sample=EVERY_5_S)
         said = called(["run", str(file), "--results", str(folder / "results")])
         assert said.returncode == 0, said.stderr
     return folder / "results"

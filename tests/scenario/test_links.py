@@ -58,8 +58,7 @@ def test_links_that_are_well_pass_and_how_much_was_seen_is_said(tmp_path: Path) 
     ("timed", "given"),
     [
         (TimedFault(20.0, 4.0, Fault(CABLE, "broken")), ""),
-        (None, "dark_lane"),
-        (None, "half_width"),
+        *(pytest.param(None, kind, marks=pytest.mark.slow) for kind in ("dark_lane", "half_width")),
     ],
 )
 def test_a_bad_cable_between_switches_is_named_and_no_port_of_a_host(
