@@ -16,7 +16,6 @@ from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.acceptance import FILE
 from fabric.runs.run_lock import holding
-from tests.report.shown import run_of
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 
@@ -87,14 +86,14 @@ def test_a_decision_without_a_page_makes_none(rejected: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("url", ["", "ftp://gateway:9091", "file:///etc/passwd"])
-def test_what_is_no_address_of_a_gateway_is_refused(tmp_path: Path, url: str) -> None:
+def test_what_is_no_address_of_a_gateway_is_refused(slow_rnic: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="expected http://"):
-        push(reopened(run_of(tmp_path, hosts="gpu001")), url)
+        push(reopened(slow_rnic), url)
 
 
-def test_a_gateway_that_is_not_there_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_gateway_that_is_not_there_is_told_in_plain_words(slow_rnic: Path) -> None:
     with socket.socket() as unheard:  # bound and never listening: nobody answers there
         unheard.bind(("127.0.0.1", 0))
         with pytest.raises(StoreError, match=r"cannot push: .*Connection refused") as said:
-            push(reopened(run_of(tmp_path, hosts="gpu001")), f"http://127.0.0.1:{unheard.getsockname()[1]}")
+            push(reopened(slow_rnic), f"http://127.0.0.1:{unheard.getsockname()[1]}")
     assert "urlopen" not in str(said.value)

@@ -48,24 +48,25 @@ def together(planes: list[Fitted]) -> list[Fitted]:
 
 def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
     """Three pairs in four cross it: only the other rails show that those are the slow ones."""
-    planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 4))]
+    planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
     assert named(planes)[0] == []
-    assert named(together(planes)) == [["r0-leaf0"], [], [], []]
+    assert named(together(planes)) == [["r0-leaf0"], [], []]
 
 
 def test_a_rail_without_any_pair_that_reaches_the_usual_level_names_nobody() -> None:
     """It may be slower by design."""
-    planes = [rail(lambda a, b: 0.03, seed=0), *(rail(good, seed=seed) for seed in range(1, 4))]
-    assert named(together(planes)) == [[], [], [], []]
+    planes = [rail(lambda a, b: 0.03, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
+    assert named(together(planes)) == [[], [], []]
 
 
 def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
-    planes = [rail(good, seed=seed) for seed in range(8)]
+    planes = [rail(good, seed=seed) for seed in range(4)]
     found = together(planes)
-    assert named(found) == [[]] * 8
-    assert [one.classes[0].gbps for one in found] == pytest.approx([392] * 8, rel=0.002)
+    assert named(found) == [[]] * 4
+    assert [one.classes[0].gbps for one in found] == pytest.approx([392] * 4, rel=0.002)
 
 
+@pytest.mark.slow
 def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:
     """Above its limit, so that nothing else speaks of it."""
     verdict = ran(World(pod(2, 6, parts=4), {"u0-leaf2": 0.03})).verdict
