@@ -19,8 +19,7 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import open_changes, refuse_while_open
+from fabric.runs.journal import JOURNAL, Journal, open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
 from tests.builders import gone_on, on_mock
 from tests.scenario.changing import Watched, prepared, run

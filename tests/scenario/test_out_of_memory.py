@@ -16,8 +16,7 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.runs.journal import JOURNAL
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, open_changes
 from fabric.wiring import BACKENDS
 from tests.builders import on_mock
 from tests.places import ROOT, SCENARIOS
