@@ -63,12 +63,14 @@ def test_a_spare_part_that_is_slower_than_before_and_above_its_limit_is_rejected
     assert "slower than its" in slow.reason or "against the normal of its class" in slow.reason
 
 
+@pytest.mark.slow  # tests/judge/repair/test_accept.py says it of a verdict
 def test_a_bad_neighbour_is_not_held_against_the_host(failed: Path) -> None:
     _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu004/mlx5_6:slow=0.6")
     assert found.decision is not Decision.REJECT, found.reasons
     assert any("gpu004/mlx5_6 was found bad" in text for text in found.notes)
 
 
+@pytest.mark.slow  # likewise
 def test_a_link_that_goes_down_between_two_probes_rejects_the_host(failed: Path) -> None:
     flap = TimedFault(150.0, 1.0, Fault("gpu003/mlx5_6", "broken"))
     _, found = validated(failed, "gpu003/mlx5_3:replaced", flap=flap)

@@ -54,7 +54,7 @@ def component(judged: JudgedRun, name: str) -> Outcome | None:
 
 
 def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(tmp_path: Path) -> None:
-    judged = run(tmp_path, reports=True)
+    judged = run(tmp_path)
     assert judged.verdict.outcome is Outcome.PASS
     assert any("bit errors: INCONCLUSIVE for 16 of 16 ports" in reason for reason in judged.verdict.reasons)
     folder = Path(judged.path)

@@ -40,7 +40,7 @@ def test_queues_of_the_authors_fluid_model(senders: int, queue_kb: float, peak_m
 def test_two_flows_converge_to_twenty_each() -> None:
     """DCQCN (Zhu 2015), Figure 10: two flows into one 40G port get 20 Gb/s each, from wherever they start."""
     links, line = np.array([[0, 2], [1, 2]]), np.full(2, 40.0)
-    found = settle(links, np.full(3, 40.0), line, PAPER, time_s=0.1, step_s=4e-6, begin_gbps=np.array([30.0, 10.0]))
+    found = settle(links, np.full(3, 40.0), line, PAPER, time_s=0.05, step_s=4e-6, begin_gbps=np.array([30.0, 10.0]))
     assert found.rate_gbps == pytest.approx([20.0, 20.0], rel=0.05)
 
 
