@@ -30,13 +30,13 @@ from fabric.tools import (
     sysfs,
 )
 from tests.places import CAPTURES, GOLDEN
-from tests.tools import test_fabric_tools, test_identity_tools, test_infiniband, test_mlxlink, test_mlxreg
+from tests.tools import test_fabric_tools, test_identity_tools, test_infiniband, test_mlxlink
 from tests.tools.samples import sample
 
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
 PERFTEST = [path.read_text() for path in sorted((GOLDEN / "perftest").iterdir())]
 TOOLS = [
-    test_mlxreg.TABLE,
+    test_mlxlink.TABLE,
     test_mlxlink.document(**{"Physical Counters and BER Info": test_mlxlink.COUNTERS}),
     "Operational Info\n----------------\nState : Active \nPhysical state : LinkUp \n",
     test_infiniband.said(),
