@@ -118,21 +118,20 @@ def test_no_option_takes_a_number_of_another_type() -> None:
     assert others == []
 
 
-@pytest.mark.parametrize("text", ABSURD, ids=lambda text: text[:20])
 @pytest.mark.parametrize(
     ("command", "parameter"),
     [(command, parameter) for _, command, parameter in NUMERIC],
     ids=[" ".join((*words, str(parameter.name))) for words, _, parameter in NUMERIC],
 )
-def test_what_is_no_sane_number_is_refused(command: click.Command, parameter: click.Parameter, text: str) -> None:
+def test_what_is_no_sane_number_is_refused(command: click.Command, parameter: click.Parameter) -> None:
     """The option, and what it takes, are in the message."""
     option = parameter.opts[0]
-    done = CliRunner().invoke(command, [f"{option}={text}", *["x"] * 3])
-    assert done.exit_code == 2
     kind = {Number: "number", WholeNumber: "whole number", Time: "duration"}[type(parameter.type)]
-    said = " ".join(done.output.split())
-    assert f"Invalid value for '{option}'" in said
-    assert f"expected a {kind} from " in said
+    for text in ABSURD:
+        done = CliRunner().invoke(command, [f"{option}={text}", *["x"] * 3])
+        said = " ".join(done.output.split())
+        assert (done.exit_code, f"Invalid value for '{option}'" in said) == (2, True), said
+        assert f"expected a {kind} from " in said
 
 
 @pytest.mark.parametrize(("text", "number"), [("0.5", 0.5), ("50", 50.0), ("3e0", 3.0)])

@@ -136,17 +136,17 @@ PARTS |= {"cable": "gpu001/mlx5_0:port", "leaf": "leaf1"}
 
 
 @pytest.mark.parametrize("part", sorted(PARTS))
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_part_has_the_kinds_that_the_table_gives_it(kit, part, kind):
+def test_a_part_has_the_kinds_that_the_table_gives_it(kit, part):
     """Every other kind is refused, with those that are possible."""
     topology = kit.topology_of(2, kit.platform_like())
     component = PARTS[part] if part != "leaf" else next(iter(topology.switches))
-    fault = Fault(component, kind, 0.5)
-    if part in KINDS[kind].parts.split():
-        assert "gpu001" in faults_by_host(topology, (fault,))
-    else:
-        with pytest.raises(ValueError, match=f"cannot be '{kind}'; it can be "):
-            faults_by_host(topology, (fault,))
+    for kind in KINDS:
+        fault = Fault(component, kind, 0.5)
+        if part in KINDS[kind].parts.split():
+            assert "gpu001" in faults_by_host(topology, (fault,))
+        else:
+            with pytest.raises(ValueError, match=f"cannot be '{kind}'; it can be "):
+                faults_by_host(topology, (fault,))
 
 
 def test_what_comes_over_a_running_rack_is_checked_too(kit):
