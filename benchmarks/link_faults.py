@@ -90,9 +90,10 @@ def cases(first: int) -> Iterator[tuple[str, str, str, Link, int]]:
 def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int) -> JudgedRun:
     """Two hours with this cable."""
     component = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
-    mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{component: '{component}', kind: {kind.replace('=0.5', ', factor: 0.5')}}}]}}"
+    fault = f"component: '{component}', kind: {kind.replace('=0.5', ', factor: 0.5')}"
+    mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{{fault}}}]}}"
     _written(folder, rack, mock)
-    if kind.startswith("slow"):  # six hours of the shipped one: its burns fill the uplinks, also with adaptive routing
+    if kind.startswith("slow"):  # six hours of the shipped one: its burns fill the uplinks
         burn_in = Given(HERE.parent / "scenarios" / "burn-in.yaml", inventory=folder / "rack.yaml", lasts_s=21600.0)
         return builders.on_mock(prepare(burn_in), folder / "results", seed=seed)
     (folder / "s.yaml").write_text(SCENARIO, "utf-8")
