@@ -40,7 +40,7 @@ from fabric.model.sampling import (
 )
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import JudgedRun
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 from tests import builders
 
 HERE = Path(__file__).parent

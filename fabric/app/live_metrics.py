@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fabric.app.watch import HostState, RunStatus, Watched
+from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
 from fabric.report.output import visible
 
@@ -87,7 +87,7 @@ def serve(run: Path, port: int, address: str = "127.0.0.1") -> None:
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         kind = type("Server", (WSGIServer,), {"address_family": family})
-        server = make_server(str(place[0]), port, make_wsgi_app(registry), kind, handler_class=_Asked)
+        server: WSGIServer = make_server(str(place[0]), port, make_wsgi_app(registry), kind, handler_class=_Asked)
     except OSError as exc:
         raise ConfigError.at("--metrics-port", f"{address}:{port}: {exc.strerror}") from exc
     Thread(target=server.serve_forever, daemon=True).start()

@@ -129,8 +129,9 @@ class ProbeRun:
         return self._read_counters() or self._begin()
 
     def _within_limit(self, client: Command) -> Command:
-        soon = self.limit_s is not None and self.limit_s < client.timeout_s
-        return replace(client, timeout_s=self.limit_s) if soon else client
+        if self.limit_s is None or self.limit_s >= client.timeout_s:
+            return client
+        return replace(client, timeout_s=self.limit_s)
 
     def _read_counters(self) -> list[Ticket]:
         tickets = [self._start(command) for command in self._commands.counters]

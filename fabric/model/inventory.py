@@ -170,8 +170,11 @@ class MockSettings:
     congestion: Annotated[str, Choice(("max_min", "dcqcn"))] = key(
         "max_min", description="How flows share what is too narrow: max_min, or dcqcn (RoCE): by queues, marks, pauses."
     )
-    ecn: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether switches mark packets (ECN).")
-    pfc: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether they pause (PFC); else they drop.")
+    ecn: Annotated[bool, Flag()] = key(
+        True,
+        description="Whether switches mark packets (ECN): what they are set to, and with dcqcn what becomes of it.",
+    )
+    pfc: Annotated[bool, Flag()] = key(True, description="Whether ports pause (PFC), likewise; else they drop.")
     retransmission: Annotated[str, Choice(RETRANSMISSIONS)] = key(
         "go_back_n", description="With dcqcn: what an RNIC sends again after a loss."
     )

@@ -2,7 +2,7 @@
 Several hosts send to one RNIC at once (one ib_write_bw each, one server port a sender): does it get its line rate?
 
 Each sender alone would fill the line, so each must be slowed down to its share. What is judged is the sum at the
-receiver, and how evenly the senders have it (``judge/normal/congestion.py``). What the ports count of congestion is
+receiver, and how evenly the senders have it (``judge/normal/kinds.py``). What the ports count of congestion is
 read before and after: marks, CNPs and pauses are how a good fabric does it; packets that are lost are not.
 """
 
@@ -25,7 +25,7 @@ from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Name, Seconds
 from fabric.probes.pairs import Plane, planes_of
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
-from fabric.tools import congestion
+from fabric.tools import roce
 
 FLOWS, RAIL = "flows", "rail"
 """Parameters: how many flows there are at once, and on which rail."""
@@ -187,7 +187,7 @@ class IncastSpec(PerftestSpec):
 def _counters(name: str, rail: int, topology: Topology) -> Command:
     platform = topology.hosts[name].platform
     rnic = platform.rnic_by_rail[rail]
-    return Command(name, (*platform.wrapper, *congestion.ask(rnic.device, rnic.port)), _READ_S)
+    return Command(name, (*platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
 
 
 def in_turn(plane: Plane) -> list[str]:
@@ -214,7 +214,7 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
     """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
-    first, last = congestion.read(before.stdout), congestion.read(after.stdout)
+    first, last = roce.read_congestion(before.stdout), roce.read_congestion(after.stdout)
     grown: dict[str, int] = {}
     for name in (first or {}).keys() & (last or {}).keys():
         assert first is not None

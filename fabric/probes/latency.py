@@ -1,7 +1,7 @@
 """
 How long a small message takes from RNIC to RNIC of another host, one way (ib_write_lat), in the rounds of ``pairwise``.
 
-Lower is better, which is turned round in one place of the judge (``judge/normal/latency.py``). A pair has its RNICs
+Lower is better, which is turned round in one place of the judge (``judge/normal/kinds.py``). A pair has its RNICs
 and the uplinks of its leaves to itself, so what is measured is the path and not its load.
 """
 
@@ -22,8 +22,7 @@ from fabric.model.topology import Platform, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
 from fabric.probes.perftest_pair import LINK_TYPES, failure_of, int_param
-from fabric.tools.perftest import latency
-from fabric.tools.perftest.command import SidePlace, write_lat
+from fabric.tools.perftest.command import SidePlace, latency_otherwise, parse_latency, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -84,12 +83,12 @@ class LatencySpec(PairSpec):
         if failed is not None or answered.client is None:
             return failed or Reading((), Outcome.ERROR, "the client was never started")
         command = answered.client.command
-        found = latency.parse(answered.client.stdout)
+        found = parse_latency(answered.client.stdout)
         if found is None:
             text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
             return Reading((), Outcome.ERROR, text)
         link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(latency.otherwise(found, command.argv, link_type))
+        other = "; ".join(latency_otherwise(found, command.argv, link_type))
         if other:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.rack_shapes import SHAPES
 from benchmarks.shapes import inventory as drawn_up
-from fabric.app.discover import blueprint_at
+from fabric.app.check import blueprint_at
 from fabric.checks.wiring import wiring
 from fabric.config.blueprint import read_blueprint
 from fabric.errors import ConfigError

@@ -10,7 +10,7 @@ from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.faults import PORT, cable_ends
 from fabric.sim.hashing import text_hash
-from fabric.sim.phy.lines import UNWORN, Wear
+from fabric.sim.phy.quality import UNWORN, Wear
 
 End = tuple[str, int]
 """A port: the node (``gpu001/mlx5_0`` or a switch) and the port's number on it."""
