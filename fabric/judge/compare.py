@@ -15,7 +15,6 @@ run, so that link classes and partners cancel out, and a few probes that are slo
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
@@ -32,10 +31,8 @@ from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
-from fabric.judge.normal.interval import of_median, spread_of
-from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of, taking_part
-from fabric.judge.normal.peers import SCALE
-from fabric.judge.normal.samples import Sample, SampleKey, samples
+from fabric.judge.normal.interval import SCALE, of_median, spread_of
+from fabric.judge.normal.keys import Sample, SampleKey, floor_of, grouped, leaf_of, rnics_of, samples, taking_part
 from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
@@ -268,11 +265,8 @@ def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
 
 def _in_words(names: Sequence[_Name]) -> Iterator[str]:
     """Counted by phase and kind, hosts folded."""
-    groups: dict[tuple[str, str], list[SampleKey]] = {}
-    for phase, key in names:
-        groups.setdefault((phase, key.kind), []).append(key)
-    for (phase, kind), keys in groups.items():
-        yield f"{len(keys)} {kind} of {phase} on {fold(dict.fromkeys(host for key in keys for host in key.hosts))}"
+    for (phase, kind), alike in grouped(names, lambda name: (name[0], name[1].kind)).items():
+        yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
 
 
 _NAMED_MOST = 4
@@ -287,9 +281,7 @@ def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -
     A component is WORSE or BETTER where it explains what changed, or where everything did; whose numbers moved for
     another's sake is judged by the others.
     """
-    groups: defaultdict[Group, list[Both]] = defaultdict(list)
-    for one in seen:
-        groups[one.group].append(one)
+    groups = grouped(seen, lambda one: one.group)
     spreads = _spreads(groups)
     whole = {group: list(_rows(group, mine, spreads[group])) for group, mine in groups.items()}
     moved = {group for group, mine in groups.items() if _all_moved(whole[group], mine)}
@@ -323,11 +315,8 @@ def _all_moved(rows: Sequence[Compared], seen: Sequence[Both]) -> bool:
 
 def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:
     """Of one ratio, by kind and size; where those are few, of the kind."""
-    logs = {group: _logs(mine) for group, mine in groups.items()}
-    of_kind: defaultdict[str, list[float]] = defaultdict(list)
-    for (kind, _), values in logs.items():
-        of_kind[kind] += values
-    return {group: spread_of(values) or spread_of(of_kind[group[0]]) for group, values in logs.items()}
+    of_kind = grouped((one for mine in groups.values() for one in mine), lambda one: one.group[0])
+    return {group: spread_of(_logs(mine)) or spread_of(_logs(of_kind[group[0]])) for group, mine in groups.items()}
 
 
 def _logs(mine: Iterable[Both]) -> list[float]:
@@ -336,12 +325,9 @@ def _logs(mine: Iterable[Both]) -> list[float]:
 
 def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
     """One row a component."""
-    through: defaultdict[str, list[Both]] = defaultdict(list)
-    for one in seen:
-        for part in (WHOLE, *taking_part(one.probe)):
-            through[part].append(one)
+    through = grouped(((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe))), lambda pair: pair[0])
     for part, mine in through.items():
-        yield _row(part, group, mine, spread)
+        yield _row(part, group, [one for _, one in mine], spread)
 
 
 def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:
@@ -380,13 +366,12 @@ def _by_itself(row: Compared) -> Compared:
 
 def _rows_of_culprit(
     name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
-) -> list[tuple[Compared, Sequence[Both]]]:
+) -> Sequence[tuple[Compared, Sequence[Both]]]:
     """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
     more = f" and {len(others) - _NAMED_MOST} more" if len(others) > _NAMED_MOST else ""
     rivals = [f"or {', '.join(others[:_NAMED_MOST])}{more}: nothing tells them apart"] if others else []
     sure, open_ = [], []
-    for group in dict.fromkeys(one.group for one in explained):
-        mine = [one for one in explained if one.group == group]
+    for group, mine in grouped(explained, lambda one: one.group).items():
         row = _row(name, group, mine, spreads[group])
         said = [row.note] if any(one.lost or one.regained for one in mine) else []
         # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.

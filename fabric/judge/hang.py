@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
+from fabric.judge.normal.keys import grouped
 from fabric.model.diagnosis import PairTest
 from fabric.model.hang import (
     Call,
@@ -44,9 +45,7 @@ _NAMED_MOST = 64
 def judge_hang(evidence: JobEvidence) -> Hang:
     """The verdict on all evidence together; each trace of a rank in a group is there once but for those of NCCL RAS."""
     evidence = replace(evidence, ranks=evidence.ranks.union(*(trace.members for trace in evidence.traces)))
-    groups: dict[str, list[RankTrace]] = defaultdict(list)
-    for trace in evidence.traces:
-        groups[trace.group].append(trace)
+    groups = grouped(evidence.traces, lambda trace: trace.group)
     notes = list(evidence.notes)
     found: list[tuple[Standstill, list[HangSuspect]]] = []
     for group, traces in groups.items():

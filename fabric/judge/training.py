@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
-from fabric.judge.normal.samples import gave_up
+from fabric.judge.normal.keys import gave_up
 from fabric.judge.ports.health import steps_of, windows_of
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
 from fabric.model.change import ChangeResult

@@ -8,15 +8,13 @@ the spacing of the probes.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
-from fabric.judge.normal.keys import COLLECTIVE_FLOOR
-from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
+from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, largest_only, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
@@ -125,11 +123,8 @@ def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
 
 
 def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
-    found: dict[SampleKey, list[CourseLevel]] = defaultdict(list)
-    for level in course.levels:
-        if level.ended_s > window.began_s and level.started_s < until_s:
-            found[level.key].append(level)
-    return found.values()
+    meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
+    return grouped(meanwhile, lambda level: level.key).values()
 
 
 def _key_back(
@@ -159,11 +154,8 @@ def _end(window: Window) -> float:
 
 
 def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
-    found: dict[SampleKey, list[float]] = defaultdict(list)
-    for sample in samples:
-        if sample.value_gbps is not None and sample.value_gbps > 0.0:
-            found[sample.key].append(sample.value_gbps)
-    return {key: median(values) for key, values in found.items()}
+    pairs = ((one.key, one.value_gbps) for one in samples if one.value_gbps is not None and one.value_gbps > 0.0)
+    return {key: median(gbps for _, gbps in own) for key, own in grouped(pairs, lambda pair: pair[0]).items()}
 
 
 def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
@@ -239,10 +231,8 @@ def phase_course(
         reference = ", ".join(dict.fromkeys(others.values())) if medians else ""
     levels = [level for one in own if (level := _level(one, medians.get(one.key))) is not None]
     levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
-    ends: dict[SampleKey, list[float]] = defaultdict(list)
-    for level in levels:
-        ends[level.key].append(level.ended_s)
-    steps = [after - until for times in ends.values() for until, after in pairwise(times)]
+    of_keys = grouped(levels, lambda level: level.key).values()
+    steps = [after.ended_s - before.ended_s for own in of_keys for before, after in pairwise(own)]
     return PhaseCourse(tuple(levels), before, reference if levels else "", median(steps) if steps else None)
 
 

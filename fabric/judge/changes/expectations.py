@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, felt, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
-from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
+from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.changes.effects import KEPT, corrected
 from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
-from fabric.judge.normal.samples import Sample, SampleKey
+from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.judge.normal.series import UNSTABLE_CV
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome

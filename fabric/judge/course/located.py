@@ -29,8 +29,8 @@ from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
+from fabric.judge.normal.interval import LEAST_PEERS
 from fabric.judge.normal.keys import floor_of, rnics_of
-from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part

@@ -13,9 +13,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.keys import Alike, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import gave_up
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.keys import Alike, floor_of, gave_up
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
-from fabric.judge.normal.interval import half_width
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
 from fabric.judge.normal.keys import floor_of, line_rate_gbps
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words

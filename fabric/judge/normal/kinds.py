@@ -25,8 +25,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import median
 
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.judge.normal.keys import Alike, rnics_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text

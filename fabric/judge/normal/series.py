@@ -9,9 +9,8 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.keys import Alike, bandwidths, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.keys import Alike, bandwidths, floor_of, series_key
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.model.topology import Topology

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from fabric.judge.locate.steps import next_step
-from fabric.judge.normal.keys import leaf_of
+from fabric.judge.normal.keys import grouped, leaf_of
 from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.change import ChangeResult
@@ -179,11 +179,8 @@ def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -
     At once is between the same two samples, or in neighbouring ones. A leaf explains a port when all that its error
     counters say fell into that time.
     """
-    leaves: dict[str, list[PortHealth]] = defaultdict(list)
-    for port in ports:
-        if leaf := leaf_of(topology.hosts[port.host], port.device):
-            leaves[leaf].append(port)
-    found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items())
+    leaves = grouped(ports, lambda port: leaf_of(topology.hosts[port.host], port.device))
+    found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items() if leaf)
     return [one for one in found if one is not None]
 
 
@@ -216,10 +213,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
 
 def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
     """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
-    found: dict[str, list[PortHealth]] = defaultdict(list)
-    for port in sick:
-        found[port.component].append(port)
-    return [joined(ends) for ends in found.values()]
+    return [joined(ends) for ends in grouped(sick, lambda port: port.component).values()]
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
@@ -366,14 +360,11 @@ def _unshown(port: PortHealth) -> str:
 
 def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
     """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for port in ports:
-        if port.unread:
-            alike[_unshown(port)].append(port.host)
     of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
     return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(hosts)} {of} {fold(dict.fromkeys(hosts))}{because}"
-        for text, hosts in alike.items()
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(alike)} {of} {fold(hosts)}{because}"
+        for text, alike in grouped((port for port in ports if port.unread), _unshown).items()
+        for hosts in (dict.fromkeys(port.host for port in alike),)
     ]
 
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.peers import SCALE, robust
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.interval import SCALE, robust
+from fabric.judge.normal.keys import floor_of, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.judge.repair.identity import Repair, Repaired

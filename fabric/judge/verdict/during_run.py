@@ -10,17 +10,16 @@ What is asked while a run goes on: who goes on to a phase that needs an earlier 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import SPINES
-from fabric.judge.normal.keys import CROSS_LEAF, link_class
+from fabric.judge.normal.keys import CROSS_LEAF, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
-from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
@@ -117,10 +116,10 @@ def _is_above(name: str, topology: Topology) -> bool:
 
 def _counted(bad: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     """``2 loopback fail, 1 all_to_all error``, by host."""
-    found: dict[str, list[str]] = {}
-    for (host, kind, outcome), count in sorted(Counter(bad).items()):
-        found.setdefault(host, []).append(f"{count} {kind} {outcome}")
-    return {host: ", ".join(said) for host, said in found.items()}
+    hosts = grouped(sorted(Counter(bad).items()), lambda one: one[0][0])
+    return {
+        host: ", ".join(f"{count} {kind} {outcome}" for (_, kind, outcome), count in own) for host, own in hosts.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +175,10 @@ class MoreSamples:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
         low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
-        series: dict[Hashable, list[Probe]] = defaultdict(list)
-        for probe in probes if low else ():
-            if probe.kind in REPEATED_KINDS and series_key(probe) in low:
-                series[series_key(probe)].append(probe)
+        able = (probe for probe in probes if low and probe.kind in REPEATED_KINDS and series_key(probe) in low)
         return [
             members
-            for members in series.values()
+            for members in grouped(able, series_key).values()
             if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
         ]
 

@@ -23,9 +23,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
-from fabric.judge.normal.keys import floor_of, grown, key_of
+from fabric.judge.normal.keys import floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
-from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
