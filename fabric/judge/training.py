@@ -141,11 +141,11 @@ def watched(
     None where there is no such phase. *shared*: by parts that failed the hosts behind each. Of those that fail in one
     round it is the part that failed.
     """
-    altered = {(phase.written, phase.where) for phase in phases if phase.changes}
+    altered = {phase.repeated for phase in phases if phase.changes}
     series: dict[tuple[str, object], dict[str, _Round]] = defaultdict(dict)
     for phase in phases:
-        if (phase.written, phase.where) not in altered:
-            series[phase.written, phase.where][phase.name] = _Round()
+        if phase.repeated not in altered:
+            series[phase.repeated][phase.name] = _Round()
     kept = [rounds for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
     last_well = _fill({name: one for rounds in kept for name, one in rounds.items()}, probes, results)
     spans = [

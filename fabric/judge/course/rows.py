@@ -68,7 +68,7 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 
     Those that ran often enough and altered nothing, and those in which parts were measured again.
     """
-    unaltered = {phase.name: (phase.written, phase.where) for phase in phases if not phase.changes}
+    unaltered = {phase.name: phase.repeated for phase in phases if not phase.changes}
     rounds = Counter(unaltered.values())
     again = {probe.phase for probe in probes if AGAIN in probe.params}
     followed = {key for name, key in unaltered.items() if name in again}

@@ -173,7 +173,7 @@ def _explained(
     from fabric.judge.course.located import over_time
     from fabric.judge.locate.suspects import locate
 
-    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
+    written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
     errors = merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
