@@ -259,9 +259,12 @@ def impact_of(
     if not gpus:
         return None
     each = gpus / len(seen.hosts)
+    faults = {one.change.change_id for one in changes if one.change.is_fault}
+    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
+    retained = min(1.0, *shares) if shares else None  # the least that a fault made on purpose left
     leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(changes, effects))
+    impact = training_impact(gpus, failures, gpus_per_host=each, retained=retained)
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)
@@ -287,10 +290,3 @@ def _none_down(seen: LinkCoverage | None) -> str:
     if seen is None or not seen.whole:
         return "no port of a host went down meanwhile; cables between switches were not looked at"
     return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
-
-
-def _retained(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> float | None:
-    """The least bandwidth that a fault made on purpose left; None where none was made, or nothing measured."""
-    faults = {one.change.change_id for one in changes if one.change.is_fault}
-    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
-    return min(min(shares), 1.0) if shares else None

@@ -182,25 +182,23 @@ def _longest_s(seen: WindowCourse | None) -> float:
 
 def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
     """Each time that one change was in force."""
-    who, falls = result.change.change_id, isinstance(expected, ExpectedFall)
-    unknown = "it was never in force" if not result.windows else ""
-    if result.windows and course.before == 0:
-        unknown = "no sample before it: let it begin later (at:)"
-    if unknown:
-        yield Outcome.INCONCLUSIVE, f"{who}: {unknown}", None
+    who, fraction = result.change.change_id, expected.fraction
+    if not result.windows or course.before == 0:
+        late = "no sample before it: let it begin later (at:)"
+        yield Outcome.INCONCLUSIVE, f"{who}: {late if result.windows else 'it was never in force'}", None
         return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
-    holds = not isinstance(expected, ExpectedFall) and expected.since == "begin"
+    since = "" if isinstance(expected, ExpectedFall) else expected.since
     each = (
-        [felt(course, window, expected.fraction) for window in result.windows]
-        if falls
-        else backs(course, result.windows, expected.fraction, holds=holds)
+        backs(course, result.windows, fraction, holds=since == "begin")
+        if since
+        else [felt(course, window, fraction) for window in result.windows]
     )
     for window, seen in zip(result.windows, each, strict=True):
-        said = _fall(seen) if isinstance(expected, ExpectedFall) else _back(seen, expected.since)
-        if not falls and window.ended_s is None and not holds:
+        said = _back(seen, since) if since else _fall(seen)
+        if since == "end" and window.ended_s is None:
             yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
-        elif not falls and seen.after == 0:
+        elif since and seen.after == 0:
             yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
         elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
             yield Outcome.PASS, f"{who}: {said}{apart}", seen
