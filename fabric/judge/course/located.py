@@ -361,12 +361,14 @@ class _Located(NamedParts):
         return CourseSuspect(found, kind, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
-        """What is slow on which of the ways over the cables above a leaf."""
-        column = self._columns[fault.part]
+        """What is slow on which of the ways over the cables above a leaf, the first few of them."""
+        column, most = self._columns[fault.part], 4
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
             return f"what crosses them {course}"
-        return f"what crosses them is slow on the way {fold_ways(ways)}, which do well else: {course}"
+        more = f" and {len(ways) - most} more" if len(ways) > most else ""
+        named = f"{', '.join(sorted(ways)[:most])}{more}"
+        return f"what crosses them is slow on the way {named}, which do well else: {course}"
 
     def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":
@@ -382,13 +384,6 @@ class _Located(NamedParts):
     def _is_same(self, mine: Component, other: Component) -> bool:
         """Also what a part is in, or has in it."""
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
-
-
-def fold_ways(ways: Sequence[str]) -> str:
-    """Some ways over cables, in words."""
-    most = 4
-    more = f" and {len(ways) - most} more" if len(ways) > most else ""
-    return f"{', '.join(sorted(ways)[:most])}{more}"
 
 
 LEAST_TO_CLEAR = 59
