@@ -284,7 +284,9 @@ def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -
     groups = grouped(seen, lambda one: one.group)
     spreads = _spreads(groups)
     whole = {group: list(_rows(group, mine, spreads[group])) for group, mine in groups.items()}
-    moved = {group for group, mine in groups.items() if _all_moved(whole[group], mine)}
+    everything = {group: next(row.change for row in rows if row.component == WHOLE) for group, rows in whole.items()}
+    several = {group for group, mine in groups.items() if len({one.path for one in mine}) > 1}
+    moved = {group for group, change in everything.items() if change in _CHANGED and group in several}
     found = [row for group in moved for row in whole[group]]
     rest = [one for one in seen if one.group not in moved]
     explained: set[int] = set()
@@ -306,11 +308,6 @@ def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterat
         middle = median(one.logs) if one.logs else 0.0
         if abs(exp(middle) - 1) >= floor_of(group[0]) and abs(middle) >= DIP_SIGMAS * (spread or 0.0):
             yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
-
-
-def _all_moved(rows: Sequence[Compared], seen: Sequence[Both]) -> bool:
-    whole = next(row.change for row in rows if row.component == WHOLE)
-    return whole in _CHANGED and len({one.path for one in seen}) > 1
 
 
 def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:

@@ -170,14 +170,12 @@ def judge_time(
                 found += _judged(expected, course, result)
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)
-    outcome, reason, seen = max(found, key=lambda one: (one[0].rank, _longest_s(one[2])))
+    outcome, reason, seen = max(
+        found, key=lambda one: (one[0].rank, max(one[2].seen_s or 0.0, one[2].not_before_s) if one[2] else -1.0)
+    )
     if len(found) > 1:
         reason += f" (the worst of {len(found)} times in force)"
     return ExpectationVerdict(text, outcome, reason, None if seen is None else seen.seen_s, n=count)
-
-
-def _longest_s(seen: WindowCourse | None) -> float:
-    return -1.0 if seen is None else max(seen.seen_s or 0.0, seen.not_before_s)
 
 
 def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:

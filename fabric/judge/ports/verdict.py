@@ -107,7 +107,9 @@ def port_findings(
     leaves = went_down(ports, topology, samples.every_s)
     well = {name for one in leaves for name in one.explains}
     bad = (port for port in (*ports, *cables, *leaves) if port.outcome is not Outcome.PASS)
-    sick = _together(port for port in bad if port.component not in well)
+    bad = (port for port in bad if port.component not in well)
+    # Both ends of an RNIC's cable are one part: what its host read, and what its leaf did.
+    sick = [joined(ends) for ends in grouped(bad, lambda port: port.component).values()]
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
     for one in verdicts.values():
@@ -209,11 +211,6 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
         under=hosts,
         explains=tuple(port.component for port in together if all(s.touches(*when) for s in port.steps)),
     )
-
-
-def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
-    """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
-    return [joined(ends) for ends in grouped(sick, lambda port: port.component).values()]
 
 
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:

@@ -68,7 +68,7 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self.topology)
-        judged = {one: self._series(one) for one in series}
+        judged = {one: _steadied(self._against_record(self._against_limit(one), one), one) for one in series}
         verdicts = [
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
@@ -90,10 +90,6 @@ class Judge:
             found, located = confirmed(telling, verdicts, results, topology=self.topology)
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
-
-    def _series(self, one: ProbeSeries) -> ProbeVerdict:
-        """One series of repetitions, of which there may be a single one."""
-        return _steadied(self._against_record(self._against_limit(one), one), one)
 
     def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value = one.probe, one.value
