@@ -31,7 +31,7 @@ from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
-from fabric.judge.normal.interval import SCALE, of_median, spread_of
+from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
 from fabric.judge.normal.keys import Sample, SampleKey, floor_of, grouped, leaf_of, rnics_of, samples, taking_part
 from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
@@ -41,8 +41,6 @@ from fabric.model.probe import NamedPart, Probe, Results
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes import routes
-
-_PRIOR_COUNT = 4.0  # ratios that the usual spread counts as (a choice)
 
 Group = tuple[str, int | None]
 """What numbers must share to be alike: kind and message size."""
@@ -152,11 +150,9 @@ def _culprits(
 
 
 def _noise(y: Floats) -> float:
-    """Of one ratio, from those above 1: nothing broken makes them larger. Few are drawn to what is usual."""
+    """Of one ratio, from those above 1, as nothing broken makes them larger; what is usual where these are few."""
     above = y[y > 0]
-    seen = SCALE * float(np.median(above)) if len(above) else USUAL_CV
-    drawn = (len(above) * seen**2 + _PRIOR_COUNT * USUAL_CV**2) / (len(above) + _PRIOR_COUNT)
-    return max(float(np.sqrt(drawn)), LEAST_NOISE)
+    return max(SCALE * float(np.median(above)), LEAST_NOISE) if len(above) >= LEAST_PEERS else USUAL_CV
 
 
 def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[str]]:

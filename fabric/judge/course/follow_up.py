@@ -47,8 +47,12 @@ chance of four in 240 is 1 in 8,000)."""
 BATCH = 10
 """Tests of a part that are begun together (a choice): between batches the time is looked at."""
 
-MOST_PARTS = 64
-"""Parts that are measured again after one round (a choice: both ends of sixteen pairs, or two hosts four times)."""
+MOST_DIPS = 16
+"""More probes that dip in one round, of which nothing is explained, are no single parts (a choice: a part that dips in
+one of fifty probes is seen once in ten rounds; sixteen such parts in one fleet at once are something in common)."""
+
+MOST_PARTS = 4 * MOST_DIPS
+"""Parts that are measured again after one round: both ends of so many pairs, and as many of earlier rounds."""
 
 MOST_UNANSWERED = 2
 """With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
@@ -182,10 +186,6 @@ def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
         return None
     return next((spec for spec in phase.probes if isinstance(spec, PairwiseSpec) and not spec.only), None)
 
-
-MOST_DIPS = 16
-"""More probes that dip in one round, of which nothing is explained, are no single parts (a choice: a part that dips in
-one of fifty probes is seen once in ten rounds; sixteen such parts in one fleet at once are something in common)."""
 
 MOST_SHARE = 0.1
 """So is a greater share of all, of four probes or more (a choice)."""

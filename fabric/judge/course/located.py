@@ -9,7 +9,7 @@ that cleared them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
 from fabric.judge.normal.interval import LEAST_PEERS
-from fabric.judge.normal.keys import floor_of, rnics_of
+from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
@@ -395,28 +395,26 @@ _Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named
 
 def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]:
     """
-    Of parts that were measured again, and of rounds with many dips.
+    Of parts that were measured again, and of rounds in which more pair tests dipped than single parts would explain.
 
     *left* says which rows no part explains of those that are *named* (their rivals, too).
     """
-    pairs = [
-        (row, open_) for row, open_ in zip(rows.rows, left.tolist(), strict=True) if row.probe.kind == pairwise.KIND
-    ]
-    return [*_again(pairs, named), *_too_many(pairs)]
-
-
-def _again(pairs: Sequence[_Pair], named: AbstractSet[str]) -> list[Note]:
-    tests: defaultdict[str, list[_Pair]] = defaultdict(list)
-    planned: defaultdict[str, list[_Pair]] = defaultdict(list)
-    for pair in pairs:
-        if AGAIN in pair[0].probe.params:
-            tests[str(pair[0].probe.params[AGAIN])].append(pair)
-        else:
-            for end in rnics_of(pair[0].probe):
-                planned[end].append(pair)
-    asked = [part for part in tests if named.isdisjoint((part, Part.of(part).host))]
-    found = [_said(part, first, tests[part]) for part in asked if (first := _first(planned[part]))]
-    return sorted(found, key=lambda one: (one[0] == CLEARED, one[1]))
+    both = zip(rows.rows, left.tolist(), strict=True)
+    pairs = [(row, open_) for row, open_ in both if row.probe.kind == pairwise.KIND]
+    further = [pair for pair in pairs if AGAIN in pair[0].probe.params]
+    ends = ((end, pair) for pair in pairs if AGAIN not in pair[0].probe.params for end in rnics_of(pair[0].probe))
+    planned = grouped(ends, lambda one: one[0])
+    found = []
+    for part, tests in grouped(further, lambda pair: str(pair[0].probe.params[AGAIN])).items():
+        first = _first([pair for _, pair in planned.get(part, ())])
+        if first and named.isdisjoint((part, Part.of(part).host)):
+            found.append(_said(part, first, tests))
+    low, every = Counter(row.probe.phase for row, open_ in pairs if open_), Counter(row.probe.phase for row, _ in pairs)
+    followed = {row.probe.phase for row, _ in further}
+    text = "pair tests dipped at once: no single part, so none was measured again"
+    crowded = (phase for phase, count in low.items() if are_too_many(count, every[phase]) and phase not in followed)
+    found.sort(key=lambda one: (one[0] == CLEARED, one[1]))
+    return found + [(TOO_MANY, phase, f"{low[phase]} {text}") for phase in crowded]
 
 
 def _first(planned: Sequence[_Pair]) -> str:
@@ -437,16 +435,3 @@ def _said(part: str, first: str, tests: Sequence[_Pair]) -> Note:
     most = 1.0 - 0.05 ** (1.0 / n)  # none in n at this rate has a chance of 5 %
     text = f"{first}, not again in {n} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
     return CLEARED, part, text
-
-
-def _too_many(pairs: Sequence[_Pair]) -> list[Note]:
-    """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
-    low = Counter(row.probe.phase for row, open_ in pairs if open_)
-    compared = Counter(row.probe.phase for row, _ in pairs)
-    followed = {row.probe.phase for row, _ in pairs if AGAIN in row.probe.params}
-    text = "pair tests dipped at once: no single part, so none was measured again"
-    return [
-        (TOO_MANY, phase, f"{count} {text}")
-        for phase, count in low.items()
-        if are_too_many(count, compared[phase]) and phase not in followed
-    ]

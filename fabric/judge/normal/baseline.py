@@ -278,10 +278,7 @@ def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
 
 def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
     """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
-    hosts, others = ({host for sample in one for host in sample.hosts} for one in (side, other))
-    if not hosts & others:
-        return fold(sorted(hosts))
-    parts, others = ({part for sample in one for part in sample.parts} for one in (side, other))
-    if parts - others:
-        return fold(sorted(parts - others))
-    return f"such as {' '.join((*side[0].hosts, *side[0].parts))}"
+    hosts, its_hosts = ({host for sample in one for host in sample.hosts} for one in (side, other))
+    parts, its_parts = ({part for sample in one for part in sample.parts} for one in (side, other))
+    mine = hosts if hosts.isdisjoint(its_hosts) else parts - its_parts
+    return fold(sorted(mine)) if mine else f"such as {' '.join((*side[0].hosts, *side[0].parts))}"

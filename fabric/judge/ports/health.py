@@ -63,6 +63,9 @@ How often a port with exactly that ratio may PASS: the rule of three, none seen 
 At 400 Gb/s that takes NVIDIA's 125 minutes.
 """
 
+MANY = 3
+"""So many that are bad together have something in common: two may be chance (a choice)."""
+
 ERRORS = ("symbol_error", "rx_crc_errors")
 
 HOUR_S = 3600.0

@@ -27,6 +27,7 @@ from fabric.judge.normal.keys import grouped
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
+    MANY,
     BerVerdict,
     Found,
     PortHealth,
@@ -55,9 +56,6 @@ HOTTER_C = 10.0
 
 PEERS = 4
 """Of so few nobody is an outlier, and fewer make no batch (a choice)."""
-
-WORKED = 3
-"""The third hottest stands for those that work: two that are too hot do not hide each other (a choice)."""
 
 LANES = 8
 """The most that a module has (OSFP)."""
@@ -119,8 +117,8 @@ def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -
         rest_c, busy_c = median(min(known[end]) for end in ends), median(hottest)
         for end in ends if len(ends) > PEERS else ():
             above_c = min(min(known[end]) - rest_c, max(known[end]) - busy_c)
-            if hottest[-WORKED] - rest_c >= HOTTER_C:
-                above_c = max(above_c, max(known[end]) - hottest[-WORKED])
+            if hottest[-MANY] - rest_c >= HOTTER_C:
+                above_c = max(above_c, max(known[end]) - hottest[-MANY])
             if above_c >= HOTTER_C:
                 found[end] = f"its module is {above_c:.0f} C hotter than others of {len(ends)} like it"
     return found
@@ -187,9 +185,6 @@ OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
 SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
 deadlines of a look), beside twice the time between two."""
-
-MANY = 3
-"""So many cables, and all that a switch has, are the switch (a choice: two may be two)."""
 
 _DOWNED = "link_downed"
 _CODED = 0.9

@@ -15,7 +15,7 @@ from math import inf
 
 from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.keys import grouped, leaf_of
-from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
+from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
@@ -167,9 +167,6 @@ def _cables(
 
 
 DOWNED = "link_downed"
-LEAST_HOSTS = 3
-"""Two hosts under a leaf that are bad together may be chance (a choice)."""
-
 MOST_OF = 0.5
 """More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
 
@@ -192,7 +189,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     at_once = [[port for port in own if any(s.touches(*one) for s in down[port.component])] for one in events]
     together, when = max(zip(at_once, events, strict=True), key=lambda pair: len(pair[0]), default=([], (0.0, 0.0)))
     hosts = tuple(sorted({port.host for port in together}))
-    if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(own):
+    if len(hosts) < MANY or len(together) <= MOST_OF * len(own):
         return None
     others = [port for port in ports if port.host in hosts and port.component not in down]
     if sum(any(s.touches(*when) for s in port.steps if s.name == DOWNED) for port in others) > MOST_OF * len(others):
