@@ -19,7 +19,7 @@ from fabric.judge.course.rows import LEAST_ROUNDS
 from fabric.judge.normal.keys import gave_up, grouped
 from fabric.judge.ports.health import steps_of, windows_of
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult, Results
@@ -160,9 +160,7 @@ DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
-def downs(
-    samples: Samples, links: LinkSamples | None = None, changes: Sequence[ChangeResult] = ()
-) -> dict[frozenset[End], int]:
+def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes = ()) -> dict[frozenset[End], int]:
     """
     How often each link went down, but for changes of ours, by its ends as far as they were counted.
 
@@ -234,7 +232,7 @@ def impact_of(
     phases: Sequence[Phase],
     topology: Topology,
     ports: PortFindings,
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     effects: Sequence[ChangeEffect],
 ) -> TrainingImpact | None:
     """What a run means for a job over all GPUs of its hosts; None where they have none."""

@@ -15,7 +15,7 @@ from math import inf
 from statistics import median
 
 from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, largest_only, samples
-from fabric.model.change import Change, ChangeResult, Window
+from fabric.model.change import Change, ChangeResult, Changes, Window
 from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
@@ -185,10 +185,7 @@ def _ber(value: float) -> str:
 
 
 def windows_report(
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Results,
-    changes: Sequence[ChangeResult],
+    phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ChangeEffect, ...]:
     """
     One effect for each change, in the same order.
@@ -203,9 +200,7 @@ def windows_report(
     return tuple(_effect(result, courses[result.change.phase]) for result in changes)
 
 
-def phase_course(
-    name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
-) -> PhaseCourse:
+def phase_course(name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Changes) -> PhaseCourse:
     """
     The course of one phase, relative to what was before its first fault (under the routing that it asks for).
 

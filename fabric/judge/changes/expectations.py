@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, felt, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
-from fabric.model.change import ChangeResult
+from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedFall, ExpectedRatio, ExpectedRecovery, Phase
@@ -43,7 +43,7 @@ def said(result: ChangeResult) -> str:
     return f"{result.change.change_id} {result.state}{f': {result.reason}' if result.reason else ''}"
 
 
-def not_in_force(phase: Phase, changes: Sequence[ChangeResult]) -> str:
+def not_in_force(phase: Phase, changes: Changes) -> str:
     """Why a phase was not, or not surely, what was asked for; empty when all its changes were made and taken back."""
     own = [result for result in changes if result.change.phase == phase.name]
     for result in own:
@@ -72,7 +72,7 @@ class Alterations:
     not_as_asked: Mapping[str, str]
 
 
-def alterations(changes: Sequence[ChangeResult]) -> Alterations:
+def alterations(changes: Changes) -> Alterations:
     """What was changed in which phase."""
     bad = [result for result in changes if result.state in NOT_AS_ASKED]
     return Alterations(
@@ -102,11 +102,7 @@ def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) 
 
 
 def as_altered(
-    probes: Sequence[Probe],
-    verdicts: Verdicts,
-    results: Results,
-    altered: Alterations,
-    covered: AbstractSet[str],
+    probes: Sequence[Probe], verdicts: Verdicts, results: Results, altered: Alterations, covered: AbstractSet[str]
 ) -> dict[str, ProbeVerdict]:
     """The verdicts, each as it counts when some phases were altered; the others unchanged."""
     found = dict(verdicts)
@@ -145,10 +141,7 @@ _Found = tuple[Outcome, str, WindowCourse | None]
 
 
 def judge_time(
-    expected: ExpectedRecovery | ExpectedFall,
-    phases: Sequence[Phase],
-    samples: Sequence[Sample],
-    changes: Sequence[ChangeResult],
+    expected: ExpectedRecovery | ExpectedFall, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
 ) -> ExpectationVerdict:
     """
     The worst of all windows of all changes of the phase, in every round.
@@ -221,11 +214,7 @@ def _fall(seen: WindowCourse) -> str:
 
 
 def judge_expectations(
-    expect: Sequence[Expectation],
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Results,
-    changes: Sequence[ChangeResult],
+    expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ExpectationVerdict, ...]:
     """
     One verdict each, in the order of *expect*.

@@ -38,7 +38,7 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
 from fabric.model.text import duration_text, fold
@@ -256,7 +256,7 @@ class LinkEvidence:
 
     links: LinkSamples
     topology: Topology
-    changes: Sequence[ChangeResult]
+    changes: Changes
     zero_growth: ZeroGrowth | None
     read: frozenset[End]
     began_s: float

@@ -17,7 +17,7 @@ from fabric.judge.locate.steps import next_step
 from fabric.judge.normal.keys import grouped, leaf_of
 from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
@@ -89,7 +89,7 @@ def port_findings(
     suspects: Sequence[Suspect],
     results: Results,
     topology: Topology,
-    changes: Sequence[ChangeResult] = (),
+    changes: Changes = (),
 ) -> PortFindings:
     """
     What ports of hosts counted while the probes of a run worked, and both ends of its links.
@@ -143,11 +143,7 @@ def port_findings(
 
 
 def _cables(
-    seen: SeenCounters,
-    results: Results,
-    topology: Topology,
-    changes: Sequence[ChangeResult],
-    ports: Sequence[PortHealth],
+    seen: SeenCounters, results: Results, topology: Topology, changes: Changes, ports: Sequence[PortHealth]
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
     """Every cable that counts, and how much was seen; where nobody looked only if somebody wanted it seen."""
     times = [(one.started_s, one.ended_s) for one in results.values()]

@@ -27,7 +27,7 @@ from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, part_tests, through
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -52,9 +52,7 @@ class WatchedPorts:
     modules: Mapping[tuple[str, str], CounterCourse] = field(default_factory=dict)
 
 
-def watched_ports(
-    samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
-) -> WatchedPorts:  # fmt: skip
+def watched_ports(samples: Samples, topology: Topology, hosts: Sequence[str], changes: Changes) -> WatchedPorts:
     """Every port of *hosts*, judged as in the verdict of a run."""
     found = ports_of_run(samples, topology, hosts, changes)
     times_s = (port.ber.watched_s for port in found if port.ber is not None)

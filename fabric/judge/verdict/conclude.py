@@ -22,7 +22,7 @@ from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
 from fabric.model.probe import CURVE, Probe, Results
@@ -71,7 +71,7 @@ def conclude(
     notes: Sequence[str] = (),
     phases: Sequence[Phase] = (),
     expect: Sequence[Expectation] = (),
-    changes: Sequence[ChangeResult] = (),
+    changes: Changes = (),
     seen: SeenCounters | None = None,
 ) -> Verdict:
     """
@@ -284,7 +284,7 @@ def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], prob
     return [one for one in found if not is_partner(one)]
 
 
-def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
+def _change_reasons(changes: Changes) -> list[str]:
     """What may still be live first of all, then what was not made as asked."""
     still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
     others = [result for result in changes if result.state not in ("open", "reverted")]
