@@ -32,7 +32,19 @@ from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
-from fabric.judge.normal.keys import Sample, SampleKey, floor_of, grouped, leaf_of, rnics_of, samples, taking_part
+from fabric.judge.normal.keys import (
+    CROSS_LEAF,
+    Sample,
+    SampleKey,
+    ends_of,
+    floor_of,
+    grouped,
+    leaf_of,
+    link_class,
+    rnics_of,
+    samples,
+    taking_part,
+)
 from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
@@ -96,13 +108,14 @@ def ways_of(
 def _between(
     probe: Probe, topology: Topology, known: Mapping[str, Mapping[tuple[str, str], str]]
 ) -> Iterator[Component]:
-    ends = (probe.hosts[0], "rnic"), (probe.hosts[-1], "peer_rnic")
-    leaves = [leaf for host, end in ends if (leaf := leaf_of(topology.hosts[host], str(probe.params[end])))]
-    if len(leaves) < 2 or leaves[0] == leaves[1]:
+    ends = [(topology.hosts[host], device) for host, device in ends_of(probe)]
+    leaves = [leaf for host, device in ends if (leaf := leaf_of(host, device))]
+    if link_class(probe, topology) != CROSS_LEAF:
         return
-    target = topology.hosts[probe.hosts[-1]].platform.rnic_by_device[str(probe.params["peer_rnic"])]
+    host, device = ends[1]
+    target = host.platform.rnic_by_device[device]
     # As ``probes/pairs.py`` names a plane.
-    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], probe.hosts[-1]))
+    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], host.name))
     for leaf in leaves:
         if spine is None:
             yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")

@@ -165,10 +165,10 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
     given = probe.params.get("link_class")
     if given is not None:
         return str(given)
-    hosts = [topology.hosts[name] for name in probe.hosts]
     if "peer_rnic" in probe.params:
-        ends = [leaf_of(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
-        return None if None in ends else (SAME_LEAF if ends[0] == ends[1] else CROSS_LEAF)
+        leaves = {leaf_of(topology.hosts[host], device) for host, device in ends_of(probe)}
+        return None if None in leaves else (SAME_LEAF if len(leaves) == 1 else CROSS_LEAF)
+    hosts = [topology.hosts[name] for name in probe.hosts]
     if len(hosts) < 2 or not all(host.leaves for host in hosts):
         return None
     return SAME_LEAF if len({host.leaves for host in hosts}) == 1 else CROSS_LEAF
@@ -176,15 +176,8 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
 
 def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
     """The line rate of the slower of the RNICs that a probe names; None when it names none."""
-    rates = []
-    for position, end in enumerate(_ENDS):
-        rnics = topology.hosts[probe.hosts[position % len(probe.hosts)]].platform.rnic_by_device
-        if probe.params.get(end) in rnics:
-            rates.append(rnics[str(probe.params[end])].line_rate_gbps)
-    return min(rates) if rates else None
-
-
-_ENDS = ("rnic", "peer_rnic")
+    rnics = (topology.hosts[host].platform.rnic_by_device.get(device) for host, device in ends_of(probe))
+    return min((rnic.line_rate_gbps for rnic in rnics if rnic is not None), default=None)
 
 
 def leaf_of(host: Host, device: str) -> str | None:
@@ -193,13 +186,17 @@ def leaf_of(host: Host, device: str) -> str | None:
     return host.leaves[rail] if rail < len(host.leaves) else None
 
 
-def rnics_of(probe: Probe) -> tuple[str, ...]:
-    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
+    """Host and RNIC at either end of a probe, the one that sends first; none where it names none."""
     if "rnic" not in probe.params:
         return ()
     own = str(probe.params["rnic"])
-    other = f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
-    return tuple(dict.fromkeys((f"{probe.hosts[0]}/{own}", other)))
+    return (probe.hosts[0], own), (probe.hosts[-1], str(probe.params.get("peer_rnic", own)))
+
+
+def rnics_of(probe: Probe) -> tuple[str, ...]:
+    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+    return tuple(dict.fromkeys(f"{host}/{device}" for host, device in ends_of(probe)))
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:

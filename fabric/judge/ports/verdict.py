@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from fabric.judge.locate.steps import next_step
-from fabric.judge.normal.keys import grouped, leaf_of
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.change import Changes
@@ -210,11 +210,8 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
     """Host and device of every port that the bytes of a probe cross."""
     if probe.kind in INSIDE:
         return []
-    params = probe.params
-    if "rnic" not in params:
-        return [(host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics]
-    own, peer = str(params["rnic"]), str(params.get("peer_rnic", params["rnic"]))
-    return [(probe.hosts[0], own), (probe.hosts[-1], peer)]
+    rnics = ((host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics)
+    return list(ends_of(probe) or rnics)
 
 
 def _meanwhile(probes: Iterable[Probe], results: Results, sick: Iterable[PortHealth], topology: Topology) -> _Meanwhile:
