@@ -196,7 +196,10 @@ def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
 
 def rnics_of(probe: Probe) -> tuple[str, ...]:
     """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
-    return tuple(dict.fromkeys(f"{host}/{device}" for host, device in ends_of(probe)))
+    if not (ends := ends_of(probe)):
+        return ()
+    one, other = f"{ends[0][0]}/{ends[0][1]}", f"{ends[1][0]}/{ends[1][1]}"
+    return (one,) if one == other else (one, other)
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:
