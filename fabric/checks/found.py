@@ -17,7 +17,7 @@ from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, Fou
 from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import Executor
-from fabric.tools import gpu_topology, infiniband, lldp, sysfs
+from fabric.tools import host_parts, infiniband, interfaces, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice, RdmaPort
 
@@ -56,7 +56,7 @@ def discover(
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
     devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((lldp.neighbours(),) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.neighbours(),) if there else ()))
         for name, there in devices.items()
         if there
     }
@@ -80,7 +80,7 @@ def discover(
 
 
 def _matrix(host: Host) -> Argv:
-    return gpu_topology.topology(tool=host.platform.program("nvidia-smi"))
+    return host_parts.topology(tool=host.platform.program("nvidia-smi"))
 
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     if odd:
         names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
         unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
-    matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
@@ -245,7 +245,7 @@ def _heard(
         if all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
         unread: list[str] = []
-        neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
+        neighbours = parsed(answers[name][interfaces.neighbours()], interfaces.read_neighbours, "LLDP", unread) or ()
         for reason in unread:
             silent.setdefault(reason, []).append(name)
         _, ports = parsed(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})

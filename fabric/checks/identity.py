@@ -15,7 +15,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
-from fabric.tools import mlxlink, serials, sysfs
+from fabric.tools import host_parts, mlxlink, sysfs
 
 
 def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
@@ -51,7 +51,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     if not host.platform.rnics:
         return []
     devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
-    vpd = parsed(answers[_vpd(host)], serials.read_rnics, "serial numbers of RNICs", unread) or {}
+    vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
         device = devices.get(rnic.device)
@@ -83,7 +83,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
     if host.platform.amd:
         unread.append("GPUs: serial numbers of AMD's are not read")
         return []
-    found = parsed(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
+    found = parsed(answers[_gpus(host)], host_parts.read_gpus, "GPUs", unread)
     if found is None:
         return []
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
@@ -97,7 +97,7 @@ def _files(host: Host) -> Argv:
 
 
 def _vpd(host: Host) -> Argv:
-    return serials.ask_rnics(host.platform.program("lspci"))
+    return host_parts.ask_rnics(host.platform.program("lspci"))
 
 
 def _module(host: Host, device: str) -> Argv:
@@ -105,4 +105,4 @@ def _module(host: Host, device: str) -> Argv:
 
 
 def _gpus(host: Host) -> Argv:
-    return serials.ask_gpus(host.platform.program("nvidia-smi"))
+    return host_parts.ask_gpus(host.platform.program("nvidia-smi"))

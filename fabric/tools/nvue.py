@@ -23,7 +23,7 @@ from typing import Any
 
 from fabric.errors import UnreadableOutput
 from fabric.tools.driver import need_success, plain, whole, word
-from fabric.tools.lldp import Neighbour
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Light, Module, Optics
 
 AR = ("router", "adaptive-routing")

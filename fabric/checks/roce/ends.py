@@ -11,7 +11,7 @@ from fabric.checks.kind import Looked
 from fabric.checks.needs import HostNeeds
 from fabric.model.topology import Host, Platform, Topology
 from fabric.tools import nvue, roce, switch_qos
-from fabric.tools.lldp import Neighbour
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.roce import RocePort
 from fabric.tools.switch_qos import PortQos
 
