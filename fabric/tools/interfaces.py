@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, program, word
+from fabric.tools.driver import need, need_success, plain, program, word
 
 _LINE = re.compile(
     r"\d+: (?P<name>[^\s:@]+)(?:@\S+)?: <(?P<flags>[A-Z0-9_,-]*)> .*?\bstate (?P<state>[A-Z]+)(?=[\s\\])"
@@ -53,9 +53,7 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface
     need_success("ip", stdout, stderr, exit_status)
     found = [_LINE.match(line) for line in plain(stdout).split("\n")]
     seen = tuple(Interface(one["name"], tuple(one["flags"].split(",")), one["state"]) for one in found if one)
-    if not seen:
-        raise UnreadableOutput(f"ip: no interface in {stdout[:120]!r}")
-    return seen
+    return need(seen, f"ip: no interface in {stdout[:120]!r}")
 
 
 def switched_on(interface: str) -> str:
