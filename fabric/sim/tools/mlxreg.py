@@ -29,12 +29,12 @@ def _layout(register: str) -> tuple[Field, ...]:
     return tuple(Field(name, int(bits), access) for name, bits, access in rows)
 
 
-LAYOUTS = {name: _layout(name) for name in ("PTER", "PAOS", "ROCE_ACCL")}
+LAYOUTS = {name: _layout(name) for name in ("PTER", "ROCE_ACCL")}
 """
 Every register and its fields.
 
-Of PTER page 0 (physical errors) is there: Port Transmit Errors. PAOS: Ports Administrative and Operational Status.
-ROCE_ACCL: RoCE accelerations, of host adapters only.
+PTER: Port Transmit Errors, page 0 (physical errors). ROCE_ACCL: RoCE accelerations, of host adapters only. PAOS is not
+there: ports are closed by ibportstate, mlxlink or ip.
 """
 
 ACCL_SELECTS = tuple(one.name.removesuffix("_field_select") for one in LAYOUTS["ROCE_ACCL"][:9])
@@ -60,8 +60,6 @@ def read(name: str, port: Port, at_s: float) -> Values:
     """GET: every field that is not 0."""
     if name == "PTER":
         return _read_pter(port, at_s)
-    if name == "PAOS":
-        return _read_paos(port)
     return {"roce_adp_retrans_en": 1} | {f"{select}_field_select": 1 for select in ACCL_SELECTS} | port.registers
 
 
@@ -69,8 +67,6 @@ def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> N
     """SET of a whole register. Raises AccessRefused."""
     if name == "PTER":
         _write_pter(port, values, ports, at_s)
-    elif name == "PAOS":
-        _write_paos(port, values, ports, at_s)
     else:
         for select in ACCL_SELECTS:
             value = select if select.endswith(("_en", "_disabled")) else f"{select}_en"
@@ -102,24 +98,6 @@ def _write_pter(port: Port, values: Values, ports: Ports, at_s: float) -> None:
         port.registers["PTER status"] = OUT_OF_RANGE
     elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
         ports.inject(port, wanted, at_s)
-
-
-def _write_paos(port: Port, values: Values, ports: Ports, at_s: float) -> None:
-    """Firmware ignores the state without its enable bit, without a word."""
-    wanted = {1: ports.enable, 2: ports.disable, 3: ports.enable}.get(values.get("admin_status", 0))
-    if values.get("ase") and wanted is None:
-        raise AccessRefused(BAD_PARAMETER)
-    if values.get("ase") and wanted is not None:
-        wanted(port, at_s)
-
-
-def _read_paos(port: Port) -> Values:
-    return {
-        "oper_status": 1 if port.physical == LINK_UP else 2,
-        "admin_status": 1 if port.admin_up else 2,
-        "physical_state_status": port.physical,
-        "logical_state_status": port.logical,
-    }
 
 
 _OPTIONS = options("""
@@ -181,7 +159,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     if name not in LAYOUTS or (name == "ROCE_ACCL" and device.switch):
         raise ToolRefused(f"Can't find access register name: {name}")
     if "old_mft" in asked.rack.site and "plane_ind=" in fields.get("indexes", ""):
-        raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER and PAOS from 4.26 on
+        raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
     indexes, given = _told(name, fields)
     if "set" not in fields:
         return _get(asked, device, name, indexes)

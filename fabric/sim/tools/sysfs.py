@@ -15,7 +15,6 @@ from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, pac
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.infiniband import subnet_manager
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
@@ -79,13 +78,6 @@ class _Adapter:
         return 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
 
     @property
-    def manager_lid(self) -> int:
-        """That takes a walk of the fabric."""
-        port = self.port
-        manager = subnet_manager(self.asked, port) if port.kernel_up and not port.node.ethernet else None
-        return manager.lid if manager else 0
-
-    @property
     def rate(self) -> str:
         """What the kernel says about the rate: a port that is down stands at the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
@@ -137,7 +129,6 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/rate": lambda one: one.rate,
         "port/link_layer": lambda one: "Ethernet" if one.port.node.ethernet else "InfiniBand",
         "port/lid": lambda one: f"0x{one.lid:x}",
-        "port/sm_lid": lambda one: f"0x{one.manager_lid:x}",
         "port/gids/0": lambda one: f"fe80:0000:0000:0000:{one.guid}",
         "port/gid_attrs/ndevs/0": lambda one: f"eth{one.number + 1}" if one.port.node.ethernet else None,
         **dict.fromkeys([f"port/counters/{name}" for name in _QUIET.split()], _nothing),
