@@ -221,7 +221,7 @@ def dump_when_stuck(folder: Path, rank: int, job: Job, went: list[int]) -> None:
 
 def score(folder: Path) -> None:
     """A line a kind: the rank named for certain, as the one that may be, beside another, another, none; then all."""
-    from fabric.app.hang import hang_files
+    from fabric.app.diagnose import hang_files
     from fabric.model.outcome import Outcome
 
     counts: dict[str, Counter[str]] = {}

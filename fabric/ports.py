@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.command import Command, CommandResult
+
+if TYPE_CHECKING:
+    from fabric.model.inventory import Inventory
 
 Ticket = int
 """Stands for one started command until it ends."""
@@ -128,6 +131,9 @@ class Executor(Protocol):
         """End everything that was started and let go of every connection; safe to call twice."""
         ...
 
+
+MakeExecutor = Callable[[str, "Inventory"], Executor]
+"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
 # Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
 _PATIENCE_S = 300.0

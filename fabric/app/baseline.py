@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
-from fabric.judge.normal.congestion import KINDS as CONGESTED
+from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.limits import changes_between
-from fabric.judge.normal.recorded import RecordedNumber, Split, record
+from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import representative
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
@@ -22,9 +21,8 @@ from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
-from fabric.runs.durable import write_durably
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.plain_file import storing
+from fabric.runs.plain_file import storing, write_durably
+from fabric.runs.run_document import PastRun, read_past_run
 
 CANDIDATE = ".candidate.yaml"
 """How the name of a candidate file ends."""

@@ -8,26 +8,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fabric.app.frames import Shares, shares_of
+from fabric.app.analyze import made_again
 from fabric.errors import ConfigError, Problem, StoreError, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
-from fabric.runs.acceptance import decision_in
-from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import MIB, read_plain, why_not_plain
-from fabric.runs.run_folders import FILE as RUN
-from fabric.runs.run_folders import run_folders
+from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import MOST_BYTES, ToldVerdict, told_verdict
+from fabric.runs.tables import TABLES, read_table
+from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
+from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
 from fabric.tools.records import Record, read_records
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
 _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
@@ -189,6 +193,39 @@ def _refuse_unknown(
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part.inside, sorted(words))
         raise ConfigError.at(component, f"no run below {results} says anything of that part{hint}")
+
+
+Shares = dict[str, float | None]
+"""The least share that each series reached; None: it has no peers."""
+
+
+def shares_of(host: str, run: Path) -> Shares:
+    """
+    What a host measured in a judged run (its directory), alone or with one other, over what is normal there.
+
+    Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
+    """
+    import numpy as np
+
+    try:
+        table = read_table(run, "samples", ["kind", "host", "peer_host", "series", "share"])
+    except StoreError:
+        table = made_again(run)["samples"]
+    (kinds, kind), (names, series) = _coded(table["kind"]), _coded(table["series"])
+    has_it = np.zeros(len(table), bool)
+    for hosts, end in (_coded(table["host"]), _coded(table["peer_host"])):
+        has_it |= end == (hosts.index(host) if host in hosts else len(hosts))
+    share = table["share"].to_numpy()
+    counted = has_it & np.isin(kind, [n for n, one in enumerate(kinds) if one in PEER_KINDS]) & ~np.isnan(share)
+    least = np.full(len(names), np.inf)
+    np.minimum.at(least, series[counted], share[counted])
+    return {names[n]: float(least[n]) if np.isfinite(least[n]) else None for n in np.unique(series[has_it])}
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The different texts of a column, and which of them each row has; -1 where it has none."""
+    found = column.unify_dictionaries().combine_chunks()
+    return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy()
 
 
 def _names(text: str, part: str) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from fabric.changes.concurrency import blast_problems
+from fabric.changes.rails import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.follow_up import dips_lines
+from fabric.judge.course.rows import too_few_rounds
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.verdict.rounds import too_few_rounds
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
-from fabric.app.reservation import Reservation
+from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
+from fabric.checks.found import note_identity
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
-from fabric.checks.identity import note_identity
 from fabric.engine.deadlines import reached, without_results
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
@@ -24,8 +24,7 @@ from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.errors import FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
-from fabric.judge.verdict.further_tests import follow_ups
-from fabric.judge.verdict.gate import out_after, own_fails
+from fabric.judge.verdict.during_run import follow_ups, out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
@@ -33,13 +32,10 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.runs.events import EVENTS, History, history_of, read_events
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import refuse_while_open, say_what_is_open
-from fabric.runs.past_run import PastRun
-from fabric.runs.progress import Progress
+from fabric.runs.events import EVENTS, History, Progress, history_of, read_events
+from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.run_document import go_on_command, run_document
+from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
 
 MakeExecutor = Callable[[Inventory, int], Executor]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
+from fabric.changes.guard import missing
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.undo import missing
 from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, ChangeSettings, ChangeSpec
 from fabric.model.topology import Topology

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,12 +23,14 @@ class Planned:
     A plan of cables in the words of an inventory: *ends* leads from each end of a cable to its other one.
 
     The end of a host is its RNIC (``gpu001/mlx5_0``, without a port). *foreign*: cables of which one end is known here
-    and the other is not; *unlike*: switches whose ports have other names in the plan than here.
+    and the other is not; *unlike*: switches whose ports have other names in the plan than here. *twice*: RNICs with two
+    cables in the plan, once by device and once by interface; none of them is believed.
     """
 
     ends: Mapping[FoundEnd, FoundEnd]
     foreign: tuple[FoundCable, ...]
     unlike: tuple[str, ...]
+    twice: tuple[str, ...] = ()
 
     @property
     def rnics(self) -> Mapping[str, FoundEnd]:
@@ -68,15 +70,17 @@ def planned(cables: Sequence[FoundCable], found: FoundFabric, topology: Topology
     unlike = {name for name in switches & ports.keys() & seen.keys() if seen[name].isdisjoint(ports[name])}
     ends: dict[FoundEnd, FoundEnd] = {}
     foreign: list[FoundCable] = []
-    for cable in cables:
-        a, b = known(cable.a), known(cable.b)
+    both = [(cable, known(cable.a), known(cable.b)) for cable in cables]
+    often = Counter(end for _, *two in both for end in two if end is not None)
+    for cable, a, b in both:
         if a is not None and b is not None and unlike.isdisjoint((a.node, b.node)):
-            ends |= {a: b, b: a}
+            ends |= {a: b, b: a} if often[a] == often[b] == 1 else {}
         elif (a is None) != (b is None):
             other = (cable.a if a is None else cable.b).node
             # A host that was not asked, or told nothing, is no matter of the plan.
             foreign += [cable] if other in told or other not in topology.hosts else []
-    return Planned(ends, tuple(foreign), tuple(sorted(unlike)))
+    twice = sorted(end.node for end, times in often.items() if times > 1)
+    return Planned(ends, tuple(foreign), tuple(sorted(unlike)), tuple(twice))
 
 
 def against_plan(plan: Planned, found: FoundFabric, topology: Topology) -> Iterator[Finding]:
@@ -151,12 +155,17 @@ def _about(*ends: FoundEnd) -> Iterator[str]:
 
 def _not_compared(plan: Planned, *, listed: bool) -> Iterator[Finding]:
     """What no look here can say of the plan."""
-    if not plan.ends and not plan.unlike:
+    if not plan.ends and not plan.unlike and not plan.twice:
         yield unknown("no cable of the blueprint is between hosts and switches of the inventory", _WHY, "use its names")
     if plan.unlike:
         names = f"{', '.join(plan.unlike[:_MOST])}{', ...' if plan.unlike[_MOST:] else ''}"
         what = f"no port of {names} is called in the blueprint as here: its cables are compared with the inventory only"
         yield unknown(what, _WHY, "call ports there as iblinkinfo or LLDP does")
+    for name in plan.twice:
+        what = (
+            f"{name} has two cables in the blueprint, one by its device and one by its interface: neither is compared"
+        )
+        yield unknown(what, _WHY, "take one of them out", name.partition("/")[0])
     if plan.has_uplinks and not listed:
         what = "nobody listed the cables between switches: those of the blueprint are not compared"
         yield unknown(what, _WHY, "InfiniBand: see fabric check; Ethernet: hosts hear their own cables only")

@@ -39,7 +39,7 @@ GROUPS = {
         "verify": ("report", "Check a certificate: is it true, who signed it, which file was changed?"),
         "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
         "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
-        "hang": ("hang", "Name the rank that a hung training job waits for, and what to test now."),
+        "hang": ("diagnose", "Name the rank that a hung training job waits for, and what to test now."),
         "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
     },
     "Repair": {

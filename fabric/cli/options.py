@@ -123,7 +123,7 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
         if slurm_job is not None or reservation is not None:
             if [hosts, slurm_job, reservation].count(None) < 2:
                 raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
-            from fabric.app.reservation import hosts_of
+            from fabric.app.scheduler import hosts_of
 
             hosts = hosts_of(job=slurm_job, reserved=reservation)
         return function(hosts=hosts, **named)
@@ -141,6 +141,22 @@ class AfterRepair(NamedTuple):
     links: str | None
 
 
+def bundled(kind: type[NamedTuple], name: str, *options: Callable[..., Any]) -> Callable[..., Any]:
+    """These options of a command as one *kind*, whose fields are called as they are, passed as *name*."""
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @wraps(function)
+        def command(*given: Any, **named: Any) -> int:
+            words = [named.pop(field) for field in kind._fields]
+            return function(*given, **{name: kind(*words)}, **named)
+
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
     """The scenario file and what overrides it as one ``Given``, *backend*, and *repair* as one ``AfterRepair``."""
 
@@ -148,13 +164,11 @@ def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
     def command(**named: Any) -> int:
         from fabric.app.prepare import Given
 
-        words = {name: named.pop(name) for name in ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")}
-        repair = AfterRepair(*(named.pop(name) for name in AfterRepair._fields))
-        return function(Given(**words), repair=repair, **named)
+        words = ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")
+        return function(Given(**{name: named.pop(name) for name in words}), **named)
 
-    for decorate in reversed(_REPAIR):
-        command = decorate(command)
-    return click.argument("scenario", type=PATH)(overrides(command))
+    repaired = bundled(AfterRepair, "repair", *reversed(_REPAIR))(command)
+    return click.argument("scenario", type=PATH)(overrides(repaired))
 
 
 results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)

@@ -23,7 +23,7 @@ from fabric.cli.options import (
 from fabric.errors import ConfigError
 from fabric.model.text import duration_text
 from fabric.report.output import counted, jsonable, some
-from fabric.runs.run_folders import run_path
+from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
@@ -70,7 +70,7 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, rese
 
 def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
     """What ``run --reserve`` would ask Slurm for."""
-    from fabric.app.reservation import minutes
+    from fabric.app.scheduler import minutes
     from fabric.model.text import fold
 
     return {"nodes": fold(hosts), "minutes": minutes(plan)}

@@ -14,8 +14,7 @@ from fabric.model.text import duration_text
 from fabric.report.output import columns, counted, jsonable, visible, warn
 
 if TYPE_CHECKING:
-    from fabric.app.status import StoppedRun
-    from fabric.app.watch import RunStatus
+    from fabric.app.status import RunStatus, StoppedRun
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
@@ -62,8 +61,7 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
     import os
     import platform
 
-    from fabric.app.gate import standing
-    from fabric.app.scheduler import drain
+    from fabric.app.scheduler import drain, standing
     from fabric.model.outcome import Outcome
 
     name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]

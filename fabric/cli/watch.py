@@ -19,7 +19,7 @@ from fabric.report.output import counted, say, visible
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fabric.app.watch import RunStatus, Watched
+    from fabric.app.status import RunStatus, Watched
 
 _SIGNS = {
     "out": ("x", "magenta"),
@@ -62,7 +62,7 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
     Works from any machine that sees its files; writes nothing. Without a terminal it prints one screen, and with
     --metrics-port serves until the run ends.
     """
-    from fabric.app.watch import Watched
+    from fabric.app.status import Watched
 
     run = run or newest(results)
     watched = Watched(run)
@@ -82,7 +82,7 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
 def newest(results: Path) -> Path:
     """The newest run below a results folder; ConfigError where there is none."""
     from fabric.errors import ConfigError
-    from fabric.runs.run_folders import run_folders
+    from fabric.runs.run_directory import run_folders
 
     runs = run_folders(results).runs
     if not runs:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, with_config
+from pydantic import Field
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import STRICT, Entry, key, written_keys
+from fabric.model.fields.entry import Entry, written_keys
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.recorded import Key, Recorded
+from fabric.model.recorded import Recorded
 from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Platform
@@ -27,29 +27,13 @@ from fabric.probes.loopback import link_classes
 BACKENDS = ("ssh", "process", "mock")
 T = TypeVar("T")
 
-_LINE_FIELDS = ((Key, fields(Key)), (Recorded, fields(Recorded)[1:]))
-
-RecordedLine: Any = with_config(STRICT)(
-    make_dataclass(
-        "RecordedLine",
-        [
-            (one.name, hints[one.name], key(one.default, **one.metadata))
-            for hints, those in ((get_type_hints(of, include_extras=True), those) for of, those in _LINE_FIELDS)
-            for one in those
-        ],
-        frozen=True,
-        kw_only=True,
-    )
-)
-"""What good runs measured for one key as a file writes it: the fields of the key beside the others."""
-
 
 class CandidateFile(Entry):
     """A whole candidate file: what was recorded and nobody has accepted yet."""
 
     name: Annotated[str, SAFE_NAME]
     backend: Annotated[str, Choice(BACKENDS)]
-    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)]
+    recorded: Annotated[tuple[Recorded, ...], Field(min_length=1, max_length=10_000)]
 
 
 class BaselineFile(Entry):
@@ -57,7 +41,7 @@ class BaselineFile(Entry):
 
     name: Annotated[str, SAFE_NAME]
     limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=10_000)]
-    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)] = ()
+    recorded: Annotated[tuple[Recorded, ...], Field(min_length=1, max_length=10_000)] = ()
 
 
 def load_baseline(path: Path) -> Baseline:
@@ -258,17 +242,9 @@ def load_candidate(path: Path) -> Candidate:
     return Candidate(str(tree["name"]), str(tree["backend"]), entries)
 
 
-def _values(of: type, line: Any) -> dict[str, Any]:
-    """What a line says of the fields of a part of it."""
-    return {one.name: getattr(line, one.name) for one in dict(_LINE_FIELDS)[of]}
-
-
 def _recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
     """The well formed entries of the section."""
-    lines = _each_once(
-        RecordedLine, tree, "recorded", problems, "the one recorded", lambda line: Key(**_values(Key, line))
-    )
-    return tuple(Recorded(Key(**_values(Key, line)), **_values(Recorded, line)) for line in lines)
+    return _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda line: line.key)
 
 
 def _each_once(
@@ -328,8 +304,7 @@ _PLACES = {"line_rate_gbps": "g", "median_gbps": ".6g", "mad_gbps": ".4g", "cv":
 
 
 def _line(entry: Recorded) -> str:
-    given = {**asdict(entry.key), **asdict(entry), "runs": f"[{', '.join(entry.runs)}]"}
-    given["trimmed"] = entry.trimmed or None
-    given["size"] = None if entry.key.size_bytes is None else size_text(entry.key.size_bytes)
-    known = ((key, given[key]) for key in written_keys(RecordedLine) if given[key] is not None)
+    given = {**asdict(entry), "runs": f"[{', '.join(entry.runs)}]", "trimmed": entry.trimmed or None}
+    given["size"] = None if entry.size_bytes is None else size_text(entry.size_bytes)
+    known = ((key, given[key]) for key in written_keys(Recorded) if given[key] is not None)
     return f"  - {{{', '.join(f'{key}: {format(value, _PLACES.get(key, str()))}' for key, value in known)}}}"

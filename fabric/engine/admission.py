@@ -20,7 +20,7 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.probes.kinds import PAIRED
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 ERRORS_IN_A_ROW = 4

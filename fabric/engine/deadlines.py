@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 TIMES = 3.0

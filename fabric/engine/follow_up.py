@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from fabric.engine.observer import Observer
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
-from fabric.runs.progress import Round
+from fabric.runs.events import Round
 
 
 class FollowUp(Protocol):

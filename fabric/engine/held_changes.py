@@ -8,11 +8,10 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fabric.changes.concurrency import Concurrency
-from fabric.changes.conductor import Conductor, Silence
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Conductor, Procedure, Silence
+from fabric.changes.rails import Concurrency
 from fabric.engine.observer import Observer
 from fabric.engine.stop_conditions import StopConditions
 from fabric.errors import CommandTimeout

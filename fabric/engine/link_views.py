@@ -12,7 +12,7 @@ from fabric.errors import ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
-from fabric.runs.links import End
+from fabric.runs.samples import End
 from fabric.tools import mlxlink
 from fabric.tools.mlxlink import Optics
 

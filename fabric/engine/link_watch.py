@@ -14,8 +14,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from fabric.changes.conductor import Conductor
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Conductor, Procedure, pause
 from fabric.engine import optics_watch
 from fabric.engine.link_views import View
 from fabric.engine.optics_watch import OpticsWatch
@@ -29,7 +28,7 @@ from fabric.model.sampling import Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.ports import Executor, Happening
-from fabric.runs.links import LinkLog
+from fabric.runs.samples import LinkLog
 
 TRIES = 3
 """So many hosts are asked for one look (a choice)."""

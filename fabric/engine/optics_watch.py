@@ -10,7 +10,7 @@ from fabric.changes.procedure import Procedure, ask
 from fabric.errors import ExecutorError, ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.sampling import Value
-from fabric.runs.links import End, LinkLog, LinkModule
+from fabric.runs.samples import End, LinkLog, LinkModule
 from fabric.tools.mlxlink import Optics
 
 EVERY_S = 7200.0

@@ -20,7 +20,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
-from fabric.runs.progress import Progress, Round
+from fabric.runs.events import Progress, Round
 from fabric.runs.run_directory import RunDirectory
 
 

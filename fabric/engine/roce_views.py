@@ -7,7 +7,7 @@ its leaf sees the other end of every cable. Where nobody hears anything, LLDP is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from fabric.changes.procedure import Ask
@@ -18,7 +18,7 @@ from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Topology
-from fabric.runs.links import End
+from fabric.runs.samples import End
 from fabric.tools import interfaces, mlxlink, nvue, sysfs
 from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
@@ -47,9 +47,9 @@ class SwitchView(View):
         topology = self.inventory.topology
         heard_at = {port: one for port, one in alone(neighbours).items() if port in ports}
         joined = {
-            port: (switch, one.port) for port, one in heard_at.items() if (switch := named(one, topology.switches))
+            port: (switch, one.port) for port, one in heard_at.items() if (switch := one.called(topology.switches))
         }
-        hosts = [port for port, one in heard_at.items() if named(one, topology.hosts) in self._wanted]
+        hosts = [port for port, one in heard_at.items() if one.called(topology.hosts) in self._wanted]
         joined = {port: far for port, far in joined.items() if far[0] in self._wanted}
         self._known.update(joined, hosts)
         rows: dict[End, dict[str, Value]] = {}
@@ -106,7 +106,7 @@ class HostView(View):
             speed = {"speed_gbps": port.rate_gbps} if port.active and port.rate_gbps is not None else {}
             rows[end] = {"up": int(port.active), **speed}
             one = by_interface.get(port.netdev or "")
-            if one is not None and (leaf := named(one, topology.switches)):
+            if one is not None and (leaf := one.called(topology.switches)):
                 cables.append((end, (leaf, one.port)))
         self._up = [device for (_, device), row in rows.items() if row["up"]]
         return SeenLinks(cables, rows)
@@ -130,12 +130,6 @@ def alone(neighbours: Iterable[Neighbour]) -> dict[str, Neighbour]:
     for one in neighbours:
         found.setdefault(one.interface, []).append(one)
     return {interface: ones[0] for interface, ones in found.items() if len(ones) == 1}
-
-
-def named(neighbour: Neighbour, known: Container[str]) -> str:
-    """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
-    name = neighbour.switch or ""
-    return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
 def switches_of(topology: Topology, nodes: Collection[str]) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]

@@ -15,8 +15,8 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fabric.changes.conductor import Conductor, Silence
 from fabric.changes.kind import Context, Counters, kind_of
+from fabric.changes.procedure import Conductor, Silence
 from fabric.changes.watching import Lookout, period_s, watch_cable, watch_counters, watch_host, watched_ports
 from fabric.errors import ExecutorError, FabricError, HostUnreachable
 from fabric.model.change import Change, Lease

@@ -6,6 +6,7 @@ An InfiniBand subnet as one of its hosts sees it: ``iblinkinfo`` tells what is j
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from fabric.changes.procedure import Ask
 from fabric.engine.link_views import SeenLinks, View
@@ -14,13 +15,14 @@ from fabric.model.command import CommandResult
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
-from fabric.runs.links import End
+from fabric.runs.samples import End
 from fabric.tools import infiniband, management, mlxlink
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.mlxlink import Optics
 
 _PORTS = 254
-_LINKS, _ERRORS = "links", "errors"
+T = TypeVar("T")
+_LINKS, _ERRORS, _DATA = "links", "errors", "data"
 
 
 Asker = tuple[str, Rnic]
@@ -60,10 +62,12 @@ class Subnet(View):
         program = self.inventory.topology.hosts[self.asker].platform.program
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)
         without = () if self.whole else infiniband.BUSY
-        return {
+        tool = program("ibqueryerrors")
+        asked = {
             _LINKS: self.question(infiniband.all_ports(through=through, tool=program("iblinkinfo"))),
-            _ERRORS: self.question(infiniband.errors(without=without, through=through, tool=program("ibqueryerrors"))),
+            _ERRORS: self.question(infiniband.errors(without=without, through=through, tool=tool)),
         }
+        return asked | ({_DATA: self.question(infiniband.data(through=through, tool=tool))} if self.whole else {})
 
     def optics(self) -> Iterable[OpticsAsk]:
         """Every port that is up: an RNIC's on its own host, a switch's through the fabric; and UFM of all at once."""
@@ -95,6 +99,8 @@ class Subnet(View):
         """Of links that are joined as before only what was counted is read anew."""
         links, errors = answers[_LINKS], answers[_ERRORS]
         sweep = infiniband.read_errors(errors.stdout, errors.stderr, errors.exit_status)
+        data = answers.get(_DATA)
+        sent = {} if data is None else infiniband.read_data(data.stdout, data.stderr, data.exit_status)
         if links.stdout != self._links:
             lines = infiniband.read_ports(links.stdout, links.stderr, links.exit_status)
             found = ends_of(lines, self.inventory.topology)
@@ -104,12 +110,14 @@ class Subnet(View):
         for line in self._lines:
             end = self._ends.get((line.end.guid, line.end.port))
             if end is not None and line.end.lid not in sweep.mute:
-                read = _counted(sweep, line)
+                read = _of(sweep.counters, line) or {}
                 lanes, lane_gbps = line.lanes
                 state: dict[str, Value] = {"up": int(line.active)}
                 state |= {"width": lanes, "lane_gbps": lane_gbps} if line.active else {}
                 names = [name for name in infiniband.COUNTED.values() if self.whole or name != "port_xmit_wait"]
                 rows[end] = state | {name: read.get(name, 0) for name in names}
+                if (words := _of(sent, line)) is not None:
+                    rows[end][infiniband.SENT] = words
         return SeenLinks(tuple(_joined(self._lines, self._ends)), rows)
 
 
@@ -142,10 +150,10 @@ def _adapter(description: str, topology: Topology) -> End | None:
     return (host.name, second) if host is not None and second in devices else None
 
 
-def _counted(sweep: infiniband.ErrorSweep, line: PortLine) -> Mapping[str, int]:
+def _of(told: Mapping[tuple[int, int], T], line: PortLine) -> T | None:
     """Of an adapter one tool prints the port's GUID and the other the node's, which is one less for each port."""
     guid, port = line.end.guid, line.end.port
-    return sweep.counters.get((guid, port)) or sweep.counters.get((guid - port, port)) or {}
+    return told.get((guid, port), told.get((guid - port, port)))
 
 
 def _joined(lines: Iterable[PortLine], ends: Mapping[tuple[int, int], End]) -> Iterable[tuple[End, End]]:

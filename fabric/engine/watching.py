@@ -11,7 +11,8 @@ from fabric.model.sampling import SampleSettings, Value
 from fabric.model.topology import Host
 from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
-from fabric.runs.samples import FILE, SampleLog
+from fabric.runs.samples import SAMPLES as FILE
+from fabric.runs.samples import SampleLog
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
 """By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""

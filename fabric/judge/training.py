@@ -22,12 +22,12 @@ from fabric.judge.ports.verdict import PortFindings, SeenCounters
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
@@ -131,7 +131,7 @@ class _Round:
 
 def watched(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     shared: Mapping[str, Collection[str]] | None = None,
 ) -> Observed | None:
@@ -181,9 +181,7 @@ def downs(
     return most
 
 
-def _fill(
-    by_phase: Mapping[str, _Round], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-) -> Mapping[str, float]:
+def _fill(by_phase: Mapping[str, _Round], probes: Sequence[Probe], results: Results) -> Mapping[str, float]:
     """Sort the results into their rounds; when each host last measured well, seconds."""
     last_well: dict[str, float] = {}
     for probe in probes:
@@ -249,7 +247,7 @@ def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) ->
 def impact_of(
     seen: SeenCounters,
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     topology: Topology,
     ports: PortFindings,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated
@@ -114,6 +114,10 @@ class ProbeVerdict:
     def required_gbps(self) -> float | None:
         """What it was found to be below: the limit, or what is normal where the limit was met."""
         return self.expected_gbps if self.against else self.limit_gbps
+
+
+Verdicts = Mapping[str, ProbeVerdict]
+"""How probes were judged, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from fabric.changes.concurrency import span_s
 from fabric.changes.kinds import expand_changes
+from fabric.changes.rails import span_s
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import Change, Lease
 from fabric.model.inventory import Inventory

@@ -2,7 +2,7 @@
 Several hosts send to one RNIC at once (one ib_write_bw each, one server port a sender): does it get its line rate?
 
 Each sender alone would fill the line, so each must be slowed down to its share. What is judged is the sum at the
-receiver, and how evenly the senders have it (``judge/normal/congestion.py``). What the ports count of congestion is
+receiver, and how evenly the senders have it (``judge/normal/kinds.py``). What the ports count of congestion is
 read before and after: marks, CNPs and pauses are how a good fabric does it; packets that are lost are not.
 """
 

@@ -1,7 +1,7 @@
 """
 How long a small message takes from RNIC to RNIC of another host, one way (ib_write_lat), in the rounds of ``pairwise``.
 
-Lower is better, which is turned round in one place of the judge (``judge/normal/latency.py``). A pair has its RNICs
+Lower is better, which is turned round in one place of the judge (``judge/normal/kinds.py``). A pair has its RNICs
 and the uplinks of its leaves to itself, so what is measured is the path and not its load.
 """
 

@@ -34,6 +34,11 @@ class Frames(Protocol):
         ...
 
     @property
+    def links(self) -> pd.DataFrame:
+        """A row one end of a cable."""
+        ...
+
+    @property
     def changes(self) -> pd.DataFrame:
         """A row a state that a change came to."""
         ...

@@ -18,8 +18,7 @@ from pathlib import Path
 from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import ProbeResult
-from fabric.runs.durable import append, sync_file, sync_folder
-from fabric.runs.plain_file import MIB, make_folder, open_plain, read_plain, storing
+from fabric.runs.plain_file import MIB, append, make_folder, open_plain, read_plain, storing, sync_file, sync_folder
 
 _SYNCING = 16
 """Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as

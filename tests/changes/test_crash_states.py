@@ -20,19 +20,17 @@ from typing import Any
 
 import pytest
 
-from fabric.changes.conductor import carry_out
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Ask
+from fabric.changes.procedure import Ask, carry_out
 from fabric.changes.restore import intent_of, take_back
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
-from fabric.runs import durable
-from fabric.runs.journal import Journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs import plain_file
+from fabric.runs.journal import Journal, open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber
@@ -96,7 +94,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     trace, asked, target = Trace(), [], Target()
     path = tmp_path / "life" / "changes.jsonl"
     path.parent.mkdir(exist_ok=True)
-    monkeypatch.setattr(durable, "os", watched_os(trace, path, wrong))
+    monkeypatch.setattr(plain_file, "os", watched_os(trace, path, wrong))
     journal = Journal(path)
     hold = Hold(
         CHANGE,

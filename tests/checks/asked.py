@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.checks.ask import Answers, Argv, HostAnswer
-from fabric.checks.kind import HostCheck, Looked
-from fabric.checks.needs import Alters, HostNeeds
+from fabric.checks.kind import Alters, Answers, Argv, HostAnswer, HostCheck, HostNeeds, Looked
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host

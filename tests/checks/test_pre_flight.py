@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.ask import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, ask_all
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, HostNeeds, ask_all
 from fabric.checks.pre_flight import made_equal, pre_flight
 from fabric.config import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable

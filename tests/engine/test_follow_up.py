@@ -17,8 +17,7 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import history_of, read_events, replanned
-from fabric.runs.progress import progress_of
+from fabric.runs.events import history_of, progress_of, read_events, replanned
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
 from tests.conftest import rack_topology

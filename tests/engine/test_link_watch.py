@@ -17,7 +17,7 @@ from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettin
 from fabric.model.sampling import CounterCourse, CounterReading
 from fabric.model.topology import Topology, Uplinks
 from fabric.ports import Ended
-from fabric.runs.links import LinkSamples, read_links
+from fabric.runs.samples import LinkSamples, read_links
 from fabric.sim.world import World
 from tests.conftest import rack_topology
 

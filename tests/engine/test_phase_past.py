@@ -14,7 +14,7 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 

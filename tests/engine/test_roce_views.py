@@ -13,7 +13,7 @@ from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettin
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, CounterReading, ZeroGrowth
 from fabric.model.topology import Topology
-from fabric.runs.links import End, LinkSamples, read_links
+from fabric.runs.samples import End, LinkSamples, read_links
 from fabric.sim.world import World
 from tests.changes.roce import SWITCHES, roce
 

@@ -12,8 +12,7 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import read_events
-from fabric.runs.progress import Progress, progress_of
+from fabric.runs.events import Progress, progress_of, read_events
 from fabric.runs.run_directory import RunDirectory
 from tests.conftest import rack_topology
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.app.prepare import Given, prepare
-from fabric.judge.hall import BISECTION, hall_of
-from fabric.judge.hall_bounds import HallBounds
+from fabric.judge.hall import BISECTION, HallBounds, hall_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase

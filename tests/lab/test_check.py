@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.lab.lab import Lab
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.finding import Severity, folded

@@ -11,7 +11,7 @@ from benchmarks.altered_answers import ended, printed
 from fabric.app.prepare import Given, prepare
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
-from fabric.judge.normal.latency import latency_verdicts
+from fabric.judge.normal.kinds import latency_verdicts
 from fabric.model.change import ChangeSettings
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome

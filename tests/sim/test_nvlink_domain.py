@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.normal.limits import most_specific
+from fabric.judge.normal.baseline import most_specific
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase

@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.checks.ask import Answers, excuse, quoted
-from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
+from fabric.checks.kind import Answers, HostCheck, Looked, excuse, problem, quoted, unknown, warning
 from fabric.checks.roce.ends import RoceEnd, ask_host, ask_switches, class_of, ends, told_by
-from fabric.checks.roce.rules import LOSSY, RULES
-from fabric.checks.roce.settings import RoceSetting, with_knobs
+from fabric.checks.roce.rules import LOSSY, RULES, RoceSetting, with_knobs
 from fabric.model.finding import Finding, Severity
 from fabric.model.text import fold
 from fabric.model.topology import Host

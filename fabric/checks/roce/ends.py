@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabric.checks.ask import Answers, Argv, parsed
-from fabric.checks.kind import Looked
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import Answers, Argv, HostNeeds, Looked, parsed
 from fabric.model.topology import Host, Platform, Topology
 from fabric.tools import nvue, roce, switch_qos
-from fabric.tools.interfaces import Neighbour
 from fabric.tools.roce import RocePort
 from fabric.tools.switch_qos import PortQos
 
@@ -102,7 +99,7 @@ def ends(hosts: Mapping[str, Looked], switches: Mapping[str, Answers], unread: l
     for switch, answers in switches.items():
         reasons: list[str] = []
         heard = parsed(answers[nvue.neighbours()], nvue.read_neighbours, "neighbours", reasons) or ()
-        peers = {one.interface: (_name(one, names), one.port) for one in heard}
+        peers = {one.interface: (one.called(names), one.port) for one in heard}
         peers = {port: peer for port, peer in peers.items() if peer[0]}
         if not peers and not reasons:
             reasons.append("LLDP hears no host and no switch of this fabric")
@@ -179,12 +176,6 @@ def _of_switch(
 def _called(told: RocePort | PortQos) -> tuple[str, ...]:
     """What lldpd may call a host's port: its MAC address, or the interface."""
     return tuple(word.lower() for word in (told.address, told.interface) if word) if isinstance(told, RocePort) else ()
-
-
-def _name(heard: Neighbour, known: set[str]) -> str:
-    """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
-    name = heard.switch or ""
-    return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
 def _most(values: Iterable[int | None]) -> int | None:

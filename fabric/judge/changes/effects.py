@@ -9,7 +9,7 @@ the spacing of the probes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from math import inf
@@ -18,7 +18,7 @@ from statistics import median
 from fabric.judge.normal.keys import COLLECTIVE_FLOOR
 from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
 from fabric.model.change import Change, ChangeResult, Window
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
 
@@ -201,7 +201,7 @@ def _ber(value: float) -> str:
 def windows_report(
     phases: Sequence[Phase],
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     changes: Sequence[ChangeResult],
 ) -> tuple[ChangeEffect, ...]:
     """

@@ -19,7 +19,7 @@ from fabric.judge.course.rows import measured_gbps, rows_of
 from fabric.judge.normal.keys import rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
@@ -224,7 +224,7 @@ class RoundDips:
 
 
 def dips_in_round(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology, *, known_bad: Collection[str]
+    probes: Sequence[Probe], results: Results, topology: Topology, *, known_bad: Collection[str]
 ) -> RoundDips:
     """
     What the planned probes of a round say: pair tests accuse both ends, collectives of two hosts all their RNICs.
@@ -254,9 +254,7 @@ def are_too_many(dips: int, compared: int) -> bool:
     return dips > MOST_DIPS or (dips >= 4 and dips > MOST_SHARE * compared)
 
 
-def answers_of(
-    added: Sequence[Probe], by_id: Mapping[str, ProbeResult], topology: Topology
-) -> dict[str, tuple[int, int]]:
+def answers_of(added: Sequence[Probe], by_id: Results, topology: Topology) -> dict[str, tuple[int, int]]:
     """
     Of each part the tests of this round that told something of it, and in how many of them it dipped.
 
@@ -269,7 +267,7 @@ def answers_of(
     return {part: (count, low[part]) for part, count in tests.items()}
 
 
-def unanswered(added: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> Counter[str]:
+def unanswered(added: Sequence[Probe], by_id: Results) -> Counter[str]:
     """How many tests of this round measured nothing, by the parts that they were run for and by their partners."""
     own = [probe for probe in added if AGAIN in probe.params and probe.probe_id in by_id]
     return Counter(end for probe in own if measured_gbps(by_id[probe.probe_id]) is None for end in _ends(probe))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import FailureKind, Probe, ProbeResult
+from fabric.model.probe import FailureKind, Probe, ProbeResult, Results
 
 OF_AGAIN = "-again"
 """Behind the name of what is measured again: it is compared with what was planned."""
@@ -71,7 +71,7 @@ def series_key(probe: Probe) -> Hashable:
     return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
 
 
-def samples(probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Iterator[Sample]:
+def samples(probes: Iterable[Probe], results: Results) -> Iterator[Sample]:
     """Every size of every planned probe, in planned order."""
     seen: Counter[tuple[str, SampleKey]] = Counter()
     for probe in probes:

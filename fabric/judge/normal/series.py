@@ -137,7 +137,7 @@ def series_of(
     belongs: list[ProbeSeries | None] = []
     alike = Alike(topology)
     for probe, result in listed:
-        number = _number(result)
+        number = number_of(result)
         if number is None:
             belongs.append(None)
             continue
@@ -175,9 +175,9 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
     return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
 
 
-def _number(result: ProbeResult) -> tuple[float, int | None] | None:
+def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     """The number that stands for a result, and its size; None where no bandwidth was measured."""
-    return representative(result) if result.outcome is None and bandwidths(result) else None
+    return representative(result) if result is not None and result.outcome is None and bandwidths(result) else None
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:

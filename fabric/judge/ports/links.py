@@ -17,6 +17,7 @@ from math import inf, log
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
+    Found,
     PortHealth,
     by_port,
     joined,
@@ -25,14 +26,14 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
-from fabric.judge.ports.optics import Found, hot_modules, optics_of
+from fabric.judge.ports.optics import hot_modules, optics_of
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
 
 COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
 """What modules may share, and its name in words."""
@@ -71,9 +72,8 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
         text = (
             f"{counted:,} symbol errors on all {len(group)} modules with {COMMON[field]} {value}, none too many on one"
         )
-        words = (f"{text}: {fold(names)}",)
         batch = f"modules with {COMMON[field]} {value}"
-        found.append(PortHealth(names[0], "", Outcome.FAIL, words, {ERRORS[0]: Outcome.FAIL}, cable=batch))
+        found.append(PortHealth(names[0], "", ((ERRORS[0], Outcome.FAIL, f"{text}: {fold(names)}"),), cable=batch))
     return found
 
 
@@ -238,9 +238,10 @@ def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> li
     inside = {cable for own in dead.values() for cable in own}
     left = [one for one in found if one.component not in inside]
     return left + [
-        replace(first, cable=name, words=(f"all {len(own)} cables of it: the switch", *first.words[:2]))
+        replace(first, cable=name, found=(("", Outcome.PASS, f"all {len(own)} cables of it: the switch"), *worst[:2]))
         for name, own in dead.items()
         for first in (sick[min(own)],)
+        for worst in (sorted(first.found, key=lambda one: -one[1].rank),)
     ]
 
 
@@ -304,22 +305,18 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
 def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str]) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted = looked.wanted(ethernet=cable.ethernet)
-    warm = [("module_c", Outcome.MARGINAL, f"{label(end)}: {hot[end]}") for end in cable.ends if end in hot]
-    found = [*_seen_light(cable, looked), *warm, *_standing(cable, looked)]
+    warm = [one for end in cable.ends if end in hot for one in _at(end, [("module_c", Outcome.MARGINAL, hot[end])])]
+    found = (*_accused(told), *_seen_light(cable, looked), *warm, *_standing(cable, looked))
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
-    itself = PortHealth(
-        host=a,
-        device=device,
-        outcome=Outcome.worst((Outcome.PASS, *(one for _, one, _ in found), *(Outcome.INCONCLUSIVE for _ in unread))),
-        words=(*_accused(told), *(text for _, _, text in found)),
-        bad={name: outcome for name, outcome, _ in found},
-        unread=unread,
-        cable="" if device else cable.name,
-    )
-    ends = [replace(health, words=tuple(f"{label(end)}: {text}" for text in health.words)) for end, health in told]
-    whole = joined([*ends, itself])
-    return replace(whole, words=(*whole.words, *_plugged(cable, looked))) if whole.words else whole
+    itself = PortHealth(a, device, found, unread=unread, cable="" if device else cable.name)
+    whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in told), itself])
+    return replace(whole, found=(*whole.found, *_plugged(cable, looked))) if whole.found else whole
+
+
+def _at(end: End, found: Iterable[Found]) -> tuple[Found, ...]:
+    """The same, each with its end."""
+    return tuple((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
 
 
 def label(end: End) -> str:
@@ -327,13 +324,13 @@ def label(end: End) -> str:
     return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
 
 
-def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
+def _accused(told: _Told) -> Iterator[Found]:
     """Which end it looks like: errors are counted by who receives them."""
     counting = [end for end, health in told if any(name in health.bad for name in ERRORS)]
     others = [end for end, _ in told if end not in counting]
     if len(counting) == 1 and others:
         near, far = label(counting[0]), label(others[0])
-        yield f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
+        yield "", Outcome.PASS, f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
 
 
 def _seen_light(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
@@ -345,10 +342,10 @@ def _seen_light(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
             looked.courses.get(far, {}),
             line_rate_gbps=cable.link.line_rate_gbps,
         )
-        yield from ((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
+        yield from _at(end, found)
 
 
-def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
+def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
     """Where its ends are and what is plugged in there, for whoever goes and looks."""
     told = []
     for end in cable.ends:
@@ -358,11 +355,11 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
             said += [f"{module.part_number or 'module'} serial {module.serial or 'unknown'}"]
             said += [f"firmware {module.firmware}"] if module.firmware else []
         told += [f"{label(end)} ({', '.join(said)})"] if said else []
-    return [f"ends: {' and '.join(told)}"] if told else []
+    return [("", Outcome.PASS, f"ends: {' and '.join(told)}")] if told else []
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
-    """What is wrong with it as it stands: not there, down at the end, fewer or slower lanes than its line has."""
+    """What is wrong with it stands: not there, down at the end, fewer or slower lanes than its line has."""
     link = cable.link
     if not cable.ends:
         if looked.links.samples.courses and cable.asked:

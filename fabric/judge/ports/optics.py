@@ -20,10 +20,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 from statistics import median
 
-from fabric.judge.ports.health import known_values
+from fabric.judge.ports.health import Found, known_values
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
-from fabric.runs.links import End, LinkModule
+from fabric.runs.samples import End, LinkModule
 
 OFF_DB = 3.0
 """So far below the other lanes of its module is dark: half of their light."""
@@ -43,9 +43,6 @@ LANES = 8
 """The most that a module has (OSFP)."""
 
 Courses = Mapping[str, CounterCourse]
-
-Found = tuple[str, Outcome, str]
-"""Which reading, how bad, and what is said of it."""
 
 
 def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]:

@@ -19,12 +19,12 @@ from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, join
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import SHARE, Probe, ProbeResult
+from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect
-from fabric.runs.links import LinkSamples
+from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
+from fabric.runs.samples import LinkSamples
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""
@@ -75,7 +75,7 @@ class PortFindings:
     """
 
     suspects: Sequence[Suspect]
-    probes: Mapping[str, ProbeVerdict]
+    probes: Verdicts
     components: Mapping[str, ComponentVerdict] = field(default_factory=dict)
     outcomes: Sequence[Outcome] = ()
     reasons: Sequence[str] = ()
@@ -85,9 +85,9 @@ class PortFindings:
 def port_findings(
     seen: SeenCounters,
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
+    verdicts: Verdicts,
     suspects: Sequence[Suspect],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     topology: Topology,
     changes: Sequence[ChangeResult] = (),
 ) -> PortFindings:
@@ -142,7 +142,7 @@ def port_findings(
 
 def _cables(
     seen: SeenCounters,
-    results: Mapping[str, ProbeResult],
+    results: Results,
     topology: Topology,
     changes: Sequence[ChangeResult],
     ports: Sequence[PortHealth],
@@ -206,9 +206,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     return PortHealth(
         leaf,
         "",
-        Outcome.FAIL,
-        (text,),
-        {DOWNED: Outcome.FAIL},
+        ((DOWNED, Outcome.FAIL, text),),
         tuple(s for port in together for s in down[port.component] if s.touches(*when)),
         cable=leaf,
         under=hosts,
@@ -235,9 +233,7 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
     return [(probe.hosts[0], own), (probe.hosts[-1], peer)]
 
 
-def _meanwhile(
-    probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Iterable[PortHealth], topology: Topology
-) -> _Meanwhile:
+def _meanwhile(probes: Iterable[Probe], results: Results, sick: Iterable[PortHealth], topology: Topology) -> _Meanwhile:
     """
     The ports that each probe crossed while they counted too much, and the cables between switches that it may have.
 
@@ -286,7 +282,7 @@ def _counted(steps: Sequence[Step]) -> str:
 
 
 def _explained(
-    verdicts: Mapping[str, ProbeVerdict], suspects: Sequence[Suspect], meanwhile: _Meanwhile
+    verdicts: Verdicts, suspects: Sequence[Suspect], meanwhile: _Meanwhile
 ) -> dict[str, tuple[str, Sequence[str]]]:
     """
     Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
@@ -311,7 +307,7 @@ def _explained(
 
 
 def _suspects(
-    verdicts: Mapping[str, ProbeVerdict],
+    verdicts: Verdicts,
     suspects: Sequence[Suspect],
     sick: Sequence[PortHealth],
     meanwhile: _Meanwhile,

@@ -12,27 +12,25 @@ from math import inf
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
-from fabric.judge.changes.expectations import covered, judge_expectations
-from fabric.judge.hall import hall_of, is_told
+from fabric.judge.changes.expectations import alterations, as_altered, covered, judge_expectations, said, unblamed
+from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.congestion import of_nobody
 from fabric.judge.normal.keys import rnics_of, taking_part
+from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
-from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
-from fabric.probes import pairwise
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
+from fabric.probes import pairwise, routes
 from fabric.probes.loopback import LoopbackSpec
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ NOT_REACHED = "not reached"
 
 def conclude(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     *,
     topology: Topology,
     judge: Judge,
@@ -85,8 +83,8 @@ def conclude(
 
     A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
     says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
-    *phases*; how the probes of altered phases count, ``altered.py`` says. A change that was not made as asked, or may
-    still be live, is an ERROR of the whole.
+    *phases*; how the probes of altered phases count, ``changes/expectations.py`` says. A change that was not made as
+    asked, or may still be live, is an ERROR of the whole.
     """
     judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
     never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
@@ -105,7 +103,12 @@ def conclude(
 
     verdicts = as_altered(probes, dict(ports.probes), results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
-    counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
+    counted, hall = probes, None
+    if any(CURVE in probe.params for probe in probes):
+        from fabric.judge.hall import hall_of, is_told  # numpy: only where there is a curve
+
+        hall = hall_of(probes, verdicts, topology)
+        counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
     outcomes = [
         *(verdicts[probe.probe_id].outcome for probe in counted),
         *(found.outcome for found in expectations),
@@ -138,7 +141,7 @@ def conclude(
         changes=tuple(changes),
         effects=effects,
         training=impact_of(seen, probes, results, phases, topology, ports, changes, effects) if seen else None,
-        hall=hall_of(probes, verdicts, topology),
+        hall=hall,
         links=ports.links,
     )
 
@@ -155,8 +158,8 @@ class _Explained:
 
 def _explained(
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
+    verdicts: Verdicts,
+    results: Results,
     topology: Topology,
     phases: Sequence[Phase],
     seen: SeenCounters,
@@ -213,9 +216,7 @@ def _explained(
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
-def without_old_loopbacks(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
-) -> list[Probe]:
+def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:
     """
     The probes without loopbacks that are older than a fault: these clear nobody of it.
 
@@ -305,7 +306,7 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     return lines
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
+def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str]) -> list[str]:
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
@@ -331,7 +332,7 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
     return lines
 
 
-def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, str]:
+def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:
     """
     Of measured probes without a limit a summary for each phase, name and missing limit, by the ids of its probes.
 
@@ -358,9 +359,7 @@ def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]
     return found
 
 
-def _components(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], named: Sequence[Suspect]
-) -> list[ComponentVerdict]:
+def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:
     """
     One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
 
@@ -393,3 +392,21 @@ def _component(
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
+
+
+def read_elsewhere(probes: Sequence[Probe], results: Results) -> Results:
+    """The results, of which those that another host made up for are a PASS; the reason says what happened and who."""
+    asked = [probe for probe in probes if probe.kind == routes.KIND and probe.probe_id in results]
+    read = {_table(probe): probe.hosts[0] for probe in asked if results[probe.probe_id].outcome is Outcome.PASS}
+    made_up = {}
+    for probe in asked:
+        result, other = results[probe.probe_id], read.get(_table(probe))
+        if result.outcome is not Outcome.PASS and other is not None:
+            reason = f"{result.reason}; read on {other} instead"
+            made_up[probe.probe_id] = replace(result, outcome=Outcome.PASS, reason=reason, error_host=None, named=None)
+    return {**results, **made_up} if made_up else results
+
+
+def _table(probe: Probe) -> tuple[object, ...]:
+    """Which table of which plane, in which phase; LID 0: who is where."""
+    return probe.phase, probe.params["plane"], probe.params["lid"]

@@ -291,10 +291,16 @@ _NO_ERRORS = dict.fromkeys(_ERRORS.split(), 0)
 _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
-@tool("ibqueryerrors", "suppress= -s --suppress", walks=255)
+@tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
 def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
-    """``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any."""
+    """
+    ``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any.
+
+    With ``--counters`` how much each has sent and received.
+    """
     del rest
+    if "counters" in fields:
+        return _traffic(asked, own_port(asked, fields))
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
     own = own_port(asked, fields)
     said, ports, bad_ports, bad = [], 0, 0, 0
@@ -315,6 +321,20 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     said.append(f"##          {ports} ports checked, {bad_ports} ports have errors beyond threshold\n")
     said.append(f"## Thresholds: \n## Suppressed: {' '.join(left_out)}\n")
     return Said("".join(said), status=int(bad > 0))
+
+
+def _traffic(asked: ToolCall, own: Port) -> Said:
+    said, ports, reached = [], 0, asked.reached(own)
+    for node in reversed(reached):
+        said.append(f'Data Counters for 0x{node.guid:x} "{node.description}"\n')
+        for end in asked.ports.cabling.ends(node):
+            ports += 1
+            numbers = _data(asked.ports.counts(asked.ports.at(end), asked.at_s))
+            counted = " ".join(f"[{name} == {value} ({value:.3f})]" for name, value in numbers.items())
+            said.append(f"   GUID 0x{node.guid:x} port {end[1]}: {counted}\n")
+    said.append(f"\n## Summary: {len(reached)} nodes checked, 0 bad nodes found\n")
+    said.append(f"##          {ports} ports checked, 0 ports have errors beyond threshold\n")
+    return Said("".join(said))
 
 
 _LAST = ("PortXmitWait",)

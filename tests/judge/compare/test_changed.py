@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fabric.judge.compare.runs import compare_runs
+from fabric.judge.compare import compare_runs
 from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fabric.judge.compare.runs import compare_runs
+from fabric.judge.compare import compare_runs
 from fabric.model.comparison import Difference
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fabric.config import load_inventory
-from fabric.judge.compare.identity import Differing, differing
+from fabric.judge.repair.identity import Differing, differing
 from fabric.model.topology import Host
 from tests.places import INVENTORY
 

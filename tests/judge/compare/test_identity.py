@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.compare.identity import Repair, parts_of, repaired
+from fabric.judge.repair.identity import Repair, parts_of, repaired
 from fabric.model.outcome import Outcome
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.verdict import Suspect

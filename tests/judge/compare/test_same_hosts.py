@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.compare.identity import not_the_same
+from fabric.judge.repair.identity import not_the_same
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.topology import Topology
 from tests.conftest import rack_topology

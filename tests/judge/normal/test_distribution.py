@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.recorded import RecordedNumber, Split, record, trimmed, two_classes
+from fabric.judge.normal.baseline import RecordedNumber, Split, record, trimmed, two_classes
 from fabric.model.recorded import Key, Recorded
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20)

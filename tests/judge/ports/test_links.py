@@ -13,7 +13,7 @@ from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, SYMBOL_ERRORS, CounterCourse, CounterReading, Samples, ZeroGrowth
 from fabric.model.topology import Topology, Uplinks
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 

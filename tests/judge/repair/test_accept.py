@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.ports.health import BerVerdict, PortHealth
 from fabric.judge.repair.accept import WatchedPorts, accept, alone, together
+from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import Measured
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -30,8 +30,8 @@ SHORT = BerVerdict(Outcome.INCONCLUSIVE, "7500 s are needed", 900.0)
 
 def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> WatchedPorts:
     """All ports of gpu001; *ber* and *outcome* are those of the first."""
-    found = [PortHealth("gpu001", f"mlx5_{number}", Outcome.PASS, (), {}, ber=SURE) for number in range(8)]
-    found[0] = replace(found[0], ber=ber, outcome=outcome, words=("3 times down",))
+    found = [PortHealth("gpu001", f"mlx5_{number}", ber=SURE) for number in range(8)]
+    found[0] = replace(found[0], ber=ber, found=(("link_downed", outcome, "3 times down"),))
     return WatchedPorts(tuple(found), 7600.0)
 
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.gate import failed_hosts, out_after
+from fabric.judge.verdict.during_run import failed_hosts, out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult

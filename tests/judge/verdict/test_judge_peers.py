@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -154,7 +154,8 @@ def test_what_a_record_says_alone_and_beside_a_limit_that_is_met(
         p for p in probes_of(rack, repeat=repeat) if p.params["series"] == "mlx5_0.mlx5_1" and p.hosts[0] == "gpu001"
     ]
     pairs = measured(probes, cv=0.002, seed=7, factor=lambda probe: factor, host_spread=0.0)
-    recorded = Recorded(key_of(probes[0], 64 << 10, rack), 397.0, 1.0, 500, 0.004, ("self-check/1",))
+    key = key_of(probes[0], 64 << 10, rack)
+    recorded = Recorded(**asdict(key), median_gbps=397.0, mad_gbps=1.0, n=500, cv=0.004, runs=("self-check/1",))
     assert recorded.key == Key(
         "rnic_to_rnic", "perftest", "cross_leaf", 64 << 10, direction="one_way", line_rate_gbps=400.0
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import LOW_LIMITS, judge_of, one_number_a_host, phase_of, result_of
-from fabric.judge.verdict.further_tests import MoreSamples
+from fabric.judge.verdict.during_run import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

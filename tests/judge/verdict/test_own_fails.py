@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.gate import own_fails
+from fabric.judge.verdict.during_run import own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
+from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
@@ -25,7 +25,7 @@ def asked(within_s: float, ran: int, rounds: int = 4) -> tuple[list[Phase], list
 
 
 def test_missing_rounds_are_counted() -> None:
-    assert rounds_not_run(*asked(3000, ran=3)) == [
+    assert list(rounds_not_run(*asked(3000, ran=3))) == [
         "soak: 3 of 4 planned rounds were run, in 50 min 00 s of the 50 min 00 s it was given: "
         "rounds took longer than planned"
     ]
@@ -49,7 +49,7 @@ def test_a_round_that_was_only_skipped_was_not_run() -> None:
 
 
 def test_where_all_were_run_nothing_is_said() -> None:
-    assert rounds_not_run(*asked(8000, ran=8, rounds=8)) == []
+    assert not list(rounds_not_run(*asked(8000, ran=8, rounds=8)))
 
 
 def test_too_few_rounds_for_a_course_are_said_before_and_after() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.judge.verdict.rounds import read_elsewhere
+from fabric.judge.verdict.conclude import read_elsewhere
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 

@@ -1,5 +1,5 @@
 """
-Who goes on to a phase that needs an earlier one, and whose own probes are bad in a round of a soak.
+What is asked while a run goes on: who goes on to a phase that needs an earlier one, and what is measured again.
 
 - A host is left out for what accuses it: a probe that stays inside it, one that no part elsewhere explains, an error.
   What a leaf, its uplinks or another host explain does not speak against the hosts that were measured through them.
@@ -10,25 +10,34 @@ Who goes on to a phase that needs an earlier one, and whose own probes are bad i
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
+from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import SPINES
-from fabric.judge.normal.congestion import of_nobody
 from fabric.judge.normal.keys import CROSS_LEAF, link_class
+from fabric.judge.normal.kinds import of_nobody
+from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
+from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Phase
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
+from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import Recurrence, Verdicts
+from fabric.plan.plan import PhasePlan
 from fabric.probes.again import AgainSpec
+from fabric.probes.kinds import REPEATED_KINDS
 
 if TYPE_CHECKING:
+    from fabric.judge.locate.pairs.further_rounds import FurtherRounds
     from fabric.judge.locate.suspects import Located
+
 
 _WHAT_TO_DO = (
     "no host could be judged: give its numbers a limit (judge: {baseline: NAME}, docs/baselines.md) or more "
@@ -36,9 +45,7 @@ _WHAT_TO_DO = (
 )
 
 
-def out_after(
-    phase: Phase, probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge
-) -> dict[str, str]:
+def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
     """Hosts that did not pass *phase* and why in a few words; *probes*: the planned ones and those that were added."""
     failed = failed_hosts(probes, results, judge=judge)
     because = [spec.because for spec in phase.probes if isinstance(spec, AgainSpec) and spec.because is not None]
@@ -54,7 +61,7 @@ def out_after(
     return failed
 
 
-def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
+def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
     """
     Hosts that did not pass, and why in a few words.
 
@@ -78,7 +85,7 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
 
 
 def _explained_elsewhere(
-    probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict], located: Located, topology: Topology
+    probes: Iterable[Probe], verdicts: Verdicts, located: Located, topology: Topology
 ) -> set[tuple[str, str]]:
     """
     Hosts with slow probes (their ids) over switches which parts explain that are not, or need not be, the host's own.
@@ -124,7 +131,7 @@ class OwnFails:
     well: frozenset[str]
 
 
-def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> OwnFails:
+def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
     """Judge the probes that stay inside one host. Who was not measured is in neither."""
     ran = [probe for probe in probes if probe.probe_id in results]
     verdicts, located = judge.confirmed(ran, results)
@@ -140,3 +147,82 @@ def own_fails(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, ju
     ]
     unwell = {probe.hosts[0] for probe, outcome in own if not outcome.is_good}
     return OwnFails(_counted(bad), frozenset(probe.hosts[0] for probe, _ in own) - unwell)
+
+
+class MoreSamples:
+    """Of phases without changes: what is measured while the fabric is bad on purpose is not judged against peers."""
+
+    name = "samples"
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
+        """As many rounds as samples may be added to one probe: those few end by themselves, so they have no budget."""
+        repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
+        if phase_plan.changes or not repeated:
+            return None
+        rounds = LEAST_FOR_CV - 1
+        return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
+        by_id = {result.probe_id: result for result in results}
+        probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
+        again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
+        return [_repetition(members) for members in again]
+
+    def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
+        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
+        verdicts, _ = self._judge.confirmed(probes, by_id)
+        low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
+        series: dict[Hashable, list[Probe]] = defaultdict(list)
+        for probe in probes if low else ():
+            if probe.kind in REPEATED_KINDS and series_key(probe) in low:
+                series[series_key(probe)].append(probe)
+        return [
+            members
+            for members in series.values()
+            if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
+        ]
+
+
+MOST_ERRORS = 0.1
+"""Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
+
+
+def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
+    """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
+    ran = [(probe, by_id[probe.probe_id]) for probe in probes if probe.kind in REPEATED_KINDS]
+    ran = [(probe, result) for probe, result in ran if result.attempt > 0]
+    failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
+    if not failed:
+        return []
+    counted = Counter(host for probe, _ in ran for host in probe.hosts)
+    errors = Counter(host for probe in failed for host in probe.hosts)
+    few = {host for host, count in errors.items() if count <= max(1.0, MOST_ERRORS * counted[host]) < counted[host]}
+    times = Counter(series_key(probe) for probe in probes if not few.isdisjoint(probe.hosts))
+    return [[probe] for probe in failed if few.issuperset(probe.hosts) and times[series_key(probe)] == 1]
+
+
+def _repetition(members: Sequence[Probe]) -> Probe:
+    """The next one, named as the plan names repetitions: ``intra-host/gpu001/loopback.mlx5_0.numa1.r4``."""
+    first = members[0]
+    # What is repeated is named last in its id; of hosts that measure together its series says them too.
+    label = str(first.params["series"]).rpartition("/")[2]
+    head, found, _ = first.probe_id.rpartition(label)
+    if not found:
+        raise ValueError(f"{first.probe_id}: expected {label!r} in the id of a probe of that series")
+    return replace(first, probe_id=f"{head}{label}.r{len(members) + 1}")
+
+
+def follow_ups(
+    scenario: Scenario, inventory: Inventory, judge: Judge
+) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
+    """New ones, for one run: what they learn of its rounds is its own."""
+    localising: tuple[FurtherRounds, ...] = ()
+    if any(phase.localise for phase in scenario.phases):
+        from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
+
+        localising = (FurtherRounds(inventory.topology, inventory.changes),)
+    return (MoreSamples(judge), *localising, DippedAgain(inventory.topology))
