@@ -13,8 +13,8 @@ from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
 from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
+from fabric.sim.tools import job_of
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
-from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.sysfs import Readings
 

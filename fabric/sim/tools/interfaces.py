@@ -6,7 +6,7 @@ import json
 import re
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.hosts import pci_address
 from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.pages import page
+from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
-from fabric.sim.phy.ports import Ports
 from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
