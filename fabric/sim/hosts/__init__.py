@@ -95,6 +95,11 @@ def pci_address(number: int) -> str:
     return f"{number // 8:04x}:{_RNIC_BUSES[number % 8]}:00.0"
 
 
+def interface_name(platform: Platform, number: int) -> str:
+    """What a kernel calls the interface of the *number*-th RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
+    return f"eth{number + 1}" if platform.link_layer == "ethernet" else f"ib{number}"
+
+
 def gpu_pci_address(number: int) -> str:
     """Where a GPU sits."""
     return f"0000:{pci_bus(number)}:00.0"

@@ -6,7 +6,7 @@ import json
 import re
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.hosts import pci_address
+from fabric.sim.hosts import interface_name, pci_address
 from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
@@ -18,12 +18,9 @@ MANAGEMENT = "eth0"
 
 
 def interfaces(asked: ToolCall) -> dict[str, Port]:
-    """The interface of each RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
-    found = {}
-    for number, rnic in enumerate(asked.rnics):
-        port = asked.port_of(rnic.device)
-        found[f"eth{number + 1}" if port.node.ethernet else f"ib{number}"] = port
-    return found
+    """The interface of each RNIC that is there."""
+    platform = asked.site.layout.platform
+    return {interface_name(platform, at): asked.port_of(rnic.device) for at, rnic in enumerate(asked.rnics)}
 
 
 def mac(port: Port) -> str:
