@@ -109,7 +109,7 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
     suite = "" if because.links else ", and so is its suite"
     bits = "" if because.links or because.quick else ", and no bit errors in the window that is asked for"
-    good = f"all {len(weighed)} probes that accused it are good now{suite}{bits}"
+    good = f"all {len(weighed)} probes that accused it and were measured again are good now{suite}{bits}"
     reasons = tuple([*case.reject, *case.open]) or (good,)
     return Acceptance(
         decision=decision,

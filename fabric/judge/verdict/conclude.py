@@ -18,7 +18,7 @@ from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.hall import hall_of, is_told
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.congestion import of_nobody
+from fabric.judge.normal.congestion import congestion_told, of_nobody
 from fabric.judge.normal.keys import rnics_of, taking_part
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
@@ -64,6 +64,9 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 
 NOT_REACHED = "not reached"
+REPLANNED = "; re-planned as "
+_MOST_SKIPPED = 3
+"""Where more kinds of probes were skipped they are told by their reason alone (a choice: who is out says the rest)."""
 
 
 def conclude(
@@ -121,11 +124,15 @@ def conclude(
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(counted, verdicts, untold),
-        *(found.pairs.lines if found.pairs else ()),
+        *(found.pairs.lines(looked=ports.links is not None and ports.links.is_whole) if found.pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
+        *(
+            f"{NOTE}{line}"
+            for line in congestion_told((p, results[p.probe_id]) for p in probes if p.probe_id in results)
+        ),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -319,6 +326,8 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
             groups[-outcome.rank, probe.kind, outcome].append(probe)
     totals = Counter(probe.kind for probe in probes)
     lines = []
+    skipped = [key for key in groups if key[2] is Outcome.SKIPPED]
+    left = [one for key in skipped for one in groups.pop(key)] if len(skipped) > _MOST_SKIPPED else []
     for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
@@ -328,6 +337,10 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
             said, explained = {}, [probe for probe in members if probe.probe_id in untold]
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
         lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
+    if left:
+        whys = (verdicts[probe.probe_id].reason.partition(REPLANNED)[0] for probe in left)
+        lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
+        lines += [f"  {text}" for text in common_reasons(whys)]
     return lines
 
 

@@ -65,8 +65,9 @@ def load(run: Frames) -> Figure | None:
     shapes = [("o", "c5", "a cable upward"), ("D", "c0", "the most loaded of its leaf")]
     handles = [Line2D([], [], linestyle="none", marker=mark, color=COLOURS[c], label=word) for mark, c, word in shapes]
     if found["changed"].any():
-        ring = {"ms": 11, "mfc": "none", "mec": COLOURS["c1"], "mew": 2}
-        handles.append(Line2D([], [], linestyle="none", marker="o", label="changed on purpose", **ring))
+        ring = Line2D([], [], linestyle="none", marker="o", ms=11, mfc="none", mec=COLOURS["c1"], mew=2)
+        ring.set_label("changed on purpose")
+        handles.append(ring)
     key(ax, *handles)
     return made
 
