@@ -200,7 +200,7 @@ def concluded(past: PastRun) -> Verdict:
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    growth = scenario.judge.zero_growth
+    growth = scenario.judge.growth
     return conclude(
         probes,
         by_id,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticCustomError
-
 from fabric.changes.rails import blast_problems
-from fabric.config import baseline_notes, load_baselines, load_scenario
-from fabric.config.selection import HostsText, selected
+from fabric.config import baseline_notes, load_baselines, load_scenario, selection
+from fabric.config.problems import Problems
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.follow_up import dips_lines
 from fabric.judge.course.rows import too_few_rounds
@@ -135,18 +134,9 @@ def require_run(asked: Asked) -> Asked:
 
 def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
     """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
-    said: list[Problem] = []
-    try:
-        names = selected(
-            HostsText().parse(text),
-            inventory.topology,
-            lambda what: said.append(Problem("--hosts", 0, what)),
-            source=inventory.source,
-        )
-    except PydanticCustomError as exc:
-        raise ConfigError.at("--hosts", exc.message()) from exc
-    if said:
-        raise ConfigError(said)
+    problems = Problems("--hosts")
+    names = selection.hosts_named(text, inventory, partial(problems.at_line, 0))
+    problems.raise_if_any()
     return names
 
 

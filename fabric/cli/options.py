@@ -46,7 +46,7 @@ class WholeNumber(Number):
 class Time(Number):
     """A duration such as 90m, in seconds, which may have a fraction as all seconds."""
 
-    read_as = "quantities:Duration"
+    read_as = "scalars:Duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """As ``Number``."""

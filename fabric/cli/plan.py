@@ -108,7 +108,7 @@ def backend_of(asked: Asked, backend: str | None) -> str:
 
 def budget_lines(asked: Asked) -> Iterator[str]:
     """What fits into a budget, what is left out, and what is then not covered; none without one."""
-    from fabric.model.fields.quantities import in_unit
+    from fabric.model.fields.scalars import in_unit
 
     if (chosen := asked.chosen) is None or asked.given.budget_s is None:
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.observer import FollowUp
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
@@ -19,7 +20,6 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import history_of, progress_of, read_events, replanned
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
-from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import good
 

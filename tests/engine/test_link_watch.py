@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.link_views import askers_of
 from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
@@ -19,7 +20,6 @@ from fabric.model.topology import Topology, Uplinks
 from fabric.ports import Ended
 from fabric.runs.samples import LinkSamples, read_links
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 HOSTS = ("gpu001", "gpu002")
 NODES = {*HOSTS, "leaf0", "leaf1", "spine0"}

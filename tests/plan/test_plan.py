@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.kinds import expand_changes
 from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
@@ -20,7 +21,6 @@ from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.changes.asked import link_down, port_flap
 from tests.changes.played import topology
-from tests.conftest import rack_topology
 
 
 def probe(number: int, claims: tuple[str, ...], duration_s: float) -> Probe:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
@@ -23,7 +24,6 @@ from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec, other_pairs
-from tests.conftest import rack_topology
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -15,7 +15,6 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import rack_topology
 
 RACK = rack_topology(16, parts=2)
 NORMAL_GBPS = 390.0

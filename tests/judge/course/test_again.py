@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.located import CLEARED, OPEN, TOO_MANY, Course, over_time
 from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
-from tests.conftest import rack_topology
 from tests.judge.course.dipping_rack import RACK, Rounds, Share, ends, measured, soak
 from tests.judge.course.halls import Told, told
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.follow_up import (
     LEAST_PARTNERS,
     MOST_DIPS,
@@ -17,7 +18,6 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import rack_topology
 from tests.judge.course.dipping_rack import RACK, Share, ends, measured, refused, soak
 
 BAD = "gpu003/mlx5_1"

@@ -163,7 +163,7 @@ def test_what_was_not_measured_is_no_test() -> None:
     results = [measured(probe, dips_once(probe)) for probe in planned]
     first = list(follow_up.more(plan, results, ()))
     errors = [ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "no such file", 0.0, 1.0) for one in first]
-    assert follow_up.more(plan, [*results, *errors], first) == ()
+    assert not follow_up.more(plan, [*results, *errors], first)
     follow_up.ended(plan, [*results, *errors], first)
     next_round = [measured(slot.probe, 1.0) for slot in soak(2).schedule.slots]
     assert len(parts_of(list(follow_up.more(soak(2), next_round, ())))) == 2
