@@ -319,7 +319,7 @@ def load(run_directory: Path | str) -> Run:
     """
     path = run_path(Path(run_directory))
     read_run(path)
-    return Run(path, None if is_told(path) and have_tables(path) else made_again(path))
+    return Run(path, None if is_told(path) and have_tables(path) else made_again(path).__getitem__)
 
 
 def made_again(path: Path) -> dict[str, pa.Table]:

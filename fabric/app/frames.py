@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -168,7 +168,7 @@ class Run:
     """
 
     path: Path
-    _tables: Mapping[str, pa.Table] | None = field(default=None, repr=False)  # None: its files have them
+    _tables: Callable[[str], pa.Table] | None = field(default=None, repr=False)  # None: its files have them
 
     samples = _table("samples")
     """A row a number of a probe, or why there is none."""
@@ -191,7 +191,7 @@ class Run:
         if self._tables is None:
             columns: Iterable[tuple[str, pa.ChunkedArray]] = read_columns(self.path, name)
         else:
-            made = self._tables[name]
+            made = self._tables(name)
             columns = zip(made.column_names, made.columns, strict=True)
         whole = {pa.int64(): pd.Int64Dtype()}.get
         return pd.DataFrame({column: found.to_pandas(types_mapper=whole) for column, found in columns}, copy=False)
@@ -203,19 +203,8 @@ def frames_of(run: ShownRun) -> Run:
     with suppress(OSError):
         if read_plain(path / VERDICT, MOST_BYTES) == verdict_bytes(run.judged) and have_tables(path):
             return Run(path)
-    return Run(path, _Judged(tables_of(run)))
-
-
-class _Judged(dict[str, "pa.Table"]):
-    """Tables that are made when they are asked for."""
-
-    def __init__(self, groups: Mapping[str, Iterable[pa.Table]]) -> None:
-        super().__init__()
-        self._groups = groups
-
-    def __missing__(self, name: str) -> pa.Table:
-        self[name] = whole_table(name, self._groups[name])
-        return self[name]
+    groups = tables_of(run)
+    return Run(path, lambda name: whole_table(name, groups[name]))
 
 
 def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:

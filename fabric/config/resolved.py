@@ -68,8 +68,18 @@ def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     with _explained():
-        document = _adapter(_Document).validate_json(json.dumps(doc), strict=True)
+        document = _adapter(_Document).validate_json(json.dumps(_of_this_version(doc)), strict=True)
         return document.scenario, _inventory(document.inventory)
+
+
+def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
+    """run.json of older runs has two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``."""
+    match doc:
+        case {"scenario": {"judge": {"zero_growth": None | dict() as both, **judge}, **scenario}, **rest}:
+            allowed = None if both is None else {name: value for name, value in both.items() if name != "criteria"}
+            judge |= {"zero_growth": (both or {}).get("criteria", []), "allowed_growth": allowed}
+            return {**rest, "scenario": {**scenario, "judge": judge}}
+    return doc
 
 
 def resolved_inventory(doc: dict[str, Any]) -> Inventory:
