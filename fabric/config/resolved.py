@@ -68,6 +68,10 @@ def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     with _explained():
+        judge = doc["scenario"]["judge"]
+        both = judge["zero_growth"]
+        if both is None or isinstance(both, dict):  # older runs
+            doc = doc | {"scenario": doc["scenario"] | {"judge": judge | _both_keys(both or {"criteria": []})}}
         document = _adapter(_Document).validate_json(json.dumps(doc), strict=True)
         return document.scenario, _inventory(document.inventory)
 
@@ -76,6 +80,12 @@ def resolved_inventory(doc: dict[str, Any]) -> Inventory:
     """The inventory alone: how hosts are reached is known also where the scenario is no longer understood."""
     with _explained():
         return _inventory(_adapter(_InventoryDocument).validate_json(json.dumps(doc["inventory"]), strict=True))
+
+
+def _both_keys(growth: dict[str, Any]) -> dict[str, Any]:
+    """``{criteria: [...], pfc_paused: 0.05}`` as the two keys that a scenario has for it."""
+    limits = {key: value for key, value in growth.items() if key != "criteria"}
+    return {"zero_growth": growth["criteria"], "allowed_growth": limits or None}
 
 
 @contextmanager
