@@ -113,7 +113,7 @@ class Ways:
         if len(leaves) < 2 or leaves[0] == leaves[1]:
             return
         target = self._topology.hosts[probe.hosts[-1]].platform.rnic_by_device[str(probe.params["peer_rnic"])]
-        # As ``probes/pairs.py`` names a plane.
+        # As ``probes/pairwise.py`` names a plane.
         table = self._known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {})
         spine = table.get((leaves[0], probe.hosts[-1]))
         if spine is None:

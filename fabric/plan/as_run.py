@@ -22,8 +22,7 @@ from fabric.plan.burn_stages import staged
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.pairs import matches_all, planes_of
-from fabric.probes.pairwise import PairSpec
+from fabric.probes.pairwise import PairSpec, matches_all, planes_of
 
 MOST_PHASES = 2000
 """As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
