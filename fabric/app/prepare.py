@@ -23,7 +23,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
-from fabric.plan.plan import PhasePlan, Plan, Told, hold_problems, plan_scenario, untold
+from fabric.plan.plan import PhasePlan, Plan, hold_problems, plan_scenario
 from fabric.probes.again import AgainSpec
 
 
@@ -84,11 +84,11 @@ class Asked:
     chosen: Chosen | None = None
 
 
-def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Asked:
+def prepare(given: Given, *, outline: bool = False) -> Asked:
     """
     Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
 
-    *outline*: the plan is for its numbers alone, not to be run. *told* hears how many of the phases are planned.
+    *outline*: the plan is for its numbers alone, not to be run.
     """
     scenario, inventory = load_scenario(
         given.scenario, inventory_path=given.inventory, hosts=given.hosts, faults=given.faults
@@ -101,7 +101,7 @@ def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Aske
     scenario, lines = as_run(scenario, inventory, lasts_s=given.lasts_s, known=known)
     whole = given.budget_s is not None or not outline
     alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
-    plan = plan_scenario(scenario, inventory, known=known, alike=alike, told=told)
+    plan = plan_scenario(scenario, inventory, known=known, alike=alike)
     chosen = None if given.budget_s is None else within(plan, given.budget_s, _covers(inventory.topology))
     if chosen is not None:
         scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -314,3 +314,7 @@ class ChangeResult:
     reason: str = ""
     windows: tuple[Window, ...] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
+
+
+Changes = Sequence[ChangeResult]
+"""What became of the changes of a run, in order."""

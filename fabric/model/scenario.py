@@ -226,6 +226,11 @@ class Phase:
         """Its name in the file."""
         return self.label or self.name
 
+    @property
+    def repeated(self) -> tuple[str, Where]:
+        """What all its rounds have in common: that name, and the combination of a matrix."""
+        return self.written, self.where
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseRef:

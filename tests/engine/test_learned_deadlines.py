@@ -10,8 +10,7 @@ from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from tests.engine.test_run_plan import good, run

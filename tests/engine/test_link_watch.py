@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measured_rack import rack_topology
-from fabric.engine.link_watch import LinkWatch
-from fabric.engine.subnet_view import askers_of
+from fabric.engine.link_views import askers_of
+from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import ChangeSettings
 from fabric.model.command import Command

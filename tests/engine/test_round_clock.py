@@ -9,8 +9,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.engine.deadlines import RoundClock
 from fabric.model.scenario import FilledTime, Phase
-from fabric.plan.plan import PhasePlan, Plan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import Progress, progress_of, read_events

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from benchmarks.measured_rack import rack_topology
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.report.plan import folded_rounds

@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
-from fabric.judge.normal.interval import half_width
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
 from fabric.judge.normal.keys import floor_of, line_rate_gbps
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
@@ -271,10 +270,7 @@ def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
 
 def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
     """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
-    hosts, others = ({host for sample in one for host in sample.hosts} for one in (side, other))
-    if not hosts & others:
-        return fold(sorted(hosts))
-    parts, others = ({part for sample in one for part in sample.parts} for one in (side, other))
-    if parts - others:
-        return fold(sorted(parts - others))
-    return f"such as {' '.join((*side[0].hosts, *side[0].parts))}"
+    hosts, its_hosts = ({host for sample in one for host in sample.hosts} for one in (side, other))
+    parts, its_parts = ({part for sample in one for part in sample.parts} for one in (side, other))
+    mine = hosts if hosts.isdisjoint(its_hosts) else parts - its_parts
+    return fold(sorted(mine)) if mine else f"such as {' '.join((*side[0].hosts, *side[0].parts))}"

@@ -12,8 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
 
@@ -70,7 +69,7 @@ class Rounds:
     def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None, out: str = "") -> list[Probe]:
         """What was measured again after this round; nothing is run with the host that is *out*."""
         asked = follow_up or self.follow_up
-        planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+        planned = [slot.probe for slot in plan.schedule.slots]
         results, added = self._measure(planned, out), list[Probe]()
         limits = asked.limits(plan)
         for _ in range(limits.rounds if limits else 0):

@@ -25,7 +25,7 @@ BAD = "gpu003/mlx5_1"
 
 def planned(topology: Topology = RACK) -> list[Probe]:
     """The pair tests of the second round."""
-    return [slot.probe for slots in soak(2, topology).schedule.components for slot in slots]
+    return [slot.probe for slot in soak(2, topology).schedule.slots]
 
 
 def found(

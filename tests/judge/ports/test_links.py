@@ -8,8 +8,15 @@ import pytest
 
 from benchmarks.measured_rack import rack_topology
 from fabric.judge.ports.health import PortHealth, judge_ber, port_health
-from fabric.judge.ports.links import LinkEvidence, SeenCable, bad_batches, cables_of, coverage_of, link_health
-from fabric.judge.ports.optics import hot_modules
+from fabric.judge.ports.links import (
+    LinkEvidence,
+    SeenCable,
+    bad_batches,
+    cables_of,
+    coverage_of,
+    hot_modules,
+    link_health,
+)
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, SYMBOL_ERRORS, CounterCourse, CounterReading, Samples, ZeroGrowth
