@@ -70,7 +70,7 @@ def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
     for name in hosts:
         host = topology.hosts[name]
         for rnic in host.platform.rnics:
-            leaf = host.leaves[rnic.rail] if rnic.rail < len(host.leaves) else NO_LEAF
+            leaf = host.leaf(rnic.rail) or NO_LEAF
             part = topology.part_of(host, rnic.rail)
             key = (rnic.rail, -rnic.line_rate_gbps, -1 if part is None else part)
             found.setdefault(key, {}).setdefault(leaf, []).append(name)
@@ -205,7 +205,7 @@ class PairSpec(PerftestSpec):
         """One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends."""
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
-        rnics = [_rnic(host, plane.rail) for host in ends]
+        rnics = [host.rnic(plane.rail) for host in ends]
         claims = _claims(ends, rnics, topology, self.ways)
         for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
             why = {"why": test.why} if test.why else {}
@@ -250,18 +250,18 @@ def other_pairs(
     probes. Pairs that are planned anyway are left out.
     """
     rail = int_param(probe, "rail")
-    rate = _rnic(topology.hosts[left], rail).line_rate_gbps
+    rate = topology.hosts[left].rnic(rail).line_rate_gbps
     rounds = [one for one in planned if one.kind == KIND and one.params["rail"] == rail]
     pairs = {frozenset(one.hosts) for one in rounds}
     hosts = list(dict.fromkeys(host for one in rounds for host in one.hosts))
     at = hosts.index(left)
-    beyond = _leaf(topology.hosts[probe.hosts[0]], rail) != _leaf(topology.hosts[probe.hosts[1]], rail)
+    beyond = topology.hosts[probe.hosts[0]].leaf(rail) != topology.hosts[probe.hosts[1]].leaf(rail)
     fit: list[tuple[bool, bool, int, str]] = []
     for place, name in enumerate(hosts):
         other = topology.hosts[name]
-        if frozenset((left, name)) in pairs or name == left or _rnic(other, rail).line_rate_gbps != rate:
+        if frozenset((left, name)) in pairs or name == left or other.rnic(rail).line_rate_gbps != rate:
             continue
-        across = _leaf(topology.hosts[left], rail) != _leaf(other, rail)
+        across = topology.hosts[left].leaf(rail) != other.leaf(rail)
         fit.append((not bereft(name), across != beyond, (place - at) % len(hosts), name))
     for alone, _, _, name in sorted(fit):
         sends = left == probe.hosts[0] if alone else left < name  # the same test, whoever of the two asks for it
@@ -271,7 +271,7 @@ def other_pairs(
 def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     """The probe with other hosts; its id names them."""
     ends = [topology.hosts[name] for name in names]
-    rnics = [_rnic(host, int_param(probe, "rail")) for host in ends]
+    rnics = [host.rnic(int_param(probe, "rail")) for host in ends]
     own = {"rnic": rnics[0].device, "peer_rnic": rnics[1].device, "why": "another partner"}
     return moved(probe, names, _claims(ends, rnics, topology), **own)
 
@@ -285,20 +285,12 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, way
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
     for host, rnic, own in zip(ends, rnics, ways, strict=True):
         claims += (f"{host.name}/{claim}" for claim in through_switch(rnic, *own))
-    leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
+    leaves = [leaf for leaf in (host.leaf(rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:
         claims += [f"{leaf}:up" for leaf in leaves]
         for (start, end), claim in zip(permutations(leaves), reversed(claims[:2]), strict=True):
             claims += topology.core_cables(start, end, claim) if start == leaves[0] or len(ways[0]) > 1 else ()
     return tuple(map(intern, claims))
-
-
-def _leaf(host: Host, rail: int) -> str | None:
-    return host.leaves[rail] if rail < len(host.leaves) else None
-
-
-def _rnic(host: Host, rail: int) -> Rnic:
-    return host.platform.rnic_by_rail[rail]
 
 
 def round_of(probe: Probe) -> int:
