@@ -13,7 +13,7 @@ from fabric.judge.locate.pairs.rounds import PairState, next_round
 from fabric.judge.locate.search import CERTAIN
 from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.outcome import Outcome
-from fabric.probes.pairs import across_leaves, under_leaves
+from fabric.probes.pairwise import across_leaves, under_leaves
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0

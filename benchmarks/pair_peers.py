@@ -15,7 +15,7 @@ import numpy as np
 from pair_fabric import GOOD_GBPS, Fabric, Found
 
 from fabric.model.diagnosis import PairTest
-from fabric.probes.pairs import across_leaves, under_leaves
+from fabric.probes.pairwise import across_leaves, under_leaves
 
 THRESHOLD = 0.95  # the practice of ncclscout's table and of SuperBench; 0.985 for faults of 3 %
 

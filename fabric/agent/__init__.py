@@ -1,1 +1,47 @@
-"""What runs on a host during a run: stdlib-only Python, sent over stdin, nothing installed."""
+"""
+What runs on a host during a run: stdlib-only Python, sent over stdin, nothing installed.
+
+Here are its files as the one program that is sent to a host, and the command line that receives it.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import zlib
+from functools import cache
+
+_FILES = ("sessions.py", "sampling.py", "work.py", "agent.py")
+# Nothing is left to be done at the end; to take the interpreter apart would cost a host milliseconds.
+_BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\nos._exit(0)\n"
+# One line, for csh ends a quoted text at a newline. It reads the program's bytes from file descriptor 0, and not one
+# more, because what follows belongs to the agent.
+_RECEIVE = (
+    "import os,sys,zlib;sys.version_info<(3,6) and sys.exit(71);"
+    "r=lambda n:n and (lambda c:c and c+r(n-len(c)))(os.read(0,n)) or bytes();"
+    'exec(compile(zlib.decompress(r(int(sys.argv[1]))),"fabric-agent","exec"))'
+)
+
+
+@cache
+def source() -> str:
+    """All files one after the other; imports of one from another are left out, for they share one name space."""
+    folder = importlib.resources.files(__package__)
+    lines = [line for name in _FILES for line in (folder / name).read_text("utf-8").splitlines()]
+    return "\n".join(line for line in lines if not line.startswith("from fabric.")) + _BEGIN
+
+
+@cache
+def program() -> bytes:
+    """What follows the command line on stdin: the source, compressed."""
+    return zlib.compress(source().encode("ascii"), 9)
+
+
+def receiving_argv(nonce: str, silence_s: float) -> tuple[str, ...]:
+    """
+    The command line that reads ``program()`` from stdin and becomes the agent.
+
+    The agent begins what it says with *nonce*, and ends itself when it hears nothing for *silence_s*. Python is
+    isolated (-I) from the user's packages and variables, and starts without the site's (-S), which is quicker. A Python
+    older than 3.6 ends with 71.
+    """
+    return ("python3", "-I", "-S", "-u", "-c", _RECEIVE, str(len(program())), nonce, f"{silence_s:g}")

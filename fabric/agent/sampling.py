@@ -9,8 +9,7 @@ Sent to hosts: standard library only, and nothing newer than Python 3.6.
 import os
 import time
 
-from fabric.agent.commands import Running
-from fabric.agent.sessions import Sessions, printable
+from fabric.agent.sessions import Running, Sessions, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import json
 import os
 import time
 
-from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
 from fabric.agent.sampling import Sampling
-from fabric.agent.sessions import Keeper, Sessions, members
+from fabric.agent.sessions import CHUNK_BYTES, Keeper, Output, Running, Sessions, listening, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

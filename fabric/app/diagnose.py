@@ -22,7 +22,7 @@ from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.text import fold
 from fabric.model.topology import Topology
-from fabric.probes.pairs import across_leaves, planes_of, under_leaves
+from fabric.probes.pairwise import across_leaves, planes_of, under_leaves
 from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
 from fabric.tools import pairs

@@ -19,8 +19,7 @@ from fabric.changes.guard import Guard, GuardCannotWrite, Guarded, GuardUnclear,
 from fabric.changes.kind import Context, Counters, kind_of
 from fabric.changes.procedure import ASK_S, Procedure, ask, driven, pause, whole_pause
 from fabric.changes.rails import HANDOVER_S, Concurrency, check_rails
-from fabric.changes.restore import Unhealthy, give_back, intent_fields, list_before
-from fabric.changes.restore import by_hand as isolated_by_hand
+from fabric.changes.restore import Unhealthy, give_back, intent_fields, isolated_by_hand, list_before
 from fabric.errors import ChangeError, ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
 from fabric.model.change import Alteration, Change, Lease
 

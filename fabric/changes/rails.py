@@ -246,7 +246,7 @@ def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
     """Hosts of whose RNICs every one that has a cable is altered at the same time."""
     for name, devices in _altered(together).items():
         host = topology.hosts.get(name)
-        cabled = set() if host is None else {r.device for r in host.platform.rnics if r.rail < len(host.leaves)}
+        cabled = set() if host is None else {rnic.device for rnic in host.platform.rnics if host.leaf(rnic.rail)}
         if cabled and cabled <= devices:
             what = "its only RNIC" if len(cabled) == 1 else f"all its {len(cabled)} RNICs"
             yield f"{name} would lose its last path: {what} would be altered at the same time"

@@ -105,7 +105,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     return ours
 
 
-def by_hand(list_was: Unhealthy) -> str:
+def isolated_by_hand(list_was: Unhealthy) -> str:
     """What a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
     return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was.ufm, ends or list_was.ends))}"

@@ -17,7 +17,7 @@ from fabric.config.platforms import PlatformEntry, platform
 from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
-from fabric.model.fields.entry import Entry, from_file
+from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
@@ -63,14 +63,14 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     tree = read_document(path, problems)
     if not tree and problems:
         problems.raise_if_any()
-    report(InventoryFile, tree, problems)
+    file = report(InventoryFile, tree, problems)
     topology, whole = _topology(tree, problems)
     _baselines_exist(tree, path, problems)
     _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
     _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
-    file = from_file(InventoryFile, tree)
+    assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
     same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "process", "changes", "routing")}
     return Inventory(source=str(path), topology=topology, mock=mock, **same)

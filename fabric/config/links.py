@@ -304,10 +304,10 @@ class Links:
         """Every link that traffic of the hosts of the run can take, lower tiers first."""
         taking_part = [self.topology.hosts[name] for name in self.hosts]
         access = [
-            Cable(f"{host.name}/{rnic.device}", host.name, host.leaves[rnic.rail], "access")
+            Cable(f"{host.name}/{rnic.device}", host.name, leaf, "access")
             for host in taking_part
             for rnic in host.platform.rnics
-            if rnic.rail < len(host.leaves)
+            if (leaf := host.leaf(rnic.rail))
         ]
         above: dict[str, list[str]] = {}
         for lower, upper in self._joined:

@@ -99,16 +99,17 @@ _EXPECTED = {
 }
 
 
-def report(model: type[Entry], tree: object, problems: Problems) -> None:
-    """Note everything in *tree* that the model refuses."""
+def report(model: type[T], tree: object, problems: Problems) -> T | None:
+    """The entry; None, and everything that is wrong noted, where the model refuses it."""
     try:
-        from_file(model, tree)
+        return from_file(model, tree)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
                 continue  # pydantic counts only the entries that are right; the others are reported by themselves
             path, text = _wording(model, error)
             problems.add(path, text)
+        return None
 
 
 def valid(model: type[T], tree: object) -> T | None:
@@ -128,7 +129,7 @@ def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[K
             yield (*path, key), entry
 
 
-def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
+def _wording(model: type, error: ErrorDetails) -> tuple[KeyPath, str]:
     """Where an error is and how it is said."""
     kind, path = error["type"], tuple(error["loc"])
     if kind == "missing":
@@ -147,7 +148,7 @@ def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
     return path, error["msg"]
 
 
-def _missing(model: type[Entry], path: KeyPath) -> str:
+def _missing(model: type, path: KeyPath) -> str:
     """What to say about a key that must be there."""
     key = str(path[-1])
     why = next((one.why[key] for one in _models_at(model, path) if key in getattr(one, "why", ())), "")
@@ -157,7 +158,7 @@ def _missing(model: type[Entry], path: KeyPath) -> str:
 _SECRETS = frozenset({"password", "passwd", "pass", "passphrase"})
 
 
-def _unknown_key(model: type[Entry], path: KeyPath) -> str:
+def _unknown_key(model: type, path: KeyPath) -> str:
     """What to say about a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)

@@ -226,9 +226,9 @@ def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Proble
     for where in _bounded(matrix.combinations, problems):
         filled = None if raw is None else matrix.filled(raw, where, ("phases",), problems)
         whole = tree if filled is None else {**tree, "phases": filled}
-        report(ScenarioFile, whole, problems)
+        read = report(ScenarioFile, whole, problems)
         if not found:
-            file = valid(ScenarioFile, whole)
+            file = read
             check_names(filled, problems)
         found[where] = read_phases(filled, where, fabric, problems)
     if raw is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Annotated
@@ -191,6 +191,12 @@ class Names:
         self.where.update(dict.fromkeys(new, path[:-1]))
         return new
 
+    def usable(self, texts: Iterable[str], path: KeyPath, shape: re.Pattern[str] = ADDRESS_PATTERN) -> None:
+        """Note the first text that came out of a template and cannot be what its key is."""
+        bad = next((text for text in texts if not shape.fullmatch(text)), None)
+        if bad is not None:
+            self.problems.add(path, f"{quoted(bad)} is not usable as {path[-1]}")
+
 
 def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> dict[str, Switch]:
     """Every switch by name, in the order written."""
@@ -200,10 +206,7 @@ def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> 
             if entry.address is None and getattr(entry, key) is not None:
                 names.problems.add((*path, key), f"'{key}' needs 'address': where the switch itself is reached")
         made = [Switch(name, entry.tier, _login(entry, name)) for name in names.take(entry.names, (*path, "names"))]
-        addresses = [switch.login.address for switch in made if switch.login is not None]
-        bad = next((address for address in addresses if not ADDRESS_PATTERN.fullmatch(address)), None)
-        if bad is not None:
-            names.problems.add((*path, "address"), f"{quoted(bad)} is not usable as address")
+        names.usable((switch.login.address for switch in made if switch.login is not None), (*path, "address"))
         found.update((switch.name, switch) for switch in made)
     return found
 
@@ -303,7 +306,7 @@ def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names
         if _counted(entry, path, names.problems) and platform is not None:
             maker = _Maker(entry, platform, path, names.problems)
             made = [maker.host(name, position) for position, name in enumerate(members)]
-            maker.check(made, parts)
+            maker.check(made, parts, names)
             found.update((host.name, host) for host in made)
     return found
 
@@ -319,11 +322,10 @@ def management(entries: Iterable[tuple[KeyPath, HostsEntry]], names: Names) -> d
         made = {}
         for name in names.take(entry.names, (*path, "names")):
             made[name] = Login(address.text({"name": name, "unit": 0, "rack": 0}))
-        wrong = next((login.address for login in made.values() if not ADDRESS_PATTERN.fullmatch(login.address)), None)
         if address.fields - {"name"}:
             names.problems.add((*path, "address"), "only {name} is known of hosts for management")
-        elif wrong is not None:
-            names.problems.add((*path, "address"), f"{quoted(wrong)} is not usable as address")
+        else:
+            names.usable((login.address for login in made.values()), (*path, "address"))
         found.update(made)
     return found
 
@@ -375,14 +377,14 @@ class _Maker:
             self._leaves[key] = tuple(leaves)
         return self._leaves[key]
 
-    def check(self, made: list[Host], parts: HostParts) -> None:
+    def check(self, made: list[Host], parts: HostParts, names: Names) -> None:
         """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
         if self._platform.nvlink_domain == "rack" and self._entry.rack is None:
             self._problems.add(
                 self._path, "'rack' is required here: NVLink joins the hosts of one (nvlink_domain: rack)"
             )
-        self._first_bad("rack", (host.rack or "r0" for host in made), HOST_PATTERN.fullmatch)
-        self._first_bad("address", (host.address for host in made), ADDRESS_PATTERN.fullmatch)
+        names.usable((host.rack or "r0" for host in made), (*self._path, "rack"), HOST_PATTERN)
+        names.usable((host.address for host in made), (*self._path, "address"))
         if not parts.switches_complete:
             return
         leaves = [leaf for group in self._leaves.values() for leaf in group]
@@ -391,8 +393,3 @@ class _Maker:
         if wrong is not None:
             text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
             self._problems.add((*self._path, "leaves"), text)
-
-    def _first_bad(self, key: str, texts: Iterable[str], fits: Callable[[str], object]) -> None:
-        bad = next((text for text in texts if not fits(text)), None)
-        if bad is not None:
-            self._problems.add((*self._path, key), f"{quoted(bad)} is not usable as {key}")

@@ -114,7 +114,7 @@ def _between(
         return
     host, device = ends[1]
     target = host.platform.rnic_by_device[device]
-    # As ``probes/pairs.py`` names a plane.
+    # As ``probes/pairwise.py`` names a plane.
     spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], host.name))
     for leaf in leaves:
         if spine is None:

@@ -195,6 +195,14 @@ class Host:
     rack: str | None
     leaves: tuple[str, ...]
 
+    def leaf(self, rail: int) -> str | None:
+        """The leaf switch of a rail; None where the inventory says none."""
+        return self.leaves[rail] if rail < len(self.leaves) else None
+
+    def rnic(self, rail: int) -> Rnic:
+        """Its first RNIC of a rail."""
+        return self.platform.rnic_by_rail[rail]
+
 
 NVLINK = "nvlink"
 """The link class of a collective over hosts that NVLink joins: what is normal for the network is not for it."""
@@ -337,7 +345,8 @@ class Topology:
 
     def part_of(self, host: Host, rail: int) -> int | None:
         """The part that a rail of a host is on: RNICs have a way to each other where it is the same (or unknown)."""
-        return self.parts[host.leaves[rail]] if rail < len(host.leaves) else None
+        leaf = host.leaf(rail)
+        return None if leaf is None else self.parts[leaf]
 
     @cached_property
     def ports(self) -> Mapping[tuple[str, str], int]:
@@ -410,8 +419,8 @@ class Topology:
         """Every cable: host to leaf first, then switch to switch."""
         for host in self.hosts.values():
             for rnic in host.platform.rnics:
-                if rnic.rail < len(host.leaves):
-                    yield Link(f"{host.name}/{rnic.device}", host.leaves[rnic.rail], 0, rnic.line_rate_gbps)
+                if leaf := host.leaf(rnic.rail):
+                    yield Link(f"{host.name}/{rnic.device}", leaf, 0, rnic.line_rate_gbps)
         for uplinks in self.uplinks:
             for lower in uplinks.lower:
                 for upper in uplinks.upper:

@@ -24,8 +24,7 @@ from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
-from fabric.probes.pairs import matches_all, planes_of
-from fabric.probes.pairwise import PairSpec
+from fabric.probes.pairwise import PairSpec, matches_all, planes_of
 
 if TYPE_CHECKING:
     from fabric.plan.link_coverage import CoveragePlan, LikelyPlan, Stage

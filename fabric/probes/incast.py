@@ -21,7 +21,7 @@ from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCo
 from fabric.model.sampling import growth
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Platform, Topology
-from fabric.probes.pairs import Plane, planes_of
+from fabric.probes.pairwise import Plane, planes_of
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
 from fabric.probes.shapes import Name, Seconds, int_param, repeated, through_switch
 from fabric.tools import roce

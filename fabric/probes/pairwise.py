@@ -1,9 +1,15 @@
 """
-RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what `judge.locate.pairs` judges.
+RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what ``judge.locate.pairs`` judges.
 
 One rail at a time and one direction at a time say most: a two-host all-reduce uses all rails and both directions, and
 is as slow as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc
 multi_node_active_healthcheck.py, measured between two hosts).
+
+Hosts that can be measured with each other are a plane, one a rail and a line rate. Each host is measured once a round,
+so that a round takes the time of one test. Round 1 pairs neighbours under a leaf, which exercises hosts and leaves
+alone. Later rounds pair hosts of different leaves, another leaf and another spine each round, so that uplinks and
+spines are seen with different hosts. Methods that stay under the leaf find no uplink at all (recall 0.75 in the mixed
+scenario of the benchmark).
 
 A pair that leaves its leaf claims the uplinks of both leaves, and one that leaves its pod a cable to the cores: with
 static routes two pairs may share one although there are enough, and would seem slow without a fault.
@@ -11,7 +17,8 @@ static routes two pairs may share one although there are enough, and would seem 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations
 from sys import intern
 from typing import Annotated, ClassVar
@@ -21,9 +28,120 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.topology import Host, Rnic, Topology
-from fabric.probes.pairs import Plane, across_leaves, moved, planes_of, under_leaves
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
+
+NO_LEAF = ""
+"""The leaf of hosts of which the inventory says none: they are one group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """
+    RNICs of one rail and one line rate, by the leaf that they plug into; *leaves* holds hosts in inventory order.
+
+    Hosts of different line rates never meet: the slower would hold the faster down, and look like its fault.
+    """
+
+    rail: int
+    line_rate_gbps: float
+    leaves: Mapping[str, tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        """``rail3 400G``."""
+        return f"rail{self.rail} {self.line_rate_gbps:g}G"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host of the plane, leaf by leaf."""
+        return tuple(host for hosts in self.leaves.values() for host in hosts)
+
+    def only(self, hosts: Iterable[str]) -> Plane:
+        """The same plane of these hosts alone."""
+        kept = frozenset(hosts)
+        leaves = {leaf: tuple(host for host in group if host in kept) for leaf, group in self.leaves.items()}
+        return Plane(self.rail, self.line_rate_gbps, {leaf: group for leaf, group in leaves.items() if group})
+
+
+def planes_of(hosts: Iterable[str], topology: Topology) -> list[Plane]:
+    """Every plane of two hosts or more that have a way to each other, by rail, then by line rate, fastest first."""
+    found: dict[tuple[int, float, int], dict[str, list[str]]] = {}
+    for name in hosts:
+        host = topology.hosts[name]
+        for rnic in host.platform.rnics:
+            leaf = host.leaf(rnic.rail) or NO_LEAF
+            part = topology.part_of(host, rnic.rail)
+            key = (rnic.rail, -rnic.line_rate_gbps, -1 if part is None else part)
+            found.setdefault(key, {}).setdefault(leaf, []).append(name)
+    planes = [
+        Plane(rail, -rate, {leaf: tuple(group) for leaf, group in leaves.items()})
+        for (rail, rate, _), leaves in sorted(found.items(), key=lambda item: item[0])
+    ]
+    return [plane for plane in planes if len(plane.hosts) > 1]
+
+
+def circle(count: int, number: int) -> list[tuple[int, int]]:
+    """Round *number* of a round-robin tournament of *count*: every two meet once in count - 1 rounds (odd: count)."""
+    slots = count + count % 2
+    if slots < 2:
+        return []
+    turn = number % (slots - 1)
+    around = [slots - 1, *((turn + step) % (slots - 1) for step in range(slots - 1))]
+    pairs = [(around[0], around[1])] + [(around[1 + k], around[slots - k]) for k in range(1, slots // 2)]
+    return [(min(pair), max(pair)) for pair in pairs if max(pair) < count]
+
+
+def matches_all(leaves: Mapping[str, Sequence[str]]) -> bool:
+    """Whether every round, under the leaves or across them, leaves nobody over: leaves of one size, two by two."""
+    sizes = {len(hosts) for hosts in leaves.values()}
+    return len(sizes) == 1 and (len(leaves) % 2 == 0 or (len(leaves) == 1 and sizes.pop() % 2 == 0))
+
+
+def under_leaves(leaves: Mapping[str, Sequence[str]]) -> list[PairTest]:
+    """Neighbours under each leaf; those left over are paired with each other."""
+    tests, left = [], []
+    for hosts in leaves.values():
+        tests += [PairTest(a, b, why="neighbours under a leaf") for a, b in zip(hosts[::2], hosts[1::2], strict=False)]
+        left += [hosts[-1]] if len(hosts) % 2 else []
+    return tests + [PairTest(a, b, why="left over") for a, b in zip(left[::2], left[1::2], strict=False)]
+
+
+def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], number: int) -> list[PairTest]:
+    """Cross round *number* (from 0): leaves in turn, hosts shifted, spines rotated; with one leaf, other neighbours."""
+    names = list(leaves)
+    if len(names) < 2:
+        hosts = [host for group in leaves.values() for host in group]
+        return [PairTest(hosts[a], hosts[b], why="another neighbour") for a, b in circle(len(hosts), number)]
+    tests: list[PairTest] = []
+    used: set[str] = set()
+    for first, second in circle(len(names), number):
+        here, there = leaves[names[first]], leaves[names[second]]
+        shift = number + 1
+        for position in range(min(len(here), len(there))):
+            via = spines[(position + number) % len(spines)] if spines else None
+            a, b = here[position], there[(position + shift) % len(there)]
+            tests.append(PairTest(a, b, via, "across leaves"))
+            used |= {a, b}
+    left = [host for group in leaves.values() for host in group if host not in used]
+    shifted = left[number % 2 :]
+    pairs = zip(shifted[::2], shifted[1::2], strict=False)
+    return tests + [PairTest(a, b, why="left over") for a, b in pairs]
+
+
+def moved(probe: Probe, names: Sequence[str], claims: tuple[str, ...], **own: str) -> Probe:
+    """
+    The same measurement of other hosts; *own* are parameters that differ.
+
+    Its id and its series name the hosts, and behind them the RNIC that sends where it is of one.
+    """
+    label = "+".join(names)
+    name, series = (text.rpartition("/")[2] for text in (probe.probe_id, str(probe.params["series"])))
+    if "rnic" in own:
+        name, series = (text.replace(f".{probe.params['rnic']}.", f".{own['rnic']}.", 1) for text in (name, series))
+    params = {**probe.params, "series": f"{label}/{series}", **own}
+    return replace(probe, probe_id=f"{probe.phase}/{label}/{name}", hosts=tuple(names), claims=claims, params=params)
+
 
 KIND = "pairwise"
 
@@ -87,7 +205,7 @@ class PairSpec(PerftestSpec):
         """One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends."""
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
-        rnics = [_rnic(host, plane.rail) for host in ends]
+        rnics = [host.rnic(plane.rail) for host in ends]
         claims = _claims(ends, rnics, topology, self.ways)
         for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
             why = {"why": test.why} if test.why else {}
@@ -132,18 +250,18 @@ def other_pairs(
     probes. Pairs that are planned anyway are left out.
     """
     rail = int_param(probe, "rail")
-    rate = _rnic(topology.hosts[left], rail).line_rate_gbps
+    rate = topology.hosts[left].rnic(rail).line_rate_gbps
     rounds = [one for one in planned if one.kind == KIND and one.params["rail"] == rail]
     pairs = {frozenset(one.hosts) for one in rounds}
     hosts = list(dict.fromkeys(host for one in rounds for host in one.hosts))
     at = hosts.index(left)
-    beyond = _leaf(topology.hosts[probe.hosts[0]], rail) != _leaf(topology.hosts[probe.hosts[1]], rail)
+    beyond = topology.hosts[probe.hosts[0]].leaf(rail) != topology.hosts[probe.hosts[1]].leaf(rail)
     fit: list[tuple[bool, bool, int, str]] = []
     for place, name in enumerate(hosts):
         other = topology.hosts[name]
-        if frozenset((left, name)) in pairs or name == left or _rnic(other, rail).line_rate_gbps != rate:
+        if frozenset((left, name)) in pairs or name == left or other.rnic(rail).line_rate_gbps != rate:
             continue
-        across = _leaf(topology.hosts[left], rail) != _leaf(other, rail)
+        across = topology.hosts[left].leaf(rail) != other.leaf(rail)
         fit.append((not bereft(name), across != beyond, (place - at) % len(hosts), name))
     for alone, _, _, name in sorted(fit):
         sends = left == probe.hosts[0] if alone else left < name  # the same test, whoever of the two asks for it
@@ -153,7 +271,7 @@ def other_pairs(
 def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     """The probe with other hosts; its id names them."""
     ends = [topology.hosts[name] for name in names]
-    rnics = [_rnic(host, int_param(probe, "rail")) for host in ends]
+    rnics = [host.rnic(int_param(probe, "rail")) for host in ends]
     own = {"rnic": rnics[0].device, "peer_rnic": rnics[1].device, "why": "another partner"}
     return moved(probe, names, _claims(ends, rnics, topology), **own)
 
@@ -167,20 +285,12 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, way
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
     for host, rnic, own in zip(ends, rnics, ways, strict=True):
         claims += (f"{host.name}/{claim}" for claim in through_switch(rnic, *own))
-    leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
+    leaves = [leaf for leaf in (host.leaf(rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:
         claims += [f"{leaf}:up" for leaf in leaves]
         for (start, end), claim in zip(permutations(leaves), reversed(claims[:2]), strict=True):
             claims += topology.core_cables(start, end, claim) if start == leaves[0] or len(ways[0]) > 1 else ()
     return tuple(map(intern, claims))
-
-
-def _leaf(host: Host, rail: int) -> str | None:
-    return host.leaves[rail] if rail < len(host.leaves) else None
-
-
-def _rnic(host: Host, rail: int) -> Rnic:
-    return host.platform.rnic_by_rail[rail]
 
 
 def round_of(probe: Probe) -> int:

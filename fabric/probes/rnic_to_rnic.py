@@ -97,7 +97,7 @@ def reachable(platform: Platform) -> bool:
 
 def _leaves(probe: Probe, host: Host) -> tuple[str | None, str | None]:
     rails = (host.platform.rnic_by_device[str(probe.params[end])].rail for end in ("rnic", "peer_rnic"))
-    up, down = (host.leaves[rail] if rail < len(host.leaves) else None for rail in rails)
+    up, down = map(host.leaf, rails)
     return up, down
 
 

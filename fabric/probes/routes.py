@@ -17,7 +17,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
-from fabric.probes.pairs import Plane
+from fabric.probes.pairwise import Plane
 from fabric.probes.shapes import int_param
 from fabric.tools import infiniband
 

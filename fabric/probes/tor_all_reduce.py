@@ -13,7 +13,7 @@ from typing import ClassVar
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
 from fabric.probes.collective import AllReduceSpec, alike, claims
-from fabric.probes.pairs import moved
+from fabric.probes.pairwise import moved
 from fabric.probes.shapes import Name
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 from fabric.model.probe import Measurement, Probe
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec, Least, Many
-from fabric.probes.pairs import planes_of
+from fabric.probes.pairwise import planes_of
 from fabric.probes.shapes import Name, int_param
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
-from fabric.agent.bundle import program, receiving_argv, source
+from fabric.agent import program, receiving_argv, source
 
 NONCE = "n0nce"
 Event = dict[str, Any]

@@ -23,8 +23,7 @@ from fabric.probes import routes
 from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.latency import P99, TYPICAL, LatencySpec
-from fabric.probes.pairs import planes_of
-from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec, planes_of
 from fabric.probes.routes import RoutesSpec
 from fabric.tools.perftest import command
 from fabric.wiring import BACKENDS

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from fabric.agent.bundle import program, receiving_argv
+from fabric.agent import program, receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
 from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order

@@ -24,8 +24,7 @@ from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.probes import pairwise
-from fabric.probes.pairs import Plane, planes_of
-from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec, Plane, planes_of
 from fabric.probes.perftest_pair import SETUP_S
 
 SHARE = 0.03

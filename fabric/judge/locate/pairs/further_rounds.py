@@ -16,8 +16,7 @@ from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
-from fabric.probes.pairs import NO_LEAF, Plane, planes_of
-from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.pairwise import NO_LEAF, PairwiseSpec, Plane, planes_of
 
 ASKERS_MOST = 3
 """Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""

@@ -22,7 +22,7 @@ from fabric.judge.locate.pairs.samples import PairSamples, Routes
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
 from fabric.model.diagnosis import PairTest
-from fabric.probes.pairs import across_leaves, under_leaves
+from fabric.probes.pairwise import across_leaves, under_leaves
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""

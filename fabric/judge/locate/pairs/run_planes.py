@@ -14,7 +14,7 @@ from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
-from fabric.probes.pairs import Plane, planes_of
+from fabric.probes.pairwise import Plane, planes_of
 
 _HIGHEST = 2  # switches on the way up from a leaf: three levels
 

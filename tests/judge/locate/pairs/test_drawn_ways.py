@@ -14,8 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, ProbeResult
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.model.verdict import Baseline, Limit, Verdict
-from fabric.probes.pairs import planes_of
-from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec, planes_of
 
 GOOD_GBPS, DEAD = 0.0956, 0.0
 LIMITS = (Limit("pairwise", 0.085, "the box shapes every port"),)
