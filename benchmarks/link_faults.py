@@ -18,6 +18,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import numpy as np
 
 from fabric.config import load_inventory
@@ -36,7 +38,7 @@ from fabric.model.sampling import (
 )
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import JudgedRun
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 from tests import builders
 
 HERE = Path(__file__).parent

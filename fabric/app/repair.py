@@ -35,9 +35,8 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.run_document import read_identity
-from fabric.runs.run_folders import run_folders
+from fabric.runs.run_directory import run_folders
+from fabric.runs.run_document import PastRun, read_identity, read_past_run
 from fabric.runs.samples import read_samples
 
 NEIGHBOURS = 3
@@ -156,7 +155,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
 
 def decided(run: ShownRun) -> Acceptance:
     """
-    The decision of a run that was read back (``report.keep_decision`` keeps it beside the run).
+    The decision of a run that was read back (``analyze.keep_decision`` keeps it beside the run).
 
     ConfigError for one that is no post-repair validation.
     """

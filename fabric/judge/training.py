@@ -27,7 +27,7 @@ from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95

@@ -25,8 +25,8 @@ from fabric.sim.hosts.site import SWING_C, Site, Swing
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import ends_named
-from fabric.sim.phy.lines import UNWORN, Wear
 from fabric.sim.phy.ports import Ports
+from fabric.sim.phy.quality import UNWORN, Wear
 
 DAY_S = 86400.0
 

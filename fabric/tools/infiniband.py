@@ -283,6 +283,9 @@ COUNTED = {
 }
 """What the tools call a counter, and the kernel: one name for both ends of a cable."""
 
+SENT = "port_xmit_data"
+"""How much a port sent: words of 4 bytes, by the kernel's name."""
+
 BUSY = ("PortXmitWait", "PortRcvSwitchRelayErrors")
 """What grows on a good fabric: a switch that counted nothing else is asked in three packets, not two a port."""
 
@@ -333,6 +336,29 @@ def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSwe
         raise UnreadableOutput(f"ibqueryerrors: {what}")
     return ErrorSweep(found, mute)
 
+
+def data(*, through: Words = (), tool: str = "ibqueryerrors") -> Words:
+    """Ask all ports for how much they have sent and received; nothing is cleared."""
+    return (program(tool), *through, "--counters")
+
+
+def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tuple[int, int], int]:
+    """
+    How much each port has sent since ever (words of 4 bytes), by GUID and number; not of those that count no further.
+
+    Raises ToolError with the tool's own words, UnreadableOutput without its summary.
+    """
+    need_success("ibqueryerrors", stdout, stderr, exit_status)
+    lines = [line.rstrip() for line in whole_lines(stdout)]
+    if not any(map(_SUMMARY.fullmatch, lines)):
+        raise UnreadableOutput(f"ibqueryerrors --counters: no summary in {stdout[-80:]!r}")
+    rows = [row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL"]
+    sent = {(int(row[1], 16), int(row[2])): dict(_NONZERO.findall(row[3])).get("PortXmitData") for row in rows}
+    return {port: int(words) for port, words in sent.items() if words is not None and int(words) != _FULL}
+
+
+_FULL = 0xFFFFFFFF
+"""Where a counter of 32 bits stops."""
 
 _MANAGER = re.compile(
     r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count (?P<activity>\d{1,12}) "

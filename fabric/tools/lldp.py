@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
@@ -22,6 +22,11 @@ class Neighbour:
     switch: str | None
     chassis: str
     port: str
+
+    def called(self, known: Container[str]) -> str:
+        """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
+        name = self.switch or ""
+        return next((one for one in (name, name.partition(".")[0]) if one in known), "")
 
 
 def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app import derived
+from fabric.app import analyze
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_an_error_and_leaves_the_old_report_and_nothing_else(full_disk: Path) -> None:
     page = full_disk / "report.html"
-    derived.write_text(page, "old")
+    analyze.write_text(page, "old")
     with pytest.raises(OSError, match="No space left") as caught:
-        derived.write_text(page, "x" * 200_000)
+        analyze.write_text(page, "x" * 200_000)
     assert caught.value.errno == errno.ENOSPC
     assert page.read_text() == "old"
     assert [path.name for path in full_disk.iterdir()] == ["report.html"]
@@ -43,5 +43,5 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_report_and_nothing_else(full
 def test_what_cannot_take_its_place_is_removed(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(OSError, match="directory"):
-        derived.write_text(tmp_path / "report.html", "new")
+        analyze.write_text(tmp_path / "report.html", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

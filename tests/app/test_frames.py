@@ -14,7 +14,7 @@ import pytest
 import fabric
 from fabric.app.analyze import analyze
 from fabric.app.frames import Run
-from fabric.runs.columns import TABLES
+from fabric.runs.tables import TABLES
 from tests.places import ROOT
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -51,3 +54,17 @@ def test_it_is_served_as_open_metrics(half: Path) -> None:
     assert {"fabric_live_probes", "fabric_live_hosts", "fabric_live_open_changes"} <= {one.name for one in families}
     with pytest.raises(ConfigError, match="--metrics-port"):
         serve(half, port)
+
+
+def test_a_crowd_is_answered_one_after_the_other(half: Path) -> None:
+    """Connections that ask nothing hold up the next one for a moment, and make no thread each."""
+    port = free_port()
+    before = threading.active_count()
+    serve(half, port)
+    with ExitStack() as crowd:
+        for _ in range(4):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        time.sleep(0.2)
+        assert threading.active_count() == before + 1
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert b"fabric_live_running" in answer.read()

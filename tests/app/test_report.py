@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric.app.analyze import reopened
-from fabric.app.report import push
+from fabric.app.analyze import push, reopened
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
-from fabric.runs.acceptance import FILE
 from fabric.runs.run_lock import holding
+from fabric.runs.told_verdict import DECISION as FILE
 from tests.report.shown import run_of
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 

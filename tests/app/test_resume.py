@@ -12,7 +12,7 @@ from fabric.app.resume import look, resume
 from fabric.errors import ConfigError, MayBeLive
 from fabric.model.outcome import Outcome
 from fabric.runs.events import read_events
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import open_changes
 from tests.builders import Watcher, gone_on
 from tests.checks.test_held import left_behind
 from tests.places import INVENTORY

@@ -69,7 +69,7 @@ def test_what_was_judged_earlier_goes_before_anything_is_measured(
         left = [name for name in JUDGED if (run / name).exists()]
         seen.append((folder, left, (run / "events.jsonl").stat().st_size))
 
-    monkeypatch.setattr("fabric.runs.durable.sync_folder", synced)
+    monkeypatch.setattr("fabric.runs.plain_file.sync_folder", synced)
     go_on(tmp_path)
     assert (run, [], size) in seen
 

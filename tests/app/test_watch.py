@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.watch import HostState, RunStatus, Watched
+from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import holding
 from tests.builders import asked, on_mock

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.changes.concurrency import blast_problems, span_s
 from fabric.changes.kinds import expand_changes
+from fabric.changes.rails import blast_problems, span_s
 from fabric.model.change import (
     BlastRadius,
     ChangeSettings,

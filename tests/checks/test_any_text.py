@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.checks.ask import Argv
-from fabric.checks.kind import HostCheck, Looked
-from fabric.checks.machines import TRUE, read_reach
-from fabric.checks.pre_flight import CHECKS
+from fabric.checks.kind import Argv, HostCheck, Looked
+from fabric.checks.pre_flight import CHECKS, TRUE, read_reach
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.roce import ROCE
 from fabric.model.finding import Finding, Severity

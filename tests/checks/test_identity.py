@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.checks.identity import identify
+from fabric.checks.found import identify
 from fabric.errors import StoreError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault, MockSettings

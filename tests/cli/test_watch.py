@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.watch import HostState, PhaseProgress, RunStatus
-from fabric.cli.watch import screen
+from fabric.app.status import HostState, PhaseProgress, RunStatus
+from fabric.cli.status import screen
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, run_of
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import LinkWatch
+from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, CounterReading, ZeroGrowth
 from fabric.model.topology import Topology
-from fabric.runs.links import End, LinkSamples, read_links
+from fabric.runs.samples import End, LinkSamples, read_links
 from fabric.sim.world import World
 from tests.changes.roce import SWITCHES, roce
 

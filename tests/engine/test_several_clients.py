@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.engine.probe_run import ProbeRun
+from fabric.engine.probe_run import WORDS, ProbeRun
 from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -21,11 +21,11 @@ def topology() -> Topology:
     return asked(SCENARIOS / "incast.yaml").inventory.topology
 
 
-def played(topology: Topology, script: Script) -> tuple[ProbeRun, ScriptedExecutor]:
+def played(topology: Topology, script: Script, limit_s: float | None = None) -> tuple[ProbeRun, ScriptedExecutor]:
     """An incast of three senders, driven to its end."""
     specs = IncastSpec(senders=(3,)).expand(phase="p", topology=topology, hosts=tuple(topology.hosts), ports=iter(()))
     executor = ScriptedExecutor(script)
-    run = ProbeRun(next(iter(specs)), topology, executor)
+    run = ProbeRun(next(iter(specs)), topology, executor, limit_s=limit_s)
     run.begin()
     for _ in range(100):
         if run.done:
@@ -39,6 +39,8 @@ def played(topology: Topology, script: Script) -> tuple[ProbeRun, ScriptedExecut
 
 def kind(command: Command) -> str:
     """What a command of the probe is."""
+    if command.argv == WORDS:
+        return "roll"
     return "counters" if command.argv[0] == "sh" else "server" if command.ready_port is not None else "client"
 
 
@@ -72,3 +74,41 @@ def test_a_host_that_is_lost_before_is_named(topology: Topology) -> None:
     run, executor = played(topology, script)
     assert {kind(command) for command in executor.commands} == {"counters"}
     assert (run.result().outcome, run.result().error_host) == (Outcome.ERROR, "gpu17")
+
+
+def clients_of(executor: ScriptedExecutor) -> list[Command]:
+    """All that were started, in order."""
+    return [command for command in executor.commands if kind(command) == "client"]
+
+
+def test_servers_wait_for_the_slowest_client(topology: Topology) -> None:
+    """One that ends 25 s after the others is not cut off: the time of the servers begins when the last one ended."""
+    senders: list[str] = []
+
+    def script(command: Command) -> tuple[float, str]:
+        senders.extend([command.host] if kind(command) == "client" else [])
+        slow = kind(command) == "server" or senders[1:2] == [command.host]
+        return (0.5, "whole\n") if kind(command) == "counters" else (29.0 if slow else 5.0, "nonsense\n")
+
+    run, executor = played(topology, script)
+    assert [one.exit_status for one in run.outputs if kind(one.command) == "client"] == [0, 0, 0]
+    assert [kind(command) for command in executor.commands].count("counters") == 8
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_client_that_hangs_ends_with_the_learned_limit(topology: Topology, number: int) -> None:
+    """Whichever it is: nothing is left running, and it is no word against the fabric."""
+    senders: list[str] = []
+
+    def script(command: Command) -> tuple[float, str | None]:
+        if kind(command) == "client" and command.host not in senders:
+            senders.append(command.host)
+        hangs = kind(command) == "client" and senders.index(command.host) == number
+        return 5.0, "whole\n" if kind(command) == "counters" else None if hangs else "nonsense\n"
+
+    run, executor = played(topology, script, limit_s=20.0)
+    assert {one.timeout_s for one in clients_of(executor)} == {20.0}
+    assert executor.open == []
+    result = run.result()
+    assert (result.outcome, result.failure) == (Outcome.ERROR, None)
+    assert "which is more than 3 times what it took in earlier rounds" in result.reason

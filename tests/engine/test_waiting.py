@@ -7,7 +7,7 @@ from collections.abc import Iterator, KeysView
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.engine.waiting import Waiting
+from fabric.engine.admission import Waiting
 from fabric.model.probe import Probe
 
 CLAIMS = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)

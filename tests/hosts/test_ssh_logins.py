@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh import connector
+from fabric.hosts.ssh import connection
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
@@ -38,8 +38,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[JumpHost]:
         raise HostUnreachable(host, "connecting", "not tried")
 
     for name in ("user_keys", "close_agent", "connected", "Connection"):
-        monkeypatch.setattr(connector, name, Silent)
-    monkeypatch.setattr(connector, "check_host_key", check)
+        monkeypatch.setattr(connection, name, Silent)
+    monkeypatch.setattr(connection, "check_host_key", check)
     return found
 
 

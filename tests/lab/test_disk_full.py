@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.lab import SLOWER
-from fabric.app.analyze import reopened
-from fabric.app.report import make_reports
+from fabric.app.analyze import make_reports, reopened
 from fabric.errors import FabricError, StoreError
 from tests.engine.test_disk_full import goes_on
 from tests.runs.small_run import begin, run_of

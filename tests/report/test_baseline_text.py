@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fabric.judge.normal.baseline import changes_between
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit
 from fabric.report.baseline import baseline_lines, change_lines, recorded_lines
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20, direction="one_way", line_rate_gbps=400.0)
-GOOD, LESS = (Recorded(KEY, median, 0.5, 40, 0.002, ("self-check/1",)) for median in (397.6, 380.0))
+GOOD, LESS = (
+    Recorded(**asdict(KEY), median_gbps=median, mad_gbps=0.5, n=40, cv=0.002, runs=("self-check/1",))
+    for median in (397.6, 380.0)
+)
 PIX = Limit("loopback", 380.0, "a source", "pix", min_size_bytes=1 << 20)
 
 

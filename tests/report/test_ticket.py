@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.derived import write_tickets
+from fabric.app.analyze import write_tickets
 from fabric.report.markdown import tickets
 from fabric.report.shown_run import ShownRun
 from fabric.runs.manifest import differences, manifest

@@ -11,12 +11,9 @@ from typing import Any
 
 import orjson
 
-from fabric.app.prepare import Given, prepare
-from fabric.app.run import run as run_asked
 from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events
-from fabric.wiring import BACKENDS
-from tests.builders import Watcher, gone_on
+from tests.builders import Watcher, asked, gone_on, on_mock
 from tests.places import INVENTORY
 
 NAME = "small"
@@ -49,15 +46,7 @@ def scenario(folder: Path, *, change: str = BER) -> Path:
 
 def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
     """Run it, or the scenario in *file*, on *inventory* instead of its own."""
-    return run_asked(
-        prepare(Given(file or scenario(folder), inventory=inventory)),
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=Watcher(),
-        reports=False,
-    )
+    return on_mock(asked(file or scenario(folder), inventory=inventory), folder / "results", observer=Watcher())
 
 
 def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import StoreError
 from fabric.model.change import Change, ChangeResult, Window
-from fabric.runs.open_changes import FINAL, change_results
+from fabric.runs.journal import FINAL, change_results
 from tests.changes.asked import ber
 
 

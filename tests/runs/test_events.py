@@ -72,14 +72,14 @@ def test_after_a_full_disk_there_is_neither_a_torn_line_nor_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     """What was not acknowledged is kept, and written when there is room again."""
-    from fabric.runs import durable
+    from fabric.runs import plain_file
     from tests.runs.full_disk import full_disk
 
     log = EventLog(tmp_path / "e")
     log.append("one", 1.0, {})
     log.flush()
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk(failing))
+        patch.setattr(plain_file, "os", full_disk(failing))
         log.append("two", 2.0, {})
         with pytest.raises(StoreError, match="No space left"):
             log.flush()

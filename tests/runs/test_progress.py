@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs.progress import Progress, Round, progress_of
+from fabric.runs.events import Progress, Round, progress_of
 
 
 def history(*events: dict[str, Any]) -> Progress:

@@ -9,8 +9,8 @@ import pytest
 from fabric.errors import StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.probe import ProbeResult
-from fabric.runs import durable
-from fabric.runs.raw import RawOutput, raw_entries
+from fabric.runs import plain_file
+from fabric.runs.run_directory import RawOutput, raw_entries
 from tests.runs.full_disk import full_disk
 
 
@@ -39,7 +39,7 @@ def test_after_a_full_disk_each_entry_is_there_once(
     keep(raw, "a/h/p", 1, "one\n")
     raw.flush()
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk(failing))
+        patch.setattr(plain_file, "os", full_disk(failing))
         keep(raw, "a/h/q", 1, "two\n")
         with pytest.raises(StoreError, match="No space left"):
             raw.flush()
@@ -61,7 +61,7 @@ def test_a_transcript_that_cannot_be_made_durable_is_told(tmp_path: Path, monkey
     keep(raw, "a/h/p", 1, "one\n")
     raw.flush()
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk("fsync"))
+        patch.setattr(plain_file, "os", full_disk("fsync"))
         with pytest.raises(StoreError, match="No space left"):
             raw.settle()
     raw.settle()

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import ConfigError
-from fabric.runs.run_directory import RunDirectory
-from fabric.runs.run_folders import run_folders, run_path
+from fabric.runs.run_directory import RunDirectory, run_folders, run_path
 from tests.runs.other_account import place, shut
 
 __all__ = ["place"]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.sampling import CounterReading
-from fabric.runs.samples import FILE, SampleLog, read_samples
+from fabric.runs.samples import SAMPLES as FILE
+from fabric.runs.samples import SampleLog, read_samples
 
 KEYS = [("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"), ("gpu0", "gpu_c")]
 Rows = list[list[int | None]]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fabric.model.sampling import CounterReading
-from fabric.runs.samples import FILE, SampleLog, close_samples, read_samples
+from fabric.runs.samples import SAMPLES as FILE
+from fabric.runs.samples import SampleLog, close_samples, read_samples
 
 KEYS = (("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"))
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs.columns import TABLES
 from fabric.runs.events import EVENTS, EventLog
-from fabric.runs.samples import FILE, SampleLog
-from fabric.runs.tables import WallClock, counters, have_tables, read_table, schema_of, write_table
+from fabric.runs.samples import SAMPLES as FILE
+from fabric.runs.samples import SampleLog
+from fabric.runs.tables import TABLES, WallClock, counters, have_tables, read_table, schema_of, write_table
 
 KEYS = [("mlx5_0", "link_downed"), ("mlx5_0", "module_c")]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import MayBeLive
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, Journal, open_changes
 from tests.scenario.test_restore import left, restored
 
 ROOT = Path(__file__).parents[2]

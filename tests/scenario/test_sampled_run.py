@@ -11,7 +11,7 @@ from fabric.app.analyze import analyze
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
-from fabric.runs.samples import FILE
+from fabric.runs.samples import SAMPLES as FILE
 from tests import builders
 from tests.places import INVENTORY
 

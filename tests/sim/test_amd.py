@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.checks.gpus import AMD_JOBS, AMD_LIST, GPUDIRECT, GPUS
+from fabric.checks.parts import AMD_JOBS, AMD_LIST, GPUDIRECT, GPUS
 from fabric.config import load_inventory
 from fabric.model.finding import Severity
 from fabric.model.inventory import MockSettings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.sim.phy.lines import DOWN_SHARE, RECOVERY_SHARE
-from fabric.sim.phy.quality import post_fec
+from fabric.sim.phy.quality import DOWN_SHARE, RECOVERY_SHARE, post_fec
 
 RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 4000"
 BASE = "/sys/class/infiniband/mlx5_0/ports/1"

@@ -8,8 +8,8 @@ import pytest
 from fabric.config import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.subnet.managers import Routing
-from fabric.sim.subnet.network import network_of
+from fabric.sim.net.managers import Routing
+from fabric.sim.net.network import network_of
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
 from tests.places import INVENTORY

@@ -6,8 +6,7 @@ import pytest
 
 from fabric.model.inventory import MockSettings
 from fabric.sim.hashing import CleanNoise, real_noise
-from fabric.sim.phy.lines import line_kind
-from fabric.sim.phy.quality import link_quality
+from fabric.sim.phy.quality import line_kind, link_quality
 from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.world import World
 

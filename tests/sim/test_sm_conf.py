@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
-from fabric.sim.subnet.managers import forwarding_of
+from fabric.sim.net.managers import forwarding_of
 from fabric.sim.world import World
 
 CONFIG, BACKUP = "/etc/opensm/opensm.conf", "/run/fabric-guard/opensm.conf"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.subnet.managers import Forwarding
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.world import World
 
 pytestmark = pytest.mark.slow

@@ -198,3 +198,15 @@ def test_a_table_that_is_not_whole_is_refused(text: str) -> None:
 def test_what_is_written_is_read(table: dict[int, int]) -> None:
     rows = "".join(f"0x{lid:04x} {port:03d}\n" for lid, port in table.items())
     assert infiniband.read_routes(f"{HEAD}{rows}{len(table)} valid lids dumped \n") == table
+
+
+def test_data_counters_of_all_ports_are_read_and_one_that_is_full_says_nothing() -> None:
+    said = (
+        'Data Counters for 0x200001 "leaf01"\n'
+        "   GUID 0x200001 port 1: [PortXmitData == 8496 (33.188KB)] [PortRcvData == 8496 (33.188KB)]\n"
+        "   GUID 0x200001 port 2: [PortXmitData == 4294967295 (16.000GB)] [PortRcvData == 6048 (23.625KB)]\n"
+        "\n## Summary: 6 nodes checked, 0 bad nodes found\n"
+    )
+    assert infiniband.read_data(said) == {(0x200001, 1): 8496}
+    with pytest.raises(UnreadableOutput):
+        infiniband.read_data(said[:120])

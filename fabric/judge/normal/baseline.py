@@ -15,7 +15,7 @@ and a spread that hides any fault.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
@@ -26,8 +26,8 @@ from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
-from fabric.probes.perftest_pair import int_param
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, most_specific, out_of_reach
+from fabric.probes.shapes import int_param
 
 
 class LimitTable:
@@ -57,22 +57,6 @@ class LimitTable:
     def baseline_of(self, probe: Probe) -> str:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
         return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
-
-
-def most_specific(
-    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
-) -> Limit | None:
-    """The limit that matches and says most about the key; None when none matches."""
-    wanted = (link_class, size, ranks, algorithm)
-    found: list[tuple[int, Limit]] = []
-    for limit in limits:
-        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
-        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
-        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
-        # What is said of the network says nothing of NVLink.
-        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
-            found.append((sum(one is not None for one in asked), limit))
-    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
@@ -238,7 +222,15 @@ def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | No
     middle, sigma = robust(kept)
     runs = tuple(sorted({sample.run for sample in samples}))
     cv = sigma / middle if middle > 0.0 else 0.0
-    return Recorded(key, middle, sigma / SCALE, len(kept), cv, runs, len(samples) - len(kept))
+    return Recorded(
+        **asdict(key),
+        median_gbps=middle,
+        mad_gbps=sigma / SCALE,
+        n=len(kept),
+        cv=cv,
+        runs=runs,
+        trimmed=len(samples) - len(kept),
+    )
 
 
 def trimmed(values: Sequence[float]) -> list[float]:

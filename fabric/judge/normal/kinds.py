@@ -34,7 +34,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes.incast import COUNT, FLOWS, RAIL, SHARE_OF_SUM, IncastSpec
 from fabric.probes.latency import P99, TYPICAL
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 from fabric.probes.victim import VictimSpec
 
 KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})

@@ -44,7 +44,7 @@ from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, C
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
 
 OFF_DB = 3.0
 """So far below the other lanes of its module is dark: half of their light."""

@@ -24,7 +24,7 @@ from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, a
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
-from fabric.runs.links import LinkSamples
+from fabric.runs.samples import LinkSamples
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""

@@ -212,7 +212,8 @@ def _against(values: Sequence[float], others: Sequence[float], margin: float) ->
     if min(len(values), len(others)) < LEAST_SAMPLES:
         return None
     middle, sigma = robust(others)
-    recorded = Recorded(Key("", ""), middle, sigma / SCALE, len(others), sigma / middle, ())
+    mad, cv = sigma / SCALE, sigma / middle
+    recorded = Recorded(kind="", tool="", median_gbps=middle, mad_gbps=mad, n=len(others), cv=cv, runs=())
     return against_recorded(values, recorded, margin=margin)
 
 

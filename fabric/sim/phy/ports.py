@@ -7,11 +7,10 @@ from functools import cached_property, partial
 from math import inf
 from typing import Protocol
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import MockSettings
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
-from fabric.sim.phy.lines import DOWN_SHARE, UNWORN, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -27,7 +26,17 @@ from fabric.sim.phy.port import (
     traffic_of,
 )
 from fabric.sim.phy.qos import Qos, misset_ends, qos_at
-from fabric.sim.phy.quality import CODEWORD_BITS, full_share
+from fabric.sim.phy.quality import (
+    CODEWORD_BITS,
+    DOWN_SHARE,
+    UNWORN,
+    Injection,
+    Wear,
+    bad_codewords,
+    full_share,
+    quality_of,
+    recoveries_per_s,
+)
 
 # How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
 # must sweep before an InfiniBand port is Active.
@@ -52,16 +61,16 @@ class Ports:
     """
     Every port, made when first asked for: a world in which nobody asks pays nothing.
 
-    *copper*: the cables of hosts are of copper. *uplinks* and *watch*, which is told of a port that sends other errors
+    *uplinks* and *watch*, which is told of a port that sends other errors
     than before, come when the rack is built.
     """
 
-    def __init__(self, hosts: Hosts, timeline: Timeline, *, copper: bool = False) -> None:
-        self._hosts, self._timeline, self._copper = hosts, timeline, copper
+    def __init__(self, hosts: Hosts, timeline: Timeline, mock: MockSettings) -> None:
+        self._hosts, self._timeline, self._mock = hosts, timeline, mock
         self._ports: dict[End, Port] = {}
         self.uplinks: BetweenSwitches | None = None
         self.watch: Callable[[Port, float], None] | None = None
-        self.given: tuple[Fault, ...] = ()
+        self.given = tuple(mock.faults)
         """The faults that were there from the beginning."""
         self.turns = 0
         """How often any port became another one."""
@@ -89,7 +98,9 @@ class Ports:
             broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
             rate_gbps = self.cabling.rates_gbps[end]
             far = self.cabling.peers.get(end)
-            copper = self._copper and any(one and self.cabling.nodes[one[0]].host is not None for one in (end, far))
+            copper = "copper" in self._mock.site and any(
+                one and self.cabling.nodes[one[0]].host is not None for one in (end, far)
+            )
             port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken, copper=copper)
             if end in self._marks:
                 port.mark = self._marks[end]
@@ -97,9 +108,9 @@ class Ports:
             port.tally.rates, port.tally.loss = self._rates(port)
         return port
 
-    def qos(self, port: Port, lossless_class: int | None) -> Qos:
+    def qos(self, port: Port) -> Qos:
         """How the port is set for RoCE."""
-        return qos_at(port.end, self.cabling, self._misset, lossless_class)
+        return qos_at(port.end, self.cabling, self._misset, self._mock)
 
     @cached_property
     def _misset(self) -> Mapping[End, tuple[str, ...]]:

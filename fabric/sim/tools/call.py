@@ -161,14 +161,6 @@ class Say:
         return Said(stdout, self.stderr, self.status)
 
 
-Rows = dict[str, str]
-
-
-def filled(text: str, words: Rows) -> Rows:
-    """``Name=value; Name=value`` with the words put in: what many tools print, each in its own layout."""
-    return dict(row.split("=", 1) for row in text.format(**words).split("; "))
-
-
 def whole_number(text: str) -> int | None:
     """The number that decimal digits stand for, None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None

@@ -23,7 +23,7 @@ from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
 from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
-from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
+from fabric.sim.tools.perftest.text import refused, write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
@@ -137,7 +137,7 @@ _PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
 def _refused(name: str, reason: str, setting: Surroundings) -> Program:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
-        return Say(setting, stderr=REFUSED % reason, status=1, after_s=SAY_S)
+        return Say(setting, stderr=refused(reason), status=1, after_s=SAY_S)
     if name in ("mpirun", "mpiexec"):
         said = f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n'
         return Say(setting, stderr=said, status=1)

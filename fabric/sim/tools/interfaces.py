@@ -7,6 +7,7 @@ import re
 
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
@@ -86,7 +87,7 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     state = "UP" if up and lit else "DOWN"
     infiniband = port is not None and not port.node.ethernet
-    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port, asked.rack.lossless_class).mtu
+    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port).mtu
     length = 256 if infiniband else 1000
     head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
     if infiniband and port is not None:
@@ -178,7 +179,7 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
         name = "" if port is None else names[port]
         said += f"port {device} {name}\n"
         if number is not None and port is not None:
-            qos = asked.ports.qos(port, asked.rack.lossless_class)
+            qos = asked.ports.qos(port)
             said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
     return Said(f"{said}whole\n")
 
@@ -202,21 +203,6 @@ def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
     places: dict[int, list[int]] = {at: [] for at in range(8)}
     for dscp in range(63, -1, -1):
         places[qos.priority_of_dscp(dscp)].append(dscp)
-    rows_of = [
-        (at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)
-    ]  # it wraps there
-    maps = "".join(f"\tprio:{at} dscp:{''.join(f'{one:02d},' for one in dscps)}\n" for at, dscps in rows_of)
-    trusted = f"dscp2prio mapping:\n{maps}" if qos.trust == "dscp" else ""
+    wrapped = [(at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)]
     sizes = [20_016, qos.headroom_bytes(rate_gbps) if qos.lossless else 0, *[0] * (_BUFFERS - 2)]
-    rows = {
-        "priority": range(8),
-        "enabled": [int(at in qos.lossless) for at in range(8)],
-        "buffer": [int(at in qos.lossless) for at in range(8)],
-    }
-    table = "".join(f"\t{name:<12}{''.join(f'{one}   ' for one in row)}\n" for name, row in rows.items())
-    classes = "".join(f"tc: {at} ratelimit: unlimited, tsa: vendor\n\t priority:  {at}\n" for at in range(8))
-    return (
-        f"DCBX mode: {qos.dcbx}\nPriority trust state: {qos.trust}\n{trusted}default priority:\n"
-        f"Receive buffer size (bytes): {''.join(f'{size},' for size in sizes)}max_buffer_size=4151520\n"
-        f"Cable len: {qos.cable_m}\nPFC configuration:\n{table}{classes}"
-    )
+    return page("mlnx_qos", qos=qos, places=wrapped, sizes=sizes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from fabric.sim.net.controllers import PATH, Ufm
+from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
-from fabric.sim.subnet.managers import LOG, settings_of, with_lines_of, with_settings
-from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
 from fabric.sim.tools.interfaces import CONGESTION_NAME, ROCE_NAME, congestion, roce_settings

@@ -8,11 +8,11 @@ from math import pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
+from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
-from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import BadOption, Rows, Said, ToolCall, filled, options, taken_apart, whole_number
+from fabric.sim.phy.quality import UNWORN, ber_text
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
 _OPTIONS = options("""
@@ -31,13 +31,7 @@ _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
 _SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
 _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 
-_SECTIONS = {
-    "Operational Info": "State={state}; Physical state={physical}; Speed={speed}; Width={width}; FEC={fec}; "
-    "Loopback Mode=No Loopback; Auto Negotiation=ON",
-    "Supported Info": "Enabled Link Speed{ext}={mask}; Supported Cable Speed{ext}={cable}",
-    "Troubleshooting Info": "Status Opcode={opcode}; Group Opcode={group}; Recommendation={advice}",
-    "Tool Information": "Firmware Version=28.46.3048; amBER Version=6.4; MFT Version=4.35.0-159",
-}
+Rows = dict[str, str]
 Sections = dict[str, Rows]
 
 
@@ -99,7 +93,8 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     group = "N/A" if opcode == 0 else "PHY FW"
     words = {"state": state, "physical": _physical(port, ethernet=ethernet), "ext": ext, "mask": mask, "group": group}
     words |= {"opcode": str(opcode), "advice": advice, **told}
-    sections = {title: filled(text, words) for title, text in _SECTIONS.items()}
+    parts = (part.partition("\n") for part in page("mlxlink", **words).split("\n\n"))
+    sections = {title: named(text) for title, _, text in parts}
     if "module" in fields:
         sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
     if "counters" in fields:
@@ -167,23 +162,6 @@ def _apart(value: str) -> object:
 _FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
 # Recorded of a healthy 400G module: the values around which others lie, and the whole page.
 _VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
-_MODULE = (
-    "Temperature [C]={warm} [-5..75]; Voltage [mV]={volts} [2970..3630]; Bias Current [mA]={bias} [2..15]; "
-    "Rx Power Current [dBm]={rx} [-10.41..6]; Tx Power Current [dBm]={tx} [-8.508..5]; Identifier={form}; "
-    "Compliance={compliance}; Cable Technology=850 nm VCSEL; Cable Type=Optical Module (separated); OUI=Nvidia; "
-    "Vendor Name=NVIDIA; Vendor Part Number=MMA4Z00-NS400; Vendor Serial Number={serial}; Rev=A2; "
-    "Wavelength [nm]=850; Transfer Distance [m]=50; Attenuation (5g,7g,12g,25g)[dB]=N/A; FW Version={firmware}; "
-    "Digital Diagnostic Monitoring=Yes; Power Class=9.0 W max; MAX Power=9.0; CDR RX=ON,ON,ON,ON; "
-    "CDR TX=ON,ON,ON,ON; LOS Alarm=N/A; SNR Media Lanes [dB]=N/A; SNR Host Lanes [dB]=N/A; IB Cable Width=1x,2x,4x; "
-    "Memory Map Revision=80; Linear Direct Drive=0; Cable Breakout=N/A; SMF Length=N/A; Cable Rx AMP=N/A; "
-    "Cable Rx Emphasis (Pre)=N/A; Cable Rx Post Emphasis=N/A; Cable Tx Equalization=N/A; Wavelength Tolerance=N/A; "
-    "Module State=Ready state; DataPath state [per lane]={path}; Rx Output Valid [per lane]={valid}; "
-    "Nominal bit rate=N/A; Rx Power Type=Average power; Manufacturing Date=12_03_24; "
-    "Active Set Host Compliance Code={compliance}; Active Set Media Compliance Code={compliance}; "
-    "Error Code Response=ConfigSuccess; Module FW Fault=0; DataPath FW Fault=0; Tx Fault [per lane]=0,0,0,0; "
-    "Tx LOS [per lane]=0,0,0,0; Tx CDR LOL [per lane]=0,0,0,0; Rx LOS [per lane]={lost}; "
-    "Rx CDR LOL [per lane]={lost}; Tx Adaptive EQ Fault [per lane]=0,0,0,0"
-)
 DARK = "-40"
 _WAVERS_DB = 0.3  # with the hour of the day; choice
 _BAD_FIRMWARE = "46.120.3210"
@@ -218,7 +196,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "valid": _each_lane("1" if lit else "0"),
         "lost": _each_lane("0" if lit else "1"),
     }
-    return filled(_MODULE, words)
+    return named(page("mlxlink-module", **words))
 
 
 def _each_lane(value: str) -> str:

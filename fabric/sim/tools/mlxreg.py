@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.ports import Ports
+from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 
 

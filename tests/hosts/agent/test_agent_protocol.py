@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.agent.wire import parsed
+from fabric.agent.work import parsed
 from fabric.hosts.agent.protocol import start_request
 from fabric.model.command import Command
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from fabric.judge.normal.baseline import against_recorded
 from fabric.model.outcome import Outcome
-from fabric.model.recorded import Key, Recorded
+from fabric.model.recorded import Recorded
 
-RECORDED = Recorded(Key("loopback", "perftest"), 400.0, 1.0, 100, 0.0037, ("self-check/1",))
+RECORDED = Recorded("loopback", "perftest", median_gbps=400.0, mad_gbps=1.0, n=100, cv=0.0037, runs=("self-check/1",))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.diagnosis import PairRow
 from fabric.model.outcome import Outcome
-from fabric.tools.pairs.rows import PairRow
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.diagnosis import PairFailure
 from fabric.model.outcome import Outcome
-from fabric.tools.pairs.rows import PairFailure
 from tests.judge.locate.pairs.made import all_pairs, hosts, row
 
 DOWN = "Port number 1 state is Down"

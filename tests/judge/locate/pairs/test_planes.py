@@ -4,7 +4,7 @@ import pytest
 
 from fabric.config.inventory import load_inventory
 from fabric.judge.locate.pairs.samples import planes_of, unknown_names
-from fabric.tools.pairs.rows import PairRow
+from fabric.model.diagnosis import PairRow
 from tests.places import INVENTORY
 
 TOPOLOGY = load_inventory(INVENTORY / "pod-64.yaml").topology
