@@ -23,9 +23,9 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.samples import End
-from fabric.tools import infiniband, lldp, management, mlxlink, nvue, sysfs
+from fabric.tools import ethtool, infiniband, interfaces, management, mlxlink, nvue, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
-from fabric.tools.lldp import Neighbour
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
 
 LOOK_S = 60.0
@@ -316,18 +316,18 @@ class HostView(View):
     def __init__(self, name: str, inventory: Inventory) -> None:
         super().__init__([name], inventory)
         self._platform = inventory.topology.hosts[name].platform
-        self._up: list[str] = []
+        self._up: list[tuple[str, str]] = []
 
     def questions(self) -> dict[str, Ask]:
         """The kernel's files of its ports, and lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
-        return {_PORTS: self.question(places), _HEARD: self.question(lldp.neighbours())}
+        return {_PORTS: self.question(places), _HEARD: self.question(interfaces.neighbours())}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
         said, heard = answers[_PORTS], answers[_HEARD]
         _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
-        neighbours = lldp.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        neighbours = interfaces.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
         need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology
         cables: list[tuple[End, End]] = []
@@ -342,14 +342,24 @@ class HostView(View):
             one = by_interface.get(port.netdev or "")
             if one is not None and (leaf := one.called(topology.switches)):
                 cables.append((end, (leaf, one.port)))
-        self._up = [device for (_, device), row in rows.items() if row["up"]]
+        self._up = [
+            (rnic.device, ports[rnic.device, rnic.port].netdev or "")
+            for rnic in self._platform.rnics
+            if rows.get((self.asker, rnic.device), {}).get("up")
+        ]
         return SeenLinks(cables, rows)
 
     def optics(self) -> Iterable[OpticsAsk]:
-        """Port by port, on the host itself."""
-        for device in self._up:
-            argv = mlxlink.optics(device, tool=self._platform.program("mlxlink"))
-            yield self.mlxlink((self.asker, device), self.asker, argv)
+        """Port by port, on the host itself; at which light a module warns ethtool alone says."""
+        for device, interface in self._up:
+            end = self.asker, device
+            yield self.mlxlink(end, self.asker, mlxlink.optics(device, tool=self._platform.program("mlxlink")))
+            if interface:
+                argv = ethtool.module(interface, tool=self._platform.program("ethtool"))
+                yield OpticsAsk(self.asker, self.as_root(argv), partial(self._module, end))
+
+    def _module(self, end: End, said: CommandResult) -> dict[End, Optics]:
+        return {end: ethtool.read_module(said.stdout, said.stderr, said.exit_status)}
 
 
 def need_heard(neighbours: Collection[Neighbour]) -> None:
