@@ -134,7 +134,7 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
     """
     The limits that would judge what a scenario asks for, and ask more than its hosts' lines carry, in one line.
 
-    They judge nothing (``judge.normal.limits``). None when there is no such limit.
+    They judge nothing (``judge.normal.baseline``). None when there is no such limit.
     """
     found = [note for note in baseline_notes(scenario, inventory, baselines) if note.endswith(_JUDGES_NOTHING)]
     if not found:

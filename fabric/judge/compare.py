@@ -33,14 +33,12 @@ from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
 from fabric.judge.normal.keys import (
-    CROSS_LEAF,
     Sample,
     SampleKey,
     ends_of,
     floor_of,
     grouped,
     leaf_of,
-    link_class,
     rnics_of,
     samples,
     taking_part,
@@ -110,12 +108,12 @@ def _between(
 ) -> Iterator[Component]:
     ends = [(topology.hosts[host], device) for host, device in ends_of(probe)]
     leaves = [leaf for host, device in ends if (leaf := leaf_of(host, device))]
-    if link_class(probe, topology) != CROSS_LEAF:
+    if len(leaves) < 2 or leaves[0] == leaves[1]:
         return
-    host, device = ends[1]
-    target = host.platform.rnic_by_device[device]
+    receiver, device = ends[-1]
+    target = receiver.platform.rnic_by_device[device]
     # As ``probes/pairwise.py`` names a plane.
-    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], host.name))
+    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], receiver.name))
     for leaf in leaves:
         if spine is None:
             yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")
@@ -171,13 +169,10 @@ def _noise(y: Floats) -> float:
 def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[str]]:
     """A part and its rivals; of two ends that were measured only with each other, what they are together."""
     mine, rivals = columns[fault.part], [(columns[part], gain) for part, gain in fault.rivals]
-    if any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals):
-        for whole, _ in rivals:
-            if whole.kind == "pair":
-                return whole.name, []
-    return str(Part.of(mine.name).both_ways), list(
-        dict.fromkeys(one.name for one, _ in rivals if not restates(mine, one))
-    )
+    other_end = any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals)
+    whole = next((one for one, _ in rivals if other_end and one.kind == "pair"), None)
+    others = () if whole else (one.name for one, _ in rivals if not restates(mine, one))
+    return str(Part.of((whole or mine).name).both_ways), list(dict.fromkeys(others))
 
 
 _Name = tuple[str, SampleKey]  # phase and what was measured in it

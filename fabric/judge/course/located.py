@@ -247,8 +247,8 @@ def over_time(
 def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[SampleMatrix, list[Component]]:
     """Of the parts alone that slow rows pass through."""
     of_class, noise = np.array([row.of_class for row in rows.rows], dtype=np.int64), np.array(rows.spreads)
-    floor = -np.log1p(-np.minimum(0.9, np.maximum(rows.floors, DIP_SIGMAS * noise)))
-    least = -np.log1p(-np.array(rows.floors))
+    floors = np.array([floor_of(kind) for kind in rows.kinds])
+    floor, least = -np.log1p(-np.minimum(0.9, np.maximum(floors, DIP_SIGMAS * noise))), -np.log1p(-floors)
     share = np.array([row.share for row in rows.rows])
     y = np.clip(np.log(np.maximum(share, 1e-9)), NOTHING, SIGMAS * noise[of_class])
     passed = over_rounds({host for row in rows.rows for host in row.probe.hosts}, topology)

@@ -54,11 +54,10 @@ class CourseRow:
 
 @dataclass(frozen=True, slots=True)
 class CourseRows:
-    """Rows in order of time; by class its kind of probe, its floor, and its spread, as shares of the normal."""
+    """Rows in order of time; by class its kind of probe, and its spread as a share of the normal."""
 
     rows: Sequence[CourseRow]
     kinds: Sequence[str]
-    floors: Sequence[float]
     spreads: Sequence[float]
 
 
@@ -83,10 +82,8 @@ def rows_of(
     classes: dict[int, dict[str, list[_Measured]]] = {}
     for probe in probes:
         result = results.get(probe.probe_id)
-        if probe.phase not in rounds or result is None or result.attempt == 0:
-            continue
-        if SHARE in probe.params:  # what others leave it is luck
-            continue
+        if probe.phase not in rounds or result is None or result.attempt == 0 or SHARE in probe.params:
+            continue  # what others leave it is luck
         measured = measured_gbps(result)
         if measured is not None or gave_up(result):
             of_class = classes.setdefault(alike.of(probe, rounds[probe.phase]), {})
@@ -102,14 +99,12 @@ def rows_of(
             least = 1.0 - max(floor_of(kind), DIP_SIGMAS * spread)
             for phase, (gbps, _) in normal.items():
                 for probe, result, value in of_class[phase]:
-                    share = 0.0 if value is None else value / gbps
-                    rows.append(
-                        CourseRow(probe, len(kinds), share, gbps, share < least, result.started_s, result.ended_s)
-                    )
+                    share, times_s = (value or 0.0) / gbps, (result.started_s, result.ended_s)
+                    rows.append(CourseRow(probe, len(kinds), share, gbps, share < least, *times_s))
             kinds.append(kind)
             spreads.append(spread)
     rows.sort(key=lambda one: (one.began_s, one.probe.probe_id))
-    return CourseRows(rows, kinds, [floor_of(kind) for kind in kinds], spreads)
+    return CourseRows(rows, kinds, spreads)
 
 
 def measured_gbps(result: ProbeResult) -> float | None:

@@ -429,12 +429,11 @@ def judge_ber(
     allowed_a_s = BER * line_rate_gbps * 1e9
     allowed = allowed_a_s * of_time_s
     said = f"{counted_words(count, name)} in {duration_text(of_time_s)}, {allowed:.3g} allowed (BER {BER:g})"
-    if count and pdtrc(count - 1, allowed) < FALSE_FAILS / ports:
-        return BerVerdict(Outcome.FAIL, said, 0.0, count, of_time_s)
     left_s = round(float(pdtri(count, FALSE_PASSES)) / allowed_a_s - of_time_s, 3)
-    if left_s <= 0.0:
-        return BerVerdict(Outcome.PASS, said, 0.0, count, of_time_s)
-    return BerVerdict(Outcome.INCONCLUSIVE, said, left_s, count, of_time_s)
+    outcome = Outcome.INCONCLUSIVE if left_s > 0.0 else Outcome.PASS
+    if count and pdtrc(count - 1, allowed) < FALSE_FAILS / ports:
+        outcome = Outcome.FAIL
+    return BerVerdict(outcome, said, left_s if outcome is Outcome.INCONCLUSIVE else 0.0, count, of_time_s)
 
 
 def worst_hour(steps: Sequence[Step], of_time_s: float) -> tuple[Sequence[Step], float]:

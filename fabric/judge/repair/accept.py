@@ -22,7 +22,7 @@ from statistics import fmean, median
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.interval import SCALE, robust
-from fabric.judge.normal.keys import floor_of, key_of, name_of
+from fabric.judge.normal.keys import floor_of, grouped, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.judge.repair.identity import Repair, Repaired
@@ -151,18 +151,15 @@ def same(probe: Probe) -> Same:
 
 def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
     verdicts = run.verdicts
-    again: dict[Same, list[Probe]] = {}
+    again = grouped((probe for probe in run.probes if probe.phase in run.again), same)
     peers: dict[Key, list[float]] = {}  # what hosts that were not repaired measured in this run
     for probe in run.probes:
-        if probe.phase in run.again:
-            again.setdefault(same(probe), []).append(probe)
-        elif run.repaired.isdisjoint(probe.hosts):
-            number = number_of(run.results.get(probe.probe_id))
-            if number is not None:
-                peers.setdefault(key_of(probe, number[1], run.topology), []).append(number[0])
+        number = number_of(run.results.get(probe.probe_id))
+        if number is not None and probe.phase not in run.again and run.repaired.isdisjoint(probe.hosts):
+            peers.setdefault(key_of(probe, number[1], run.topology), []).append(number[0])
     for one in because.evidence:
-        members = again.get(same(one.probe), [])
-        yield _one(one, [(verdicts[name], run.results.get(name)) for name in (m.probe_id for m in members)], peers, run)
+        members = (member.probe_id for member in again.get(same(one.probe), ()))
+        yield _one(one, [(verdicts[name], run.results.get(name)) for name in members], peers, run)
 
 
 def _one(
@@ -252,17 +249,16 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
         case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
     theirs = {host for suspect in others for host in suspect.hosts}
     verdicts = run.verdicts
-    left: dict[tuple[str, Outcome], list[ProbeVerdict]] = {}
-    for probe in run.probes:
-        verdict = verdicts[probe.probe_id]
-        if probe.phase in run.again or not repaired & set(probe.hosts) or verdict.outcome in WELL:
-            continue
-        left.setdefault((f"{probe.kind} of {probe.phase}", verdict.outcome), []).append(verdict)
-        if verdict.outcome is Outcome.FAIL and not theirs & set(probe.hosts) and not own:
-            case.reject.append(f"bad: {probe.probe_id}: {verdict.reason}")
-    for (what, outcome), found in left.items():
+    mine = [probe for probe in run.probes if probe.phase not in run.again and repaired & set(probe.hosts)]
+    bad = [(probe, verdicts[probe.probe_id]) for probe in mine if verdicts[probe.probe_id].outcome not in WELL]
+    for probe, one in bad if not own else ():
+        if one.outcome is Outcome.FAIL and not theirs & set(probe.hosts):
+            case.reject.append(f"bad: {probe.probe_id}: {one.reason}")
+    for (kind, phase, outcome), found in grouped(bad, lambda b: (b[0].kind, b[0].phase, b[1].outcome)).items():
         if outcome is not Outcome.FAIL or not case.reject:
-            case.open.append(f"{outcome.name}: {len(found)} {what}, such as {found[0].probe_id}: {found[0].reason}")
+            first = found[0][1]
+            said = f"{len(found)} {kind} of {phase}, such as {first.probe_id}: {first.reason}"
+            case.open.append(f"{outcome.name}: {said}")
     del case.reject[2 * _MOST :]
 
 

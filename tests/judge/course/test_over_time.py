@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from benchmarks.measured_rack import one_number, rack_topology
-from fabric.judge.course.located import over_time
+from fabric.judge.course.located import Course, over_time
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.probes.pairwise import PairwiseSpec
@@ -178,3 +179,12 @@ def test_two_that_dipped_only_together_are_either() -> None:
     (found,) = measured(1, bad(name, lambda number: 0.5 if number in rounds else 1.0))
     assert found.kind == "dips"
     assert {found.component, *found.rivals} == {name, other, f"{name}:port", f"{other}:port"}
+
+
+def test_latencies_have_no_course() -> None:
+    """They are no bandwidth; a soak may measure them all the same."""
+    probes, results, phases = _run(1, lambda part, number: 1.0, 10)
+    for name, one in results.items():
+        latencies = (Measurement(name, "typical", 2.0, "us"), Measurement(name, "p99", 3.0, "us"))
+        results[name] = replace(one, measurements=latencies)
+    assert over_time([replace(one, kind="latency") for one in probes], results, phases, RACK, NOTHING) == Course()
