@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import LinkWatch
+from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
