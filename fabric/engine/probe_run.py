@@ -269,12 +269,19 @@ class ProbeRun:
         return f", which is more than {TIMES:g} times what it took in earlier rounds"
 
     def _error_host(self) -> str | None:
-        """Whose the error is; of several hosts that all answered afterwards, nobody knows."""
+        """Whose the error is; of several hosts that all answered afterwards nobody knows, but for the one that hung."""
         if self._called and len(self.probe.hosts) > 1:
-            return None if self.missing is None else self.missing[0]
+            return self._hung() if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
         return self._late_host or self.probe.hosts[0]
+
+    def _hung(self) -> str | None:
+        """Of several clients the only one that did not end by itself, where all others did."""
+        first = self._client is None or self._client_ticket in self._cancelled
+        beside = zip(self._commands.beside, self._beside.values(), strict=True)
+        left = [self._commands.client.host] * first + [command.host for command, result in beside if result is None]
+        return left[0] if len(left) == 1 and len(self._beside) > 1 else None
 
     def _silent(self) -> NamedPart | None:
         """Of several hosts the one that is known not to answer."""

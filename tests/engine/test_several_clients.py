@@ -97,7 +97,7 @@ def test_servers_wait_for_the_slowest_client(topology: Topology) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_client_that_hangs_ends_with_the_learned_limit(topology: Topology, number: int) -> None:
-    """Whichever it is: nothing is left running, and it is no word against the fabric."""
+    """Whichever it is: nothing is left running, its host is told, and it is no word against the fabric."""
     senders: list[str] = []
 
     def script(command: Command) -> tuple[float, str | None]:
@@ -110,7 +110,7 @@ def test_a_client_that_hangs_ends_with_the_learned_limit(topology: Topology, num
     assert {one.timeout_s for one in clients_of(executor)} == {20.0}
     assert executor.open == []
     result = run.result()
-    assert (result.outcome, result.failure) == (Outcome.ERROR, None)
+    assert (result.outcome, result.error_host, result.failure) == (Outcome.ERROR, senders[number], None)
     assert "which is more than 3 times what it took in earlier rounds" in result.reason
 
 
