@@ -19,7 +19,7 @@ from fabric.model.found import FoundCable, FoundEnd, FoundFabric
 from fabric.model.inventory import Inventory
 from tests.checks.test_wiring import POD, looked
 
-PLANTS = 100
+PLANTS = 40
 """For each seed."""
 
 Pod = tuple[Inventory, FoundFabric]

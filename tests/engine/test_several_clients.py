@@ -1,12 +1,12 @@
-"""A probe with several clients: all at once when every server listens, with counters read before and after."""
+"""A probe with several clients, and what hosts call themselves."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.engine.probe_run import WORDS, ProbeRun
+from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem
 from fabric.errors import ExecutorError, HostUnreachable
-from fabric.model.command import Command
+from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec
@@ -112,3 +112,22 @@ def test_a_client_that_hangs_ends_with_the_learned_limit(topology: Topology, num
     result = run.result()
     assert (result.outcome, result.failure) == (Outcome.ERROR, None)
     assert "which is more than 3 times what it took in earlier rounds" in result.reason
+
+
+def answered(names: dict[str, str], host: str, status: int, said: str) -> str:
+    """A host answers its own name; what is wrong with that."""
+    return roll_call_problem(CommandResult(Command(host, NAME_WORDS, 15.0), status, said, "", 0.0, 1.0), names)
+
+
+def test_each_host_is_asked_and_remembered() -> None:
+    """By its name in the inventory."""
+    names: dict[str, str] = {}
+    assert answered(names, "gpu001", 0, "node-01.rack.example\n") == ""
+    assert answered(names, "gpu002", 0, "node-02\n") == ""
+    assert names == {"gpu001": "node-01.rack.example", "gpu002": "node-02"}
+
+
+def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> None:
+    """It answered; what it calls itself is not guessed."""
+    names: dict[str, str] = {}
+    assert (answered(names, "gpu001", 127, ""), names) == ("", {})

@@ -22,8 +22,7 @@ SCENARIO = """\
 name: small
 inventory: {inventory}
 hosts: gpu[001-002]
-sample: {{every: 5s}}
-phases:
+{sample}phases:
   - name: before
     probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
   - name: during
@@ -33,14 +32,16 @@ phases:
 expect: [{{compare: during/before, at_least: 0.1}}]
 """
 BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
+EVERY_5_S = "sample: {every: 5s}\n"
+"""Counters, optics and cables beside the probes: five times the work of such a run."""
 LATER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 5s, for: 10s}}"
 
 
-def scenario(folder: Path, *, change: str = BER) -> Path:
+def scenario(folder: Path, *, change: str = BER, sample: str = "") -> Path:
     """Its file; the demonstration rack without faults."""
-    file = folder / "small.yaml"
+    file, rack = folder / "small.yaml", INVENTORY / "demo-rack-healthy.yaml"
     if not file.exists():
-        file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml", change=change))
+        file.write_text(SCENARIO.format(inventory=rack, change=change, sample=sample))
     return file
 
 

@@ -166,6 +166,8 @@ _VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
 VENDOR, PART_NUMBER = "NVIDIA", "MMA4Z00-NS400"
 RX_LIMITS_DBM, TX_LIMITS_DBM = (-10.41, 6.0), (-8.508, 5.0)
 DARK_DBM = -40.0
+WARNS_DB = 3.0
+"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
 _WAVERS_DB = 0.3  # with the hour of the day; choice
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice

@@ -14,12 +14,11 @@ from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
-from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, plugged
+from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
-_WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
@@ -113,7 +112,7 @@ def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     ):
         for number, level in enumerate(levels, 1):
             alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
-            alarms["low-warning-threshold"] = _power(low + _WARNS_DB)
+            alarms["low-warning-threshold"] = _power(low + WARNS_DB)
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,
