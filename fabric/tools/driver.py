@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from fabric.errors import ToolError, UnreadableOutput
@@ -113,3 +114,16 @@ def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:
     if not lines or not stdout.endswith("\n"):
         raise UnreadableOutput(f"{tool}: no whole list of ports: it ends with {stdout[-80:]!r}")
     return lines
+
+
+def differing(told: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+    """Where an output tells of another question, ``asked iters 20, saw 1``; what it does not tell is no difference."""
+    for name, value in asked.items():
+        if (seen := told.get(name, value)) != value:
+            yield f"asked {name} {value}, saw {seen}"
+
+
+def untold(told: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+    """What an output does not tell of a question."""
+    if missing := [name for name in asked if name not in told]:
+        yield f"no line says {', '.join(missing)}"

@@ -106,7 +106,9 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
         mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),
         trust=found[1] if (found := _TRUST.search(text)) else None,
         pfc=frozenset(at for at, bit in enumerate(enabled[1].split()) if bit == "1") if enabled else None,
-        priority_of={int(dscp): int(prio) for prio, listed in _DSCP.findall(text) for dscp in _numbers(listed)},
+        priority_of={
+            int(dscp): int(prio) for prio, listed in _DSCP.findall(text) for dscp in re.findall("[0-9]{1,2}", listed)
+        },
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
         gid_types={int(at): kind for at, kind in _types(files)},
         host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
@@ -120,10 +122,6 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
 
 def _whole(found: re.Match[str] | None) -> int | None:
     return int(found[1]) if found else None
-
-
-def _numbers(listed: str) -> list[str]:
-    return re.findall("[0-9]{1,2}", listed)
 
 
 def _ecn(files: Mapping[str, str], side: str) -> list[int] | None:

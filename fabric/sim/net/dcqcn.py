@@ -65,7 +65,7 @@ class Settled:
     What became of flows and links; means over the second half of the time, but *peak*, which is over all of it.
 
     By flow: *rate_gbps* that arrived, *marked* and *lost* packets and *cnps* a second. By link: bytes waiting before it
-    (*queue*, its standard deviation *queue_sd*, *peak*), the share of the time for which it was *paused*, and how often
+    (*queue*, *peak*), the share of the time for which it was *paused*, and how often
     a second that began. *early*: of the first half, whole counts: marked, lost, cnps, paused seconds, pauses.
     """
 
@@ -74,7 +74,6 @@ class Settled:
     lost: Floats
     cnps: Floats
     queue: Floats
-    queue_sd: Floats
     peak: Floats
     paused: Floats
     pauses: Floats
@@ -119,8 +118,6 @@ def settle(
         lost=lost,
         cnps=cnps,
         queue=fluid.q_sum / fluid.summed * queues.packet,
-        queue_sd=np.sqrt(np.maximum(fluid.q_squares / fluid.summed - (fluid.q_sum / fluid.summed) ** 2, 0))
-        * queues.packet,
         peak=fluid.peak * queues.packet,
         paused=paused,
         pauses=pauses,
@@ -164,7 +161,7 @@ class _Fluid:
         """Count anew."""
         flows = len(self._line)
         self.arrived, self._marked, self._lost, self._cnps = (np.zeros(flows) for _ in range(4))
-        self._paused_s, self._pauses, self.q_sum, self.q_squares = (np.zeros(self._links) for _ in range(4))
+        self._paused_s, self._pauses, self.q_sum = (np.zeros(self._links) for _ in range(3))
         self.summed = 0
 
     def counted(self, factor: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -209,7 +206,6 @@ class _Fluid:
         self.arrived += out[-1]
         np.maximum(self.peak, q, out=self.peak)
         self.q_sum += q
-        self.q_squares += q * q
         self.summed += 1
         share = (q - self._k_min) / (self._k_max - self._k_min)
         chance = np.where(q > self._k_max, 1.0, np.clip(share, 0.0, 1.0) * self._queues.p_max)

@@ -91,11 +91,7 @@ def mlxconfig(asked: ToolCall) -> Said:
         return Said(stderr="-E- simulated rack: only query is simulated\n", status=1)
     if asked.local_port(words[1]) is None:
         return Said(stderr=f"-E- Failed to open device: {words[1]}. No such file or directory\n", status=3)
-    rows = "".join(f"        {name:<44}False(0)\n" for name in words[3:])
-    return Said(
-        f"\nDevice #1:\n----------\n\nDevice type:        ConnectX7\nDevice:             {words[1]}\n\n"
-        f"Configurations:                                      Next Boot\n{rows}"
-    )
+    return Said(page("mlxconfig", device=words[1], settings=words[3:]))
 
 
 def grep(asked: ToolCall) -> Said:

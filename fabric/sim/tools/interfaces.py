@@ -148,7 +148,9 @@ def _statistics(asked: ToolCall, port: Port) -> str:
     paused_us, pausing_us = int(counts.waited_s * 1e6), 0
     if asked.rack.above.queued:
         ways = ("rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio3_pause_duration")
-        pauses, paused_us, pausing_us = (_congested(asked, port, name) for name in ways)
+        pauses, paused_us, pausing_us = (
+            asked.rack.above.counted(asked.site.host.name, port.node.device, name, asked.at_s) for name in ways
+        )
     pfc = {"rx_prio3_pause": pauses, "rx_prio3_pause_duration": paused_us}
     pfc |= {"tx_prio3_pause": 0, "tx_prio3_pause_duration": pausing_us}
     rows = {
@@ -166,10 +168,6 @@ def _statistics(asked: ToolCall, port: Port) -> str:
         **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
     }
     return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())
-
-
-def _congested(asked: ToolCall, port: Port, name: str) -> int:
-    return asked.rack.above.counted(asked.site.host.name, port.node.device, name, asked.at_s)
 
 
 CONGESTION_NAME = "fabric-congestion"

@@ -10,6 +10,7 @@ from fabric.sim.hashing import mix64, uuid_text, word
 from fabric.sim.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
+from fabric.sim.pages import page
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.nccl_tests import RunningCollective
 
@@ -57,13 +58,8 @@ def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
             return "PIX"
         return "NODE" if one[2] == other[2] else "SYS"
 
-    heads = "\t".join(part[0] for part in parts)
-    text = f"\t\x1b[4m{heads}\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
-    for part in parts:
-        tail = f"\t{part[2] * 56}-{part[2] * 56 + 55}\t{part[2]}\t\tN/A" if part[0].startswith("GPU") else ""
-        text += f"{part[0]}\t{chr(9).join(cell(part, other) for other in parts)}{tail}\n"
-    legend = "".join(f"  NIC{at}: {rnic.device}\n" for at, rnic in enumerate(asked.rnics))
-    return f"{text}\nLegend:\n\n  X    = Self\n\nNIC Legend:\n\n{legend}\n"
+    rows = [(part[0], [cell(part, other) for other in parts], part[2]) for part in parts]
+    return page("nvidia-smi-topo", rows=rows, rnics=asked.rnics)
 
 
 def rocm_smi(asked: ToolCall) -> Said:

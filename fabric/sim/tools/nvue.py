@@ -42,7 +42,8 @@ def nv(asked: ToolCall) -> Said:
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
-        return Said(_roce(asked.rack.lossless_class))
+        lossless_class = asked.rack.lossless_class
+        return Said(page("nv-show-qos-roce", priority=None if lossless_class is None else lossless_class >> 5))
     if path in _OF_PORTS:
         return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
@@ -50,7 +51,8 @@ def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if path.endswith(" link phy-detail"):
         return _line_errors(asked, switch, path.split(" ")[1])
     interface = path.removeprefix("interface ").removesuffix(AR).strip()
-    if path == f"interface {interface} {AR}" and interface in _ports(switch):
+    uplinks = (f"swp{number}" for number in range(1, switch.uplinks + 1))
+    if path == f"interface {interface} {AR}" and interface in uplinks:
         value = switch.applied.get(f"interface {interface} {AR} enable")
         value = value or switch.applied.get(f"interface swp1-{switch.uplinks} {AR} enable", "off")
         return _json({"enable": value})
@@ -59,10 +61,6 @@ def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
     return [asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name])]
-
-
-def _ports(switch: NvueSwitch) -> set[str]:
-    return {f"swp{number}" for number in range(1, switch.uplinks + 1)}
 
 
 def _link(asked: ToolCall, port: Port) -> dict[str, object]:
@@ -140,11 +138,6 @@ def _json(document: Mapping[str, object]) -> Said:
 _CABLE_M = 100
 
 
-def _roce(lossless_class: int | None) -> str:
-    """The whole switch: what ``nv set qos roce`` makes of it, on the priority of the lossless class."""
-    return page("nv-show-qos-roce", priority=None if lossless_class is None else lossless_class >> 5)
-
-
 def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> Iterator[str]:
     """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
     if lossless_class is None:
@@ -188,8 +181,7 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
-        ports = (asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name]))
-        of_qos = _qos_commands(asked.rack.lossless_class, ports, asked.ports)
+        of_qos = _qos_commands(asked.rack.lossless_class, _ports_of(asked, switch), asked.ports)
         return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))

@@ -57,16 +57,15 @@ def _status(document: dict[str, Any]) -> JobEvidence:
         if rank["status"].get("async_error") or rank["status"].get("abort_flag"):
             notes.append(f"rank {int(rank['rank'])}: NCCL RAS tells of an error, or that it was aborted")
     missing = one.get("missing_ranks", ())
-    places = {int(rank["rank"]): Place(str(rank["host"])[:255], _gpu(rank)) for rank in (*one["ranks"], *missing)}
+    places = {
+        int(rank["rank"]): Place(str(rank["host"])[:255], int(rank.get("nvml_dev", rank["cuda_dev"])))
+        for rank in (*one["ranks"], *missing)
+    }
     lost = frozenset(int(rank["rank"]) for rank in missing)
     dead = frozenset(int(rank["rank"]) for rank in missing if rank["status"].get("considered_dead"))
     if len(comms) > 1:
         notes.append(f"{len(comms) - 1} smaller communicators are not looked at: their ranks have other numbers")
     return JobEvidence(tuple(traces), places, dead=dead, lost=lost, ranks=frozenset(range(size)), notes=tuple(notes))
-
-
-def _gpu(rank: dict[str, Any]) -> int:
-    return int(rank.get("nvml_dev", rank["cuda_dev"]))
 
 
 _COMM = re.compile(r"\s*#\d+-\d+ \(([0-9a-fA-F]{1,32})\) ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.tools.driver import whole
+from fabric.tools.driver import differing, untold, whole
 from fabric.tools.nccl import NcclTest
 from fabric.tools.nccl.rows import FACTOR
 
@@ -57,9 +57,7 @@ class Collective:
         seen = {op for op in (test.op, test.told.get("starting"), test.told.get("concluded")) if op is not None}
         if seen - {self.op}:
             yield f"asked {self.op}, saw {', '.join(sorted(seen - {self.op}))}"
-        for name, value in (self.told | _UNASKED).items():
-            if test.told.get(name, value) != value:
-                yield f"asked {name} {value}, saw {test.told[name]}"
+        yield from differing(test.told, self.told | _UNASKED)
         kinds = _KINDS.get(self.op, test.kinds)
         for kind in test.kinds:
             if kind not in kinds:
@@ -69,9 +67,7 @@ class Collective:
 
     def cut(self, test: NcclTest) -> Iterator[str]:
         """What every release prints and this output lacks; later ones print more, and say which they are."""
-        missing = [name for name in self.told if name not in test.told]
-        if missing:
-            yield f"no line says {', '.join(missing)}"
+        yield from untold(test.told, self.told)
         if "version" in test.told and "starting" not in test.told:
             yield "no line says which test starts"
         if not test.complete or "out of bounds" not in test.told:

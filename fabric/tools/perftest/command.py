@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NotRequired, TypedDict, Unpack
 
-from fabric.tools.driver import address, option_word, program, whole, word
+from fabric.tools.driver import address, differing, option_word, program, untold, whole, word
 from fabric.tools.perftest import PerftestRow, PerftestTest
 
 _TITLE = "RDMA_Write BW"
@@ -165,11 +165,8 @@ def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
         yield f"asked {title}, saw {test.test}"
     if test.unit is not None and test.unit != "Gb/sec":
         yield f"asked Gb/sec, saw {test.unit}"
-    for names in (wanted.told, wanted.unasked):
-        for name, value in names.items():
-            seen = test.told.get(name, value)
-            if seen != value:
-                yield f"asked {name} {value}, saw {seen}"
+    yield from differing(test.told, wanted.told)
+    yield from differing(test.told, wanted.unasked)
     sizes = [row.size_bytes for row in test.rows]
     if sizes and sizes != [wanted.size_bytes]:
         yield f"asked {wanted.size_bytes} bytes, saw {', '.join(map(str, sizes[:3]))}"
@@ -198,9 +195,7 @@ def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """What every release prints and this table lacks."""
     if test.test is None:
         yield "no title"
-    missing = [name for name in wanted.told if name not in test.told]
-    if missing:
-        yield f"no line says {', '.join(missing)}"
+    yield from untold(test.told, wanted.told)
     for side, addresses in (("local", test.local), ("remote", test.remote)):
         if len(addresses) != wanted.queue_pairs:
             yield f"{len(addresses)} {side} addresses of {wanted.queue_pairs} queue pairs"
@@ -255,11 +250,6 @@ def parse_latency(text: str) -> Latency | None:
 def latency_otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:
     """Where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
     given = given_options(asked)
-    for name, wanted, seen in (
-        ("Device", given["ib-dev"], found.device),
-        ("Link type", link_type, found.link_type),
-        ("size", given["size"], str(found.size_bytes)),
-        ("iterations", given["iters"], str(found.iterations)),
-    ):
-        if wanted != seen:
-            yield f"asked {name} {wanted}, saw {seen}"
+    told = {"Device": found.device, "Link type": found.link_type, "size": str(found.size_bytes)}
+    wanted = {"Device": given["ib-dev"], "Link type": link_type, "size": given["size"], "iterations": given["iters"]}
+    yield from differing(told | {"iterations": str(found.iterations)}, wanted)
