@@ -10,7 +10,6 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +22,7 @@ from fabric.errors import ConfigError, StoreError
 from fabric.judge.ports.verdict import SeenCounters, wanted_for
 from fabric.judge.verdict.conclude import conclude, read_elsewhere
 from fabric.judge.verdict.probes import Judge
+from fabric.model.fields.wording import nearest
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
@@ -31,8 +31,7 @@ from fabric.runs.events import EVENTS, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, change_results, settled
 from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
 from fabric.runs.plain_file import make_folder, storing, write_durably, writing
-from fabric.runs.raw import raw_entries
-from fabric.runs.run_directory import run_path
+from fabric.runs.run_directory import raw_entries, run_path
 from fabric.runs.run_document import PastRun, go_on_command, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_links, read_samples
@@ -145,7 +144,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     path = path.parent / path.readlink() if path.is_symlink() else path
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     past = read_past_run(path)
-    again = f"fabric report {path}"
+    again = ""
     if baseline_path is not None:
         other = load_baseline(baseline_path)
         refuse_own_record(past.name, other)
@@ -154,21 +153,24 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     past = replace(past, plan=reached(past.plan, not_begun(past.history.others)))
     verdict, complete, first = concluded(past), past.ended, past.history.first
     if not complete:
-        reason = (
-            "the run goes on: what it has not reached yet is"
-            if at_work
-            else "the run was interrupted: what it did not reach is"
-        )
-        reason = f"{reason} not judged"
-        verdict = replace(verdict, reasons=(reason, *verdict.reasons))
+        left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
+        verdict = replace(verdict, reasons=(f"the run {left} not judged", *verdict.reasons))
     elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
-    shown = shown_run(past, verdict, elapsed_s, complete=complete)
-    judged = replace(shown.judged, again=again, goes_on=at_work and not complete, history_bytes=read_bytes)
-    return replace(shown, judged=judged)
+    goes_on = at_work and not complete
+    return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
 
 
-def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bool = True) -> ShownRun:
-    """A run with its verdict, as every report shows it."""
+def shown_run(
+    past: PastRun,
+    verdict: Verdict,
+    elapsed_s: float,
+    *,
+    complete: bool = True,
+    goes_on: bool = False,
+    again: str = "",
+    read_bytes: int | None = None,
+) -> ShownRun:
+    """A run with its verdict, as every report shows it; *read_bytes* of its history were read, all when not said."""
     path, document = past.path, past.document
     baselines = {id(one): one for one in past.baselines.values()}.values()
     judged = JudgedRun(
@@ -179,9 +181,10 @@ def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bo
         elapsed_s=elapsed_s,
         backend=past.backend,
         judged_by=tuple(f"{baseline.name} ({baseline.source})" for baseline in baselines),
-        again=f"fabric report {path}",
+        again=again or f"fabric report {path}",
         complete=complete,
-        history_bytes=history_bytes(path),
+        goes_on=goes_on,
+        history_bytes=history_bytes(path) if read_bytes is None else read_bytes,
         go_on="" if complete else go_on_command(path, document),
     )
     shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, frames_of)
@@ -197,7 +200,7 @@ def concluded(past: PastRun) -> Verdict:
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    growth = scenario.judge.zero_growth
+    growth = scenario.judge.growth
     return conclude(
         probes,
         by_id,
@@ -302,10 +305,8 @@ def raw_output(path: Path, probe_id: str) -> str:
     """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
     text = raw_entries(path, probe_id)
     if not text:
-        known = history_of(read_events(path / "events.jsonl", "finished")).results
-        near = get_close_matches(probe_id, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError.at(path, f"nothing was printed by a probe {probe_id!r}{hint}")
+        known = history_of(read_events(path / EVENTS, "finished")).results
+        raise ConfigError.at(path, f"nothing was printed by a probe {probe_id!r}{nearest(probe_id, known)}")
     return text
 
 

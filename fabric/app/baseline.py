@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fabric.app.analyze import concluded
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
 from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import representative
-from fabric.judge.verdict.conclude import conclude
-from fabric.judge.verdict.probes import Judge
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -104,18 +103,9 @@ def _unfit(run: PastRun) -> Iterator[Problem]:
             str(run.path), 0, f"{len(run.changes)} changes were in force: it did not measure the plain fabric"
         )
         return
-    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
-    verdict = conclude(
-        run.probes,
-        run.results,
-        topology=run.inventory.topology,
-        judge=judge,
-        notes=run.notes,
-        phases=run.scenario.phases,
-        expect=run.scenario.expect,
-    )
-    if verdict.outcome is not Outcome.PASS:
-        yield Problem(str(run.path), 0, f"did not pass ({verdict.outcome.name}): fabric report {run.path}")
+    outcome = concluded(run).outcome
+    if outcome is not Outcome.PASS:
+        yield Problem(str(run.path), 0, f"did not pass ({outcome.name}): fabric report {run.path}")
 
 
 def _class_of(run: PastRun, host: str) -> str:

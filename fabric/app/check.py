@@ -28,7 +28,7 @@ from fabric.model.text import unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor, MakeExecutor
-from fabric.runs.plain_file import read_plain
+from fabric.runs.plain_file import read_plain, reading
 from fabric.runs.run_document import version_of
 from fabric.tools import infiniband
 from fabric.tools.infiniband import PortLine
@@ -140,10 +140,8 @@ def blueprint_at(path: Path | None) -> Blueprint | None:
     """The blueprint in a file, None without one; raises ConfigError with everything that is wrong with it."""
     if path is None:
         return None
-    try:
+    with reading(path):
         return read_blueprint(path, read_plain(path, WALK_MOST_BYTES))
-    except OSError as exc:
-        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
 
 
 def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) -> Inventory:

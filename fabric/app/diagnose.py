@@ -8,7 +8,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from functools import reduce
 from operator import add, or_
 from pathlib import Path
@@ -22,6 +23,7 @@ from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes.pairs import across_leaves, planes_of, under_leaves
+from fabric.runs.plain_file import reading
 from fabric.tools import hang as tools
 from fabric.tools import pairs
 
@@ -74,14 +76,8 @@ def _named(table: PairTable) -> list[PairRow]:
 def read_input(file: Path, most_bytes: int) -> bytes:
     """What a person names to be read, ``-`` for standard input; ConfigError where that cannot be, or is too large."""
     name = shown(str(file))
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(most_bytes + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(most_bytes + 1)
-    except OSError as exc:
-        raise ConfigError.at(name, f"cannot read: {exc.strerror}") from exc
+    with reading(name), nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
+        data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ConfigError.at(name, f"larger than {most_bytes >> 20} MiB")
     return data
@@ -105,17 +101,11 @@ _RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
 _SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class HangAnswer:
-    """The verdict, and the inventory that its hosts are in; None where none was given."""
-
-    hang: Hang
-    topology: Topology | None
-
-
-def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None) -> HangAnswer:
+def hang_files(
+    files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None
+) -> tuple[Hang, Topology | None]:
     """
-    The verdict on all files and folders together; ConfigError with everything that is wrong.
+    The verdict on all files and folders together, and what the inventory says; ConfigError with all that is wrong.
 
     A file that is named has to be one that can be read; of a folder's files those that are something else are left out.
     """
@@ -143,7 +133,7 @@ def hang_files(files: Sequence[Path], *, inventory: Path | None = None, ranks: P
     evidence = _with_places(read, placed, topology)
     if others:
         evidence = replace(evidence, notes=(*evidence.notes, f"{others} files of the folders are something else"))
-    return HangAnswer(judge_hang(evidence), topology)
+    return judge_hang(evidence), topology
 
 
 def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -258,16 +248,14 @@ def _of_host(failure: HangSuspect, host_of: Callable[[str], str]) -> HangSuspect
     return replace(failure, host=host, parts=parts, others=failure.others and host_of(failure.others))
 
 
-def scenario_text(answer: HangAnswer, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
+def scenario_text(hang: Hang, topology: Topology, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
     """
     A scenario that tests the hosts of a verdict and their neighbours, and what it leaves out.
 
     It is to be written to *target*; empty where there is no host to test.
     """
-    topology = answer.topology
-    assert topology is not None, "a scenario is of an inventory"
-    tests = answer.hang.next_tests
-    wanted = list(dict.fromkeys([*answer.hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
+    tests = hang.next_tests
+    wanted = list(dict.fromkeys([*hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
     hosts = [name for name in topology.hosts if name in wanted]
     missing = [name for name in wanted if name not in topology.hosts]
     notes = [f"not in the inventory, and not tested: {', '.join(map(shown, missing))}"] if missing else []

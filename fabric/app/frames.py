@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def _table(name: str) -> cached_property[pd.DataFrame]:
+    """One of the frames, read when it is first asked for."""
+    return cached_property(lambda run: run.frame(name))
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """
@@ -165,37 +170,21 @@ class Run:
     path: Path
     _tables: Mapping[str, pa.Table] | None = field(default=None, repr=False)  # None: its files have them
 
-    @cached_property
-    def samples(self) -> pd.DataFrame:
-        """A row a number of a probe, or why there is none."""
-        return self._frame("samples")
+    samples = _table("samples")
+    """A row a number of a probe, or why there is none."""
+    parts = _table("parts")
+    """A row a part that a probe passes through."""
+    counters = _table("counters")
+    """A row a reading of a counter or sensor that was another than the one before."""
+    links = _table("links")
+    """A row one end of a cable."""
+    changes = _table("changes")
+    """A row a state that a change came to."""
+    suspects = _table("suspects")
+    """A row a suspect of the verdict."""
 
-    @cached_property
-    def parts(self) -> pd.DataFrame:
-        """A row a part that a probe passes through."""
-        return self._frame("parts")
-
-    @cached_property
-    def counters(self) -> pd.DataFrame:
-        """A row a reading of a counter or sensor that was another than the one before."""
-        return self._frame("counters")
-
-    @cached_property
-    def links(self) -> pd.DataFrame:
-        """A row one end of a cable."""
-        return self._frame("links")
-
-    @cached_property
-    def changes(self) -> pd.DataFrame:
-        """A row a state that a change came to."""
-        return self._frame("changes")
-
-    @cached_property
-    def suspects(self) -> pd.DataFrame:
-        """A row a suspect of the verdict."""
-        return self._frame("suspects")
-
-    def _frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of a table, read anew."""
         import pandas as pd
         import pyarrow as pa
 

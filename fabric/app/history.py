@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
-from fabric.runs.plain_file import MIB, read_plain, why_not_plain
+from fabric.runs.plain_file import MIB, read_plain, reading, why_not_plain
 from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
@@ -39,15 +39,6 @@ _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].f
 _MOST_CLOSED = 5
 _MOST_IMPORTED_BYTES = 256 * MIB
 """Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A run as its verdict tells it, and the hosts that it asked for."""
-
-    path: Path
-    told: ToldVerdict
-    hosts: tuple[str, ...]
 
 
 def history(
@@ -72,7 +63,7 @@ def history(
     judged = [one for path in paths if (one := _judged(path)) is not None]
     if not judged and not records:
         raise _nothing_judged(results, paths, closed)
-    judged.sort(key=lambda one: (one.told.run_id, one.path))
+    judged.sort(key=lambda one: (one.run_id, one.path))
     signals = _signals(judged, records)
     runs = _runs(judged, component, [one.host for one in signals], results)
     known = {one.path for one in judged}
@@ -95,20 +86,19 @@ def _imported(path: Path, days: int | None) -> list[Record]:
     """Of a file, none older; ConfigError where it is none of the three."""
     since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
     try:
-        text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+        with reading(path):
+            text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
         return [one for one in read_records(text) if one.at >= since]
-    except OSError as exc:
-        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
     except ToolError as exc:
         raise ConfigError.at(path, str(exc)) from exc
 
 
-def _judged(path: Path) -> _Judged | None:
+def _judged(path: Path) -> ToldVerdict | None:
     """None without a run.json, or a verdict of all that was measured; StoreError as ``told_verdict``."""
     told = told_verdict(path)
     try:
         asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if told else {}
-        return _Judged(path, told, tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
+        return replace(told, hosts=tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as exc:
@@ -138,7 +128,7 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
 
 
-def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
+def _runs(judged: Sequence[ToldVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
     """A line a run that has something to say of the component, of all where there is none."""
     if component is None:
         return [_line(run, None, {}) for run in judged]
@@ -149,24 +139,24 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
     return [
         _line(run, part, measured.get(run.path, {}))
         for run in judged
-        if run.path in measured or any(one.component == part.host for one in run.told.suspects)
+        if run.path in measured or any(one.component == part.host for one in run.suspects)
     ]
 
 
-def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
+def _line(run: ToldVerdict, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
-    failed = [one for one in run.told.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
-    suspected = [one.component for one in run.told.suspects if host is None or host in (*one.hosts, one.component)]
+    failed = [one for one in run.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
+    suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
     if measured:  # what missed its limit has no greater share: where a host is alone it would be its own peer
         found += [one.share for one in failed if one.share is not None and _names(one.name, own)]
     decided = decision_in(run.path)
     return RunLine(
-        run.told.run_id,
-        run.told.scenario,
-        run.told.backend,
-        run.told.outcome,
+        run.run_id,
+        run.scenario,
+        run.backend,
+        run.outcome,
         len(run.hosts),
         min(found, default=None),
         len({one.probe_id for one in failed if _names(one.probe_id, own)}),
@@ -176,10 +166,10 @@ def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
 
 
 def _refuse_unknown(
-    judged: Sequence[_Judged], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
+    judged: Sequence[ToldVerdict], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
-    suspects = list(dict.fromkeys(one.component for run in judged for one in run.told.suspects))
+    suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
     part = Part.of(component)
     if component in suspects:
         return
@@ -188,7 +178,7 @@ def _refuse_unknown(
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
         raise ConfigError.at(component, text)
     texts = [*measured, *(one.inside for one in map(Part.of, suspects) if one.host == part.host)]
-    texts += [one.name for run in judged for one in run.told.not_passed if part.host in one.hosts]
+    texts += [one.name for run in judged for one in run.not_passed if part.host in one.hosts]
     if part.inside and not any(_names(text, part.item) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part.inside, sorted(words))
@@ -233,12 +223,12 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostSignals]:
+def _signals(judged: Sequence[ToldVerdict], records: Iterable[Record]) -> list[HostSignals]:
     """Of every host that took part, and every component that has a record, the most troubled first."""
     kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
     counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
     for run in judged:
-        for one in run.told.suspects:
+        for one in run.suspects:
             for host in one.hosts if one.outcome is Outcome.FAIL else ():
                 kinds[host].add(one.kind)
         told = _told(run)
@@ -266,14 +256,14 @@ def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostS
     return sorted(found, key=lambda one: (-one.troubled, one.host))
 
 
-def _told(run: _Judged) -> dict[str, set[str]]:
+def _told(run: ToldVerdict) -> dict[str, set[str]]:
     """The hosts of which a run tells a signal, by its name; *troubled*: any trouble."""
     alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
     shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts
     suspected: dict[str, set[str]] = defaultdict(set)
-    for probe in run.told.not_passed:
+    for probe in run.not_passed:
         (shared if len(probe.hosts) > 1 else alone)[probe.outcome].update(probe.hosts)
-    for one in run.told.suspects:
+    for one in run.suspects:
         suspected[one.outcome.value].update(one.hosts)
     own, skipped = alone["fail"] | alone["error"], alone["skipped"] | shared["skipped"]
     return {

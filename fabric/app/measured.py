@@ -22,8 +22,7 @@ from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
 from fabric.judge.ports.health import by_port, steps_of
-from fabric.judge.ports.links import SeenCable, cables_of
-from fabric.judge.ports.optics import light, raw_ber
+from fabric.judge.ports.links import SeenCable, cables_of, light, raw_ber
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

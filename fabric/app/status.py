@@ -9,7 +9,7 @@ import threading
 import time
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -197,47 +197,45 @@ class Watched:
         for event in events:
             try:
                 self._at_s = max(self._at_s, float(event["at_s"]))
-                _TAKES.get(event["event"], Watched._other)(self, event)
+                if on_event := getattr(self, f"_on_{event['event']}", None):
+                    on_event(event)
             except (KeyError, TypeError, ValueError, IndexError) as exc:
                 raise StoreError(f"{self._run / EVENTS}: not as this version writes it: {exc!r}") from exc
 
-    def _other(self, _: Event) -> None:
-        """Nothing that is shown."""
-
-    def _began(self, event: Event) -> None:
+    def _on_run_started(self, event: Event) -> None:
         self._planned, self._since_s = int(event["probes"]), float(event["at_s"])
 
-    def _resumes(self, event: Event) -> None:
+    def _on_resumed(self, event: Event) -> None:
         """What ran when it died runs no more."""
         self._resumed, self._finished_now, self._last = self._resumed + 1, 0, "killed"
         self._since_s = float(event["at_s"])
         self._busy.clear()
 
-    def _interrupted(self, _: Event) -> None:
+    def _on_run_interrupted(self, _: Event) -> None:
         self._last = "interrupted"
 
-    def _left_out(self, event: Event) -> None:
+    def _on_rounds_over(self, event: Event) -> None:
         self._planned -= int(event["probes"])
 
-    def _begins(self, event: Event) -> None:
+    def _on_phase_started(self, event: Event) -> None:
         self._phase = name = event["phase"]
         self._phases.setdefault(name, PhaseProgress(name, int(event["probes"])))
 
-    def _phase_over(self, event: Event) -> None:
+    def _on_phase_ended(self, event: Event) -> None:
         self._phases[event["phase"]].over = True
         self._busy.clear()
 
-    def _started(self, event: Event) -> None:
+    def _on_started(self, event: Event) -> None:
         for probe in event["probes"]:
             self._busy.update(self._hosts_of(probe))
             self._count(probe, self._outcomes.pop(probe, None), -1)
 
-    def _replanned(self, event: Event) -> None:
+    def _on_replanned(self, event: Event) -> None:
         self._planned += 1
         if event["phase"] in self._phases:
             self._phases[event["phase"]].planned += 1
 
-    def _finished(self, event: Event) -> None:
+    def _on_finished(self, event: Event) -> None:
         probe, outcome = event["probe"], event["outcome"]
         hosts = self._hosts_of(probe)
         self._busy.subtract(hosts)
@@ -270,33 +268,17 @@ class Watched:
         series = (probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes))
         return self._alike.setdefault(series, _Alike()).is_slow(value)
 
-    def _gone(self, event: Event) -> None:
+    def _on_out(self, event: Event) -> None:
         self._out[event["component"]] = str(event["reason"])
 
-    def _judged(self, event: Event) -> None:
+    def _on_round_judged(self, event: Event) -> None:
         self._out.update({host: str(why) for host, why in event["left_out"].items()})
 
-    def _ended(self, _: Event) -> None:
+    def _on_run_ended(self, _: Event) -> None:
         self._over = True
 
     def _hosts_of(self, probe: str) -> list[str]:
         return [name for name in probe.split("/")[1].split("+") if name in self._hosts]
-
-
-_TAKES: Mapping[str, Callable[[Watched, Event], None]] = {
-    "run_started": Watched._began,
-    "resumed": Watched._resumes,
-    "run_interrupted": Watched._interrupted,
-    "rounds_over": Watched._left_out,
-    "phase_started": Watched._begins,
-    "phase_ended": Watched._phase_over,
-    "started": Watched._started,
-    "replanned": Watched._replanned,
-    "finished": Watched._finished,
-    "out": Watched._gone,
-    "round_judged": Watched._judged,
-    "run_ended": Watched._ended,
-}
 
 
 MOST_JUDGED = 5_000

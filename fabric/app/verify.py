@@ -41,8 +41,8 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.runs.plain_file import read_plain, remove_durably, storing, write_durably
-from fabric.runs.raw import FOLDER as RAW
+from fabric.runs.plain_file import read_plain, reading, remove_durably, storing, write_durably
+from fabric.runs.run_directory import FOLDER as RAW
 from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_lock import running
@@ -401,10 +401,8 @@ def _signature(stated: _Stated, wanted: str | None, found: Verified) -> None:
 
 def _certificate(file: Path) -> _Stated:
     """ConfigError for what is none."""
-    try:
+    with reading(file):
         data = read_plain(file, MOST_BYTES)
-    except OSError as exc:
-        raise ConfigError.at(file, f"cannot read: {exc.strerror or exc}") from exc
     document = None
     if sum(map(data.count, (b",", b"[", b"{"))) <= MOST_VALUES:
         with suppress(orjson.JSONDecodeError):

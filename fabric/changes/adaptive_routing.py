@@ -30,10 +30,10 @@ class AdaptiveRouting(Toggle):
         " hosts) or job (only what the probes ask for)"
     }
 
-    on: Annotated[bool, OnOff()] = Field(alias="adaptive_routing", description="Adaptive routing on or off.")
-    scope: Annotated[str, Choice(("fabric", "host", "job"))] = Field(
-        description="For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."
-    )
+    on: Annotated[bool, OnOff()] = Field(alias="adaptive_routing")
+    """Adaptive routing on or off."""
+    scope: Annotated[str, Choice(("fabric", "host", "job"))]
+    """For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."""
 
     @property
     def _field(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
-from fabric.errors import ExecutorError
+from fabric.errors import ExecutorError, ToolError
 from fabric.model.change import Argv
 from fabric.model.command import MIB, Command, CommandResult
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
@@ -52,6 +52,22 @@ def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S, output_cap_bytes: in
     answer = yield Ask(host, argv, timeout_s, output_cap_bytes)
     assert isinstance(answer, CommandResult)
     return answer
+
+
+Text = tuple[str, str, int]
+"""What a tool's reader takes: stdout, stderr, exit status."""
+
+
+def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
+    """
+    Run a command that only reads, as whoever we are.
+
+    Raises ToolError when its output was cut, ExecutorError when there is none.
+    """
+    result = yield from ask(host, argv, timeout_s=timeout_s)
+    if result.truncated:
+        raise ToolError(f"{host}: {argv[0]} printed more than can be kept")
+    return result.stdout, result.stderr, result.exit_status
 
 
 def pause(until_s: float) -> Procedure[float]:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import permutations
 from math import inf
 
 from fabric.changes.kind import Context, kind_of
-from fabric.changes.ports import plainly, program
-from fabric.changes.procedure import Procedure
+from fabric.changes.ports import port_states
+from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.topology import Topology
-from fabric.tools import sysfs
 from fabric.tools.driver import complaint, word
 
 BUSY, ISOLATE = "busy_hosts", "isolate"
@@ -62,16 +62,15 @@ def check_rails(
 
 def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
     """The first name of ``management`` that a change touches, None when it touches none of them."""
-    host, slash, device = change.component.partition("/")
-    names = {change.component, host, *change.switches, *((device,) if slash else ())}
+    part = change.part
+    names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}
     if change.scope != "fabric":
         names |= set(change.hosts)
     for alteration in alterations:
         names |= {f"{alteration.host}/{device}" for device in alteration.devices}
         names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
-    one, dashes, other = change.component.partition("#")[0].partition("--")
-    if dashes:  # a cable between switches, whichever end is named first
-        names |= {f"{one}--{other}", f"{other}--{one}"}
+    if part.link_ends:  # whichever end is named first
+        names |= {"--".join(ends) for ends in permutations(part.link_ends)}
     folded = {name.casefold() for name in names}
     return next((name for name in settings.management if name.casefold() in folded), None)
 
@@ -83,7 +82,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
         found &= yield from _on_gpus(host, context, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
-    squeue = (program(context, host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
+    squeue = (context.program(host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
     stdout, stderr, status = yield from plainly(host, squeue)
     if status not in (0, _NOT_FOUND):
         said = complaint(stdout, stderr)
@@ -96,7 +95,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
 def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
-    smi = (program(context, host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
+    smi = (context.program(host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
     stdout, stderr, status = yield from plainly(host, smi)
     if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
         said = complaint(stdout, stderr)
@@ -107,21 +106,15 @@ def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[st
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
     """The other RNICs of the host that are Active; Refused when there is none."""
-    name, _, device = change.component.partition("/")
+    name = change.part.host
     host = context.topology.hosts.get(name)
-    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != device]
-    asked = [others] if others else []
-    active: set[str] = set()
-    while asked:
-        rnics = asked.pop()
-        states = sysfs.read_states(*(yield from plainly(name, sysfs.states([(one.device, one.port) for one in rnics]))))
-        if len(states) == len(rnics):
-            active |= {rnic.device for rnic, state in zip(rnics, states, strict=True) if state == "ACTIVE"}
-        elif len(rnics) > 1:  # some are not there, and which is not said: one by one
-            asked += [[rnic] for rnic in rnics]
+    rnics = () if host is None else host.platform.rnics
+    others = [(rnic.device, rnic.port) for rnic in rnics if rnic.device != change.part.item]
+    states = (yield from port_states(name, others)) if others else {}
+    active = frozenset(device for (device, _), state in states.items() if state == "ACTIVE")
     if not active:
         raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)
-    return frozenset(active)
+    return active
 
 
 ALLOW = "blast_radius"
@@ -192,7 +185,7 @@ def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
     """Two changes of one cable or setting: neither could tell what it found from what the other one did."""
     seen: dict[object, Change] = {}
     for change in together:
-        key = (change.scope, change.kind if change.scope != "port" else "", _cable(change.component))
+        key = (change.scope, change.kind if change.scope != "port" else "", _cable(change))
         first = seen.setdefault(key, change)
         if first is not change:
             yield f"{change.change_id}: {first.change_id} alters {change.component} at the same time; {_NEVER}"
@@ -208,10 +201,9 @@ def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
                 yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
 
 
-def _cable(component: str) -> tuple[str, ...]:
+def _cable(change: Change) -> tuple[object, ...]:
     """The same for both ways to write a cable: ``a--b``, ``b--a#0``."""
-    ends, _, number = component.partition("#")
-    return (*sorted(ends.split("--")), number or "0")
+    return (*sorted(change.part.link_ends or (change.component,)), change.part.number)
 
 
 def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
@@ -232,7 +224,7 @@ def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
         for name in dict.fromkeys(names):
             if names.count(name) > limit:
                 yield f"{names.count(name)} changes at the same time at {what} {name}, {limit} allowed for each {what}"
-    links = {_cable(change.component) for change in faults if change.scope == "port"}
+    links = {_cable(change) for change in faults if change.scope == "port"}
     if links:
         total = context.topology.link_count
         share = max(1, int(most.links_fraction * total))
@@ -245,9 +237,8 @@ def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
     """The RNICs of each host that faults alter."""
     altered: dict[str, set[str]] = {}
     for change in together:
-        name, slash, device = change.component.partition("/")
-        if slash and change.is_fault:
-            altered.setdefault(name, set()).add(device)
+        if change.part.item and change.is_fault:
+            altered.setdefault(change.part.host, set()).add(change.part.item)
     return altered
 
 
@@ -303,7 +294,7 @@ class Concurrency:
         found = next(_together(together, self._context, self._allow), "")
         if found:
             return found
-        host = change.component.partition("/")[0]
+        host = change.part.host
         if other_paths is not None and not other_paths - _altered(together).get(host, set()):
             return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
         return ""

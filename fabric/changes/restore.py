@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from fabric.changes.guard import REVERT_PAUSE_S, REVERT_S, REVERT_TRIES, Guard, Guarded, revert
 from fabric.changes.kind import Context
-from fabric.changes.ports import cable_of, plainly
-from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.ports import cable_of
+from fabric.changes.procedure import Procedure, ask, pause, plainly
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Change
 from fabric.tools import management

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.changes.kind import Alters, Context, Kind, Wrong
-from fabric.changes.ports import look, program
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Argv, Change, Check
@@ -39,14 +36,14 @@ def fields_on(name: str, wanted: Mapping[str, int], context: Context) -> Procedu
     Raises Refused for a host without RoCE, and where the firmware does not let a field be chosen.
     """
     host = _ethernet(name, context)
-    tool = program(context, name, "mlxreg")
+    tool = context.program(name, "mlxreg")
     apply: list[Argv] = []
     undo: list[Argv] = []
     checks: list[Check] = []
     seen: dict[str, list[str]] = {}
     for rnic in host.platform.rnics:
         get = mlxreg.get(rnic.device, REGISTER, {}, tool=tool)
-        fields = mlxreg.read(*(yield from look(context, name, get)))
+        fields = mlxreg.read(*(yield from context.look(name, get)))
         for field in wanted:
             if mlxreg.need(fields, SELECTS[field]) != 1:
                 raise Refused(f"{name}/{rnic.device}: its firmware does not let {field} be chosen")
@@ -72,7 +69,7 @@ def confirm_fields(
     """The register of every RNIC that was altered says so; raises NotInForce with what it says."""
     for alteration in alterations:
         for check in alteration.checks:
-            fields = mlxreg.read(*(yield from look(context, alteration.host, check.argv)))
+            fields = mlxreg.read(*(yield from context.look(alteration.host, check.argv)))
             for field, value in wanted.items():
                 if mlxreg.need(fields, field) != value:
                     raise NotInForce(f"{change.component}: {check.argv[2]}: {field} is {fields[field]}")
@@ -94,12 +91,10 @@ class Retransmission(Kind):
     about: ClassVar[str] = "How RoCE RNICs send again what was lost (mlxreg, register ROCE_ACCL)."
     is_fault: ClassVar[bool] = False
 
-    selective_repeat: Annotated[bool, OnOff()] | None = Field(
-        None, description="on: lost packets alone are sent again; off: everything from the first lost one (go-back-N)."
-    )
-    adaptive_timers: Annotated[bool, OnOff()] | None = Field(
-        None, description="on: how long a lost answer is waited for is the firmware's, not NCCL_IB_TIMEOUT's."
-    )
+    selective_repeat: Annotated[bool, OnOff()] | None = None
+    """on: lost packets alone are sent again; off: everything from the first lost one (go-back-N)."""
+    adaptive_timers: Annotated[bool, OnOff()] | None = None
+    """on: how long a lost answer is waited for is the firmware's, not NCCL_IB_TIMEOUT's."""
 
     @property
     def fields(self) -> dict[str, int]:

@@ -163,7 +163,7 @@ def discover(
     if not listed:
         walks.all(found)
     silent: dict[str, list[str]] = {}
-    heard = list(_heard(found, second, devices, silent))
+    heard = list(_heard(found, second, silent))
     cables, switches, strangers = cables_of(walks.lines.values(), found)
     return FoundFabric(
         found,
@@ -327,10 +327,7 @@ def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int,
 
 
 def _heard(
-    found: Mapping[str, FoundHost],
-    answers: Mapping[str, Answers],
-    devices: Mapping[str, Sequence[str]],
-    silent: dict[str, list[str]],
+    found: Mapping[str, FoundHost], answers: Mapping[str, Answers], silent: dict[str, list[str]]
 ) -> Iterator[FoundCable]:
     """
     Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
@@ -344,10 +341,8 @@ def _heard(
         neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
         for reason in unread:
             silent.setdefault(reason, []).append(name)
-        _, ports = parsed(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})
         for rnic in host.rnics:
-            port = ports.get((rnic.device, rnic.port))
-            here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
+            here = [one for one in neighbours if rnic.netdev and one.interface == rnic.netdev and one.switch]
             if len(here) == 1 and _is_name(str(here[0].switch)) and here[0].switch not in found:
                 end = FoundEnd(f"{name}/{rnic.device}", str(rnic.port))
                 yield FoundCable(end, FoundEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)

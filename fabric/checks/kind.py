@@ -13,7 +13,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from fabric.changes.kind import Alters, Context, Kind
-from fabric.changes.ports import in_band, need_via
 from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.errors import CommandTimeout, ExecutorError, ToolError
 from fabric.model.command import Command, CommandResult
@@ -197,10 +196,10 @@ def host_needs(
 
 def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
     """Of ``via``: the question that shows whether its port leads to the fabric, and that for UFM's list."""
-    settings, via = context.settings, need_via(context)
+    settings, via = context.settings, context.need_via()
     platform = context.topology.hosts[via].platform
     if platform.link_layer == "infiniband":
-        asked = infiniband.subnet_manager(through=in_band(context), tool=platform.program("sminfo"))
+        asked = infiniband.subnet_manager(through=context.in_band(), tool=platform.program("sminfo"))
         yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
     if (ufm := management.UfmAccess.of(settings)) is not None:
         yield management.list_unhealthy(ufm)

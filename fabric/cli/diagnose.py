@@ -95,12 +95,12 @@ def hang_command(
         raise click.UsageError(f"{scenario} is there already: give --scenario a new file")
     if scenario is not None and not scenario.parent.is_dir():
         raise click.UsageError(f"--scenario: there is no folder {scenario.parent}")
-    found = hang_files(files, inventory=inventory, ranks=ranks)
+    hang, topology = hang_files(files, inventory=inventory, ranks=ranks)
     text, notes = "", tuple[str, ...]()
-    if scenario is not None and inventory is not None:
-        text, notes = scenario_text(found, inventory, scenario)
+    if scenario is not None and inventory is not None and topology is not None:
+        text, notes = scenario_text(hang, topology, inventory, scenario)
         if text:
             scenario.write_text(text)
     written = str(scenario) if text else None
-    document, lines = hang_document(found.hang, written, notes), hang_text(found.hang, written, notes)
-    return answer(document, lines, as_json=as_json, code=EXIT_CODES[found.hang.outcome])
+    document, lines = hang_document(hang, written, notes), hang_text(hang, written, notes)
+    return answer(document, lines, as_json=as_json, code=EXIT_CODES[hang.outcome])

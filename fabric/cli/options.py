@@ -6,14 +6,12 @@ import gc
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
 
 import click
 
 from fabric.report.output import say, visible
-
-if TYPE_CHECKING:
-    from fabric.model.fields.scalars import Scalar
 
 PATH = click.Path(path_type=Path)
 
@@ -22,22 +20,19 @@ class Number(click.ParamType[float]):
     """A number of an option, within bounds (both are allowed), read as a key of a file is."""
 
     name = "number"
+    read_as = "scalars:Decimal"
+    """The type of such a key; pydantic takes a while to import, and ``--help`` does without."""
 
     def __init__(self, least: float, most: float) -> None:
         self.least, self.most = least, most
-
-    def field(self) -> Scalar:
-        """The type of such a key; pydantic takes a while to import, and ``--help`` does without."""
-        from fabric.model.fields.scalars import Decimal
-
-        return Decimal(self.least, self.most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value; click's refusal, with what is expected, for anything else."""
         from pydantic_core import PydanticCustomError
 
+        field = resolve_name(f"fabric.model.fields.{self.read_as}")(self.least, self.most)
         try:
-            return self.field().parse(str(value))
+            return field.parse(str(value))
         except PydanticCustomError as exc:
             self.fail(exc.message(), param, ctx)
 
@@ -45,24 +40,16 @@ class Number(click.ParamType[float]):
 class WholeNumber(Number):
     """A whole number in plain digits."""
 
-    def field(self) -> Scalar:
-        """As ``Whole``."""
-        from fabric.model.fields.scalars import Whole
-
-        return Whole(self.least, self.most)
+    read_as = "scalars:Whole"
 
 
 class Time(Number):
-    """A duration such as 90m, in seconds."""
+    """A duration such as 90m, in seconds, which may have a fraction as all seconds."""
 
-    def field(self) -> Scalar:
-        """As ``Duration``."""
-        from fabric.model.fields.quantities import Duration
-
-        return Duration(self.least, self.most)
+    read_as = "scalars:Duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As a number that may have a fraction, as all seconds."""
+        """As ``Number``."""
         return float(super().convert(value, param, ctx))
 
 

@@ -30,8 +30,8 @@ from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
 
 if TYPE_CHECKING:
-    from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
+    from fabric.app.run import OnFail
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
     from fabric.runs.run_document import PastRun
@@ -85,8 +85,8 @@ def run_command(
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    with planning() as told:
-        asked = asked_for(given, repair, told=told)
+    with planning():
+        asked = asked_for(given, repair)
     name = backend_of(asked, backend)
     refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)
@@ -160,7 +160,7 @@ def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | 
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
     """
-    from fabric.app.on_fail import OnFail
+    from fabric.app.run import OnFail
     from fabric.app.scheduler import Reservation, minutes
     from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document

@@ -20,8 +20,17 @@ from fabric.model.inventory import Inventory
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold, size_text
-from fabric.model.topology import NVLINK, Platform
-from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
+from fabric.model.topology import Platform
+from fabric.model.verdict import (
+    ONE_LINE,
+    RING,
+    Baseline,
+    Limit,
+    bound_by_lines,
+    least_gbps,
+    most_specific,
+    out_of_reach,
+)
 from fabric.probes.loopback import link_classes
 
 BACKENDS = ("ssh", "process", "mock")
@@ -173,7 +182,7 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
     for limit in limits:
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
         if asked is not None:
-            meant = [str(one.algorithm) for one in asked if _matches(limit, one)]
+            meant = [str(one.algorithm) for one in asked if most_specific([limit], *one)]
         least = least_gbps(limit, platform)
         slow = next(filter(None, (_too_slow(platform, limit, algorithm) for algorithm in meant)), None)
         if slow is not None:
@@ -197,7 +206,7 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
         spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
     ):
         for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
-            if any(_matches(limit, asked) for limit in listed):
+            if most_specific(listed, *asked):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
@@ -206,20 +215,6 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
 def _expected(scenario: Scenario) -> frozenset[str]:
     """The written names of the phases that an expectation judges: they need no limit."""
     return frozenset(ref.label for one in scenario.expect for ref in one.refs)
-
-
-def _matches(limit: Limit, asked: LimitKey) -> bool:
-    pairs = (
-        (limit.link_class, asked.link_class),
-        (limit.size_bytes, asked.size_bytes),
-        (limit.ranks, asked.ranks),
-        (limit.algorithm, asked.algorithm),
-    )
-    if NVLINK == asked.link_class != limit.link_class:
-        return False
-    if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
-        return False
-    return all(part in (None, wanted) for part, wanted in pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
-from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
-from fabric.engine.observer import Observer
+from fabric.engine.observer import FollowUp, Observer, Remembers
 from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology

@@ -15,8 +15,7 @@ run, so that link classes and partners cancel out, and a few probes that are slo
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import median
@@ -32,9 +31,20 @@ from fabric.judge.locate.pairs.run_planes import routes_of
 from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.structure import FaultyPart, Floats
 from fabric.judge.locate.suspects import EQUAL, restates
-from fabric.judge.normal.interval import of_median, spread_of
-from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of, taking_part
-from fabric.judge.normal.samples import Sample, SampleKey, samples
+from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
+from fabric.judge.normal.keys import (
+    CROSS_LEAF,
+    Sample,
+    SampleKey,
+    ends_of,
+    floor_of,
+    grouped,
+    leaf_of,
+    link_class,
+    rnics_of,
+    samples,
+    taking_part,
+)
 from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.outcome import Outcome
@@ -44,10 +54,11 @@ from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
-_PRIOR_COUNT = 4.0  # ratios that the usual spread counts as (a choice)
-
 Group = tuple[str, int | None]
 """What numbers must share to be alike: kind and message size."""
+
+Spreads = Mapping[Group, float | None]
+"""Of one ratio, None where too few are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,130 +79,104 @@ class Both:
     named: NamedPart | None = None  # what a tool said of it while it carried nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Culprit:
+def ways_of(
+    runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology
+) -> Callable[[Both], Iterator[Component]]:
     """
-    A part that explains why probes changed: all *through* it, by group, in those groups that show it.
+    What a probe passes through, or what a tool named; none of hosts that are not known.
 
-    *rivals* explain the same nearly as well. *certain*: by enough samples to be called changed.
+    Between leaves it is the spine that tables say, as far as these were read, or all uplinks of both leaves.
     """
+    known: dict[str, dict[tuple[str, str], str]] = {}
+    for probes, results in runs:  # what the last run read counts: routes stay while nothing breaks
+        tables = [one for one in probes if one.kind == routes.KIND and one.probe_id in results]
+        known.update(routes_of([(one, results[one.probe_id]) for one in tables], topology))
 
-    component: str
-    rivals: tuple[str, ...]
-    through: Mapping[Group, Sequence[Both]]
-    certain: bool
-
-
-class Ways:
-    """What each probe passes through, between leaves with what tables say, as far as these were read."""
-
-    def __init__(self, runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology) -> None:
-        self._topology = topology
-        self._known: dict[str, dict[tuple[str, str], str]] = {}
-        for probes, results in runs:  # what the last run read counts: routes stay while nothing breaks
-            tables = [
-                (one, results[one.probe_id]) for one in probes if one.kind == routes.KIND and one.probe_id in results
-            ]
-            self._known.update(routes_of(tables, topology))
-
-    def parts(self, one: Both) -> Iterator[Component]:
-        """Every part that a probe passes through, or those that a tool named; none of hosts that are not known."""
+    def parts(one: Both) -> Iterator[Component]:
         probe = one.probe
         if one.named is not None:
-            yield from named_components_of(probe, one.named, self._topology)
-        elif all(name in self._topology.hosts for name in probe.hosts):
-            yield from components_of(probe, self._topology)
-            yield from self._between(probe)
+            yield from named_components_of(probe, one.named, topology)
+        elif all(name in topology.hosts for name in probe.hosts):
+            yield from components_of(probe, topology)
+            if "peer_rnic" in probe.params and len(probe.hosts) > 1:
+                yield Component("+".join(sorted(rnics_of(probe))), "pair", "one of its ends, or what is between them")
+                yield from _between(probe, topology, known)
 
-    def _between(self, probe: Probe) -> Iterator[Component]:
-        """The two RNICs together; the uplinks and the spine, or all uplinks of both leaves where which is not known."""
-        if "peer_rnic" not in probe.params or len(probe.hosts) < 2:
-            return
-        yield Component("+".join(sorted(rnics_of(probe))), "pair", "one of its ends, or what is between them")
-        ends = (probe.hosts[0], "rnic"), (probe.hosts[-1], "peer_rnic")
-        leaves = [leaf for host, end in ends if (leaf := leaf_of(self._topology.hosts[host], str(probe.params[end])))]
-        if len(leaves) < 2 or leaves[0] == leaves[1]:
-            return
-        target = self._topology.hosts[probe.hosts[-1]].platform.rnic_by_device[str(probe.params["peer_rnic"])]
-        # As ``probes/pairs.py`` names a plane.
-        table = self._known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {})
-        spine = table.get((leaves[0], probe.hosts[-1]))
+    return parts
+
+
+def _between(
+    probe: Probe, topology: Topology, known: Mapping[str, Mapping[tuple[str, str], str]]
+) -> Iterator[Component]:
+    ends = [(topology.hosts[host], device) for host, device in ends_of(probe)]
+    leaves = [leaf for host, device in ends if (leaf := leaf_of(host, device))]
+    if link_class(probe, topology) != CROSS_LEAF:
+        return
+    host, device = ends[1]
+    target = host.platform.rnic_by_device[device]
+    # As ``probes/pairs.py`` names a plane.
+    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], host.name))
+    for leaf in leaves:
         if spine is None:
-            for leaf in leaves:
-                yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")
-            return
-        for leaf in leaves:
+            yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")
+        else:
             yield Component(f"{leaf}--{spine}", "uplink", f"the cable between {leaf} and {spine}")
+    if spine is not None:
         yield Component(spine, "spine", f"the spine switch {spine}")
 
 
-def culprits(seen: Sequence[Both], ways: Ways, *, worse: bool) -> list[Culprit]:
-    """The parts that explain what became worse (else better) among *seen*, the surest first."""
-    samples = [(one, value) for one in seen for value in _values(one, worse=worse)]
-    groups: dict[Hashable, int] = {}
-    of_class = np.array([groups.setdefault(one.group, len(groups)) for one, _ in samples], dtype=np.int64)
-    y: Floats = np.array([value for _, value in samples])
-    least = np.array([OF_FLOOR * floor_of(one.group[0]) for one in {s.group: s for s, _ in samples}.values()])
-    noise = np.array([_noise(y[of_class == number]) for number in range(len(groups))])
-    floor = np.maximum(least, SIGMAS * noise) if len(groups) else least
-    if not len(y) or not (y < -floor[of_class]).any():
-        return []
-    columns, entries = entries_of((ways.parts(one) for one, _ in samples), y < -floor[of_class])
-    matrix = SampleMatrix(
-        entries,
-        y=np.clip(y, NOTHING, SIGMAS * noise[of_class]),
-        of_class=of_class,
-        at_s=np.zeros(len(y)),
-        noise=noise,
-        floor=floor,
-        least=least,
-        apart=least,
-        level=np.zeros(len(groups)),
-    )
-    search = Search(matrix)
-    both = [one for one, _ in samples]
-    return [_culprit(one, search, columns, both) for one in search.faults() if search.matters(one)]
-
-
-def _values(one: Both, *, worse: bool) -> Iterator[float]:
+def _logs_of(one: Both, change: Difference) -> Iterator[float]:
     """The logarithms of its ratios, of those that became better the other way round; nothing is a hundredth."""
+    worse = change is Difference.WORSE
     if one.lost if worse else one.regained:
         yield NOTHING
     for value in one.logs:
         yield value if worse else -value
 
 
+def _culprits(
+    seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]], change: Difference, spreads: Spreads
+) -> Iterator[tuple[Compared, Sequence[Both]]]:
+    """The rows of the parts that explain what became worse (or better) among *seen*, the surest part first."""
+    pairs = [(one, value) for one in seen for value in _logs_of(one, change)]
+    both: list[Both] = [one for one, _ in pairs]
+    groups = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in both))}
+    of_class = np.array([groups[one.group] for one in both], dtype=np.int64)
+    y: Floats = np.array([value for _, value in pairs])
+    least = np.array([OF_FLOOR * floor_of(kind) for kind, _ in groups])
+    noise = np.array([_noise(y[of_class == number]) for number in groups.values()])
+    floor = np.maximum(least, SIGMAS * noise) if groups else least
+    if not groups or not (y < -floor[of_class]).any():
+        return
+    columns, entries = entries_of(map(ways, both), y < -floor[of_class])
+    y, nothing = np.clip(y, NOTHING, SIGMAS * noise[of_class]), np.zeros(len(y))
+    matrix = SampleMatrix(entries, y, of_class, nothing, noise, floor, least, apart=least, level=nothing[: len(groups)])
+    search = Search(matrix)
+    for fault in search.faults():
+        if search.matters(fault):
+            through = [i for one in fault.losses for i in search.samples_of(one.cell).tolist()]
+            mine = list({id(both[i]): both[i] for i in through}.values())
+            dead = any(y[i] <= NOTHING for i in through)  # which the fabric's own word is, and no noise
+            certain = dead or fault.gain >= CERTAIN
+            if certain or change is Difference.WORSE:
+                yield from _rows_of_culprit(*_named(fault, columns), mine, change, spreads, certain=certain)
+
+
 def _noise(y: Floats) -> float:
-    """Of one ratio, from those above 1: nothing broken makes them larger. Few are drawn to what is usual."""
+    """Of one ratio, from those above 1, as nothing broken makes them larger; what is usual where these are few."""
     above = y[y > 0]
-    seen = 1.4826 * float(np.median(above)) if len(above) else USUAL_CV
-    drawn = (len(above) * seen**2 + _PRIOR_COUNT * USUAL_CV**2) / (len(above) + _PRIOR_COUNT)
-    return max(float(np.sqrt(drawn)), LEAST_NOISE)
+    return max(SCALE * float(np.median(above)), LEAST_NOISE) if len(above) >= LEAST_PEERS else USUAL_CV
 
 
-def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[Component, list[Component]]:
+def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[str]]:
     """A part and its rivals; of two ends that were measured only with each other, what they are together."""
-    mine = columns[fault.part]
-    rivals = [(columns[part], gain) for part, gain in fault.rivals]
-    other_end = any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals)
-    for whole, _ in rivals if other_end else ():
-        if whole.kind == "pair":
-            return whole, []
-    return mine, [one for one, _ in rivals if not restates(mine, one)]
-
-
-def _culprit(fault: FaultyPart, search: Search, columns: Sequence[Component], both: Sequence[Both]) -> Culprit:
-    through = [i for one in fault.losses for i in search.samples_of(one.cell).tolist()]
-    probes: dict[Group, dict[int, Both]] = {}
-    for i in through:
-        probes.setdefault(both[i].group, {})[id(both[i])] = both[i]
-    mine, rivals = _named(fault, columns)
-    dead = any(search.matrix.y[i] <= NOTHING for i in through)  # which the fabric's own word is, and no noise
-    return Culprit(
-        str(Part.of(mine.name).both_ways),
-        tuple(dict.fromkeys(one.name for one in rivals)),
-        {group: tuple(members.values()) for group, members in probes.items()},
-        certain=dead or fault.gain >= CERTAIN,
+    mine, rivals = columns[fault.part], [(columns[part], gain) for part, gain in fault.rivals]
+    if any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals):
+        for whole, _ in rivals:
+            if whole.kind == "pair":
+                return whole.name, []
+    return str(Part.of(mine.name).both_ways), list(
+        dict.fromkeys(one.name for one, _ in rivals if not restates(mine, one))
     )
 
 
@@ -222,7 +207,7 @@ def compare_runs(
     only_first = [name for name, (before, _) in left.items() if before == _MEASURED and name not in set(unmeasured)]
     only_second = [name for name, (before, after) in left.items() if before != _MEASURED and after == _MEASURED]
     return Comparison(
-        rows=tuple(sorted(rows_of(list(both.values()), Ways((first, second), topology)), key=_worst_first)),
+        rows=tuple(sorted(rows_of(list(both.values()), ways_of((first, second), topology)), key=_worst_first)),
         common=len(both),
         only_first=(
             *(f"{text}, asked of the second run, too, and not measured there" for text in _in_words(unmeasured)),
@@ -289,11 +274,8 @@ def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
 
 def _in_words(names: Sequence[_Name]) -> Iterator[str]:
     """Counted by phase and kind, hosts folded."""
-    groups: dict[tuple[str, str], list[SampleKey]] = {}
-    for phase, key in names:
-        groups.setdefault((phase, key.kind), []).append(key)
-    for (phase, kind), keys in groups.items():
-        yield f"{len(keys)} {kind} of {phase} on {fold(dict.fromkeys(host for key in keys for host in key.hosts))}"
+    for (phase, kind), alike in grouped(names, lambda name: (name[0], name[1].kind)).items():
+        yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
 
 
 _NAMED_MOST = 4
@@ -301,28 +283,26 @@ _CHANGED = (Difference.WORSE, Difference.BETTER)
 _AGAIN = "seen once: measure it again"
 
 
-def rows_of(seen: Sequence[Both], ways: Ways) -> list[Compared]:
+def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -> list[Compared]:
     """
     One row a component, kind and size, and those of the parts that changed.
 
     A component is WORSE or BETTER where it explains what changed, or where everything did; whose numbers moved for
     another's sake is judged by the others.
     """
-    groups: defaultdict[Group, list[Both]] = defaultdict(list)
-    for one in seen:
-        groups[one.group].append(one)
+    groups = grouped(seen, lambda one: one.group)
     spreads = _spreads(groups)
     whole = {group: list(_rows(group, mine, spreads[group])) for group, mine in groups.items()}
-    moved = {group for group, mine in groups.items() if _all_moved(whole[group], mine)}
+    everything = {group: next(row.change for row in rows if row.component == WHOLE) for group, rows in whole.items()}
+    several = {group for group, mine in groups.items() if len({one.path for one in mine}) > 1}
+    moved = {group for group, change in everything.items() if change in _CHANGED and group in several}
     found = [row for group in moved for row in whole[group]]
     rest = [one for one in seen if one.group not in moved]
     explained: set[int] = set()
     for change in _CHANGED:
-        for culprit in culprits(rest, ways, worse=change is Difference.WORSE):
-            if culprit.certain or change is Difference.WORSE:
-                for row, mine in _culprit_rows(culprit, change, spreads):
-                    found.append(row)
-                    explained |= {id(one) for one in mine}
+        for row, mine in _culprits(rest, ways, change, spreads):
+            found.append(row)
+            explained |= {id(one) for one in mine}
     for group, mine in groups.items():
         if group not in moved:
             left = [one for one in mine if id(one) not in explained]
@@ -339,18 +319,10 @@ def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterat
             yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
 
 
-def _all_moved(rows: Sequence[Compared], seen: Sequence[Both]) -> bool:
-    whole = next(row.change for row in rows if row.component == WHOLE)
-    return whole in _CHANGED and len({one.path for one in seen}) > 1
-
-
-def _spreads(groups: Mapping[Group, Sequence[Both]]) -> dict[Group, float | None]:
+def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:
     """Of one ratio, by kind and size; where those are few, of the kind."""
-    logs = {group: _logs(mine) for group, mine in groups.items()}
-    of_kind: defaultdict[str, list[float]] = defaultdict(list)
-    for (kind, _), values in logs.items():
-        of_kind[kind] += values
-    return {group: spread_of(values) or spread_of(of_kind[group[0]]) for group, values in logs.items()}
+    of_kind = grouped((one for mine in groups.values() for one in mine), lambda one: one.group[0])
+    return {group: spread_of(_logs(mine)) or spread_of(_logs(of_kind[group[0]])) for group, mine in groups.items()}
 
 
 def _logs(mine: Iterable[Both]) -> list[float]:
@@ -359,12 +331,9 @@ def _logs(mine: Iterable[Both]) -> list[float]:
 
 def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
     """One row a component."""
-    through: defaultdict[str, list[Both]] = defaultdict(list)
-    for one in seen:
-        for part in (WHOLE, *taking_part(one.probe)):
-            through[part].append(one)
+    through = grouped(((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe))), lambda pair: pair[0])
     for part, mine in through.items():
-        yield _row(part, group, mine, spread)
+        yield _row(part, group, [one for _, one in mine], spread)
 
 
 def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:
@@ -401,19 +370,18 @@ def _by_itself(row: Compared) -> Compared:
     return replace(row, change=Difference.SAME) if row.change is Difference.BETTER else row
 
 
-def _culprit_rows(
-    culprit: Culprit, change: Difference, spreads: Mapping[Group, float | None]
-) -> list[tuple[Compared, Sequence[Both]]]:
+def _rows_of_culprit(
+    name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
+) -> Sequence[tuple[Compared, Sequence[Both]]]:
     """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
-    others = culprit.rivals
     more = f" and {len(others) - _NAMED_MOST} more" if len(others) > _NAMED_MOST else ""
     rivals = [f"or {', '.join(others[:_NAMED_MOST])}{more}: nothing tells them apart"] if others else []
     sure, open_ = [], []
-    for group, mine in culprit.through.items():
-        row = _row(culprit.component, group, mine, spreads[group])
+    for group, mine in grouped(explained, lambda one: one.group).items():
+        row = _row(name, group, mine, spreads[group])
         said = [row.note] if any(one.lost or one.regained for one in mine) else []
         # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
-        if culprit.certain and (said or row.change is change):
+        if certain and (said or row.change is change):
             sure.append((replace(row, change=change, note="; ".join([*said, *rivals])), mine))
         else:
             open_.append((row, mine))

@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import Field, with_config
 
 from fabric.model.fields.entry import STRICT, key
-from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Size, Whole, Word
 from fabric.model.scenario import ProbeKind
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK

@@ -22,7 +22,7 @@ from fabric.errors import MayBeLive, StoreError
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.runs.events import Event
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
-from fabric.runs.plain_file import GIB, MIB, is_there, plain_stream
+from fabric.runs.plain_file import GIB, MIB, is_there, plain_stream, storing
 
 JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
@@ -109,13 +109,11 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
 
 def _is_written(path: Path) -> bool:
     """Whether a living process holds the journal open for writing."""
-    try:
-        with plain_stream(path) as file:
+    with storing(path, "cannot read"), plain_stream(path) as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+        except BlockingIOError:
+            return True
     return False
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
-from fabric.errors import StoreError
+from fabric.errors import ConfigError, StoreError
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -46,6 +46,15 @@ def storing(path: Path | str, what: str = "cannot write", *, inside: bool = Fals
         yield
     except OSError as exc:
         raise StoreError(f"{(inside and exc.filename) or path}: {what}: {exc.strerror or exc}") from exc
+
+
+@contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Raise an OSError of what a person named as ConfigError: ``links.txt: cannot read: Permission denied``."""
+    try:
+        yield
+    except OSError as exc:
+        raise ConfigError.at(path, f"cannot read: {exc.strerror or exc}") from exc
 
 
 def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

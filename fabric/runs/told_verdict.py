@@ -18,7 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.plain_file import MIB, read_plain, storing
 
 VERDICT = "verdict.json"
 
@@ -53,9 +53,11 @@ class ToldVerdict:
     """
     A run as its verdict tells it; outcomes in one word, ``pass``.
 
-    *outcome_of*: of each component; *not_passed*: the probes that did not pass.
+    *outcome_of*: of each component; *not_passed*: the probes that did not pass. *hosts*: those that it asked for, where
+    they were looked up.
     """
 
+    path: Path
     scenario: str
     run_id: str
     backend: str
@@ -63,6 +65,7 @@ class ToldVerdict:
     suspects: tuple[Suspect, ...]
     outcome_of: Mapping[str, str]
     not_passed: tuple[ToldProbe, ...]
+    hosts: tuple[str, ...] = ()
 
 
 def told_verdict(run: Path) -> ToldVerdict | None:
@@ -81,7 +84,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
         scenario, run_id, backend, outcome = (str(found[name]) for name in ("scenario", "run_id", "backend", "outcome"))
         outcome_of = {str(entry["component"]): Outcome(entry["outcome"]).value for entry in found["components"]}
         suspects, not_passed = tuple(map(_suspect, found["suspects"])), tuple(map(_probe, found["not_passed"]))
-        return ToldVerdict(scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
+        return ToldVerdict(run, scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -93,12 +96,9 @@ def told_verdict(run: Path) -> ToldVerdict | None:
 
 def history_bytes(run: Path) -> int:
     """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
-    try:
+    with storing(run / EVENTS, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
         return (run / EVENTS).lstat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    except OSError as exc:
-        raise StoreError(f"{run / EVENTS}: cannot read: {exc.strerror}") from exc
+    return 0
 
 
 def is_of_all(run: Path, judged_bytes: int | None) -> bool:

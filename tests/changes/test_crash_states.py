@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask, carry_out
@@ -34,7 +35,6 @@ from fabric.runs.journal import Journal, open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber
-from tests.conftest import rack_topology
 
 HOST, DEVICE = "gpu001", "mlx5_0"
 SETTINGS = ChangeSettings(lease=Lease(ttl_s=60.0, max_hold_s=600.0))
@@ -141,9 +141,7 @@ def watched_os(trace: Trace, path: Path, wrong: str) -> SimpleNamespace:
         elif name == path.parent and wrong != "no folder fsync":
             trace.steps.append(("sync folder", None))
 
-    names = {name: getattr(real_os, name) for name in ("open", "close", "ftruncate")}
-    flags = {name: getattr(real_os, name) for name in dir(real_os) if name.startswith("O_")}
-    return SimpleNamespace(write=write, fsync=fsync, **names, **flags)
+    return SimpleNamespace(**{**vars(real_os), "write": write, "fsync": fsync})
 
 
 def recorder(journal: Journal, trace: Trace, path: Path, wrong: str) -> Record:

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes import hold as hold_module
 from fabric.changes.guard import Guarded
 from fabric.changes.hold import Hold
@@ -34,7 +35,6 @@ from fabric.ports import Ended, Happening, Lost, Ticket
 from fabric.runs.journal import CLOSED
 from fabric.sim.world import World
 from tests.changes.played import MANAGED, change
-from tests.conftest import rack_topology
 
 BARE = rack_topology(4, parts=2)  # two rails: every life asks for the whole fabric, some of them often
 RACK = replace(

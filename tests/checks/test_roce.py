@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fabric.checks.kind import Answers, HostNeeds, Looked
 from fabric.checks.pre_flight import pre_flight
-from fabric.checks.roce import ROCE, ask_switches, roce_check
-from fabric.checks.roce.ends import RoceEnd
+from fabric.checks.roce import ROCE, RoceEnd, ask_switches, roce_check
 from fabric.checks.roce.rules import RULES, SETTINGS
 from fabric.hosts.mock import MockExecutor
 from fabric.model.finding import Finding, Severity

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.killed_runs import ended, only_run, spawned, words, write_scenario
 from fabric.app.status import HostState, PhaseProgress, RunStatus
-from fabric.cli.watch import screen
+from fabric.cli.status import screen
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.places import CAPTURES, INVENTORY, SCENARIOS

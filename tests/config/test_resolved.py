@@ -20,6 +20,7 @@ from fabric.config.written import inventory_text
 from fabric.errors import ConfigError
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
+from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
 from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
@@ -44,6 +45,23 @@ def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
     first, *others = {id(host.platform) for host in inventory.topology.hosts.values()}
     assert others == []
     assert first
+
+
+@pytest.mark.parametrize(
+    ("row", "growth"),
+    [
+        (None, None),
+        (
+            {"criteria": ["pfc"], "pfc_paused": 0.05, "retransmits_per_hour": None},
+            ZeroGrowth(("pfc",), pfc_paused=0.05),
+        ),
+    ],
+)
+def test_what_ports_may_not_count_is_read_from_older_runs(folder: Path, row: Any, growth: ZeroGrowth | None) -> None:
+    """They keep the criteria and how much is too much in one."""
+    document = json.loads(json.dumps(config.resolved_document(*config.load_scenario(folder / "scenario.yaml"))))
+    document["scenario"]["judge"] = {"baseline": None, "marginal": 0.005, "zero_growth": row}
+    assert config.from_resolved(document)[0].judge.growth == growth
 
 
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.errors import FabricError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
-from fabric.runs import events, line_log, plain_file, raw
+from fabric.runs import events, line_log, plain_file, run_directory
 from fabric.runs.journal import open_changes
 from tests.runs.full_disk import FullDisk
 from tests.runs.small_run import EVERY_5_S, begin, begun_after, finished, go_on, run_of, scenario
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def with_disk(disk: FullDisk, patch: pytest.MonkeyPatch) -> None:
     """Every part of the store that writes while a run goes on."""
-    for module in (plain_file, line_log, raw):
+    for module in (plain_file, line_log, run_directory):
         patch.setattr(module, "os", disk.namespace())
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.engine.admission import HostHealth, ProbeAdmission
-from fabric.engine.waiting import Waiting
+from fabric.engine.admission import HostHealth, ProbeAdmission, Waiting
 from fabric.model.probe import Probe
 
 CLAIMS = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.hosts.ssh import connector
+from fabric.hosts.ssh import connection
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, JumpHost, MockSettings, SshSettings
@@ -114,8 +114,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[JumpHost]:
         raise HostUnreachable(host, "connecting", "not tried")
 
     for name in ("user_keys", "close_agent", "connected", "Connection"):
-        monkeypatch.setattr(connector, name, Silent)
-    monkeypatch.setattr(connector, "check_host_key", check)
+        monkeypatch.setattr(connection, name, Silent)
+    monkeypatch.setattr(connection, "check_host_key", check)
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.app.prepare import Given, prepare
 from fabric.judge.hall import BISECTION, HallBounds, hall_of
 from fabric.model.outcome import Outcome
@@ -19,7 +20,6 @@ from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.report.hall import hall_document, hall_from, shown_hall
 from tests.builders import on_mock
-from tests.conftest import dgx_platform
 from tests.places import INVENTORY
 
 CURVE = (GroupAllReduceSpec(scaling=True), GroupAllToAllSpec(scaling=True), ConcurrentRingsSpec(told=True))

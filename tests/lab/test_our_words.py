@@ -11,13 +11,13 @@ from shutil import which
 import pytest
 
 from benchmarks.lab.lab import SLOWER
+from benchmarks.measured_rack import dgx_platform
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Platform
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.tools import launch, mlxlink, mlxreg
-from tests.conftest import dgx_platform
 from tests.probes.test_commands import commands, rack
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(60 * SLOWER)]

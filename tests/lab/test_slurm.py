@@ -173,8 +173,8 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
     chance = random.Random(5)
     code = (
         "import sys; from pathlib import Path\n"
-        "import fabric.app.gate, fabric.app.scheduler\n"
-        "gate.MOST_SHARE = 1.0\n"
+        "from fabric.app import scheduler\n"
+        "scheduler.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
     )

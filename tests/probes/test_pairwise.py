@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.altered_answers import ended, printed
+from benchmarks.measured_rack import dgx_platform
 from fabric.app.prepare import Given, prepare
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
@@ -27,7 +28,6 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.tools.perftest import command
 from fabric.wiring import BACKENDS
-from tests.conftest import dgx_platform
 
 
 def pod(units: int = 2, hosts: int = 4, *, parts: int = 2, slower: frozenset[str] = frozenset()) -> Topology:

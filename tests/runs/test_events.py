@@ -14,7 +14,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.runs import plain_file
 from fabric.runs.events import LIMITS, EventLog, Progress, Round, progress_of, read_events
-from fabric.runs.raw import RawOutput, raw_entries
+from fabric.runs.run_directory import RawOutput, raw_entries
 from tests.runs.full_disk import full_disk
 
 

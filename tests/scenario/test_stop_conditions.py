@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabric.engine.stop_conditions import guard_verb
+from fabric.engine.held_changes import guard_verb
 from fabric.errors import HostUnreachable, Interrupted
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome

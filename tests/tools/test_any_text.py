@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fabric.errors import ToolError
 from fabric.report.parsed import parsed_document
 from fabric.tools import (
+    ethtool,
     gpu_topology,
     infiniband,
     ip_link,
@@ -50,6 +51,7 @@ TOOLS = [
     "routing_engine updn\n",
     *(test_identity_tools.LSPCI, test_identity_tools.GREP, test_identity_tools.SMI),
     sample("lldp/two-neighbours.txt"),
+    sample("ethtool/02-json-m-mfs1s00.txt"),
     *(path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")),
     sample("infiniband-diags/29-real-ibnetdiscover-p-test.txt")[:4000],
 ]
@@ -60,7 +62,7 @@ READERS: tuple[Read, ...] = (
     *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, ip_link.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
     *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, serials.read_rnics, serials.read_gpus),
-    *(management.read_unhealthy, lldp.read_neighbours, gpu_topology.read_topology),
+    *(management.read_unhealthy, lldp.read_neighbours, gpu_topology.read_topology, ethtool.read_module),
     *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from fabric.errors import ToolError
-from fabric.tools import gpu_topology, infiniband, lldp
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools import ethtool, gpu_topology, infiniband, lldp
+from fabric.tools.mlxlink import Light, Module
 from tests.places import CAPTURES
 
 LLDP = {name: (CAPTURES / "lldp" / f"{name}.txt").read_text() for name in ("two-neighbours", "no-name", "none")}
@@ -61,3 +62,26 @@ def test_the_commands() -> None:
     """Nothing else than these words."""
     assert lldp.neighbours() == ("lldpctl", "-f", "json")
     assert gpu_topology.topology() == ("nvidia-smi", "topo", "-m")
+
+
+def test_limits_of_a_recorded_module() -> None:
+    """In dBm; a key that is there twice (temperature, its limits) and lanes without light are no matter."""
+    said = (CAPTURES / "ethtool" / "02-json-m-mfs1s00.txt").read_text()
+    found = ethtool.read_module(said)
+    assert found.module == Module("Mellanox", "MFS1S00-V003E", "MT1915FT03913", None)
+    assert (found.rx, found.tx) == (Light((), -13.31, 5.4, -10.3), Light((), -11.4, 5.4, -8.4))
+    copper = json.dumps([{"vendor_name": "Mellanox        ", "vendor_pn": "MCP1660", "laser_rx_power": {}}])
+    assert (ethtool.read_module(copper).rx, ethtool.read_module(copper).module) == (
+        None,
+        Module("Mellanox", "MCP1660", None, None),
+    )
+
+
+def test_an_ethtool_that_knows_no_json_of_modules_says_so() -> None:
+    """The words are those of 6.1 (Debian 12)."""
+    old = "ethtool: bad command line argument(s)\nFor more information run ethtool -h\n"
+    with pytest.raises(ToolError, match="run ethtool -h"):
+        ethtool.read_module("", old, 1)
+    for text in ("", "[]", "{}", "[1]", '[{"vendor_sn": "\\u0007"}]'):
+        with pytest.raises(UnreadableOutput):
+            ethtool.read_module(text)

@@ -6,15 +6,51 @@ two, whatever the others are set to: one rule a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
 from fabric.checks.kind import quoted
-from fabric.checks.roce.ends import RoceEnd
 from fabric.model.finding import Severity
+from fabric.model.topology import Host
 from fabric.tools.roce import RocePort
 from fabric.tools.switch_qos import Marking, PortQos
+
+
+@dataclass(frozen=True, slots=True)
+class RoceEnd:
+    """
+    One port: what it told, the *class* that is measured in, and the other end of its cable where somebody heard it.
+
+    *host* is None at a switch; *alike* says which ports it is compared with, *interface* what its own tools call it;
+    *heard*: False where its leaf told whom it hears, and did not hear it.
+    """
+
+    node: str
+    port: str
+    interface: str
+    alike: str
+    told: RocePort | PortQos
+    wanted: int | None
+    mtu: int | None = None
+    rate_gbps: float | None = None
+    host: Host | None = None
+    far: RoceEnd | None = field(default=None, compare=False)
+    cnp_dscp: int | None = None
+    slowed_down: bool = True
+    heard: bool = True
+
+    @property
+    def name(self) -> str:
+        """``gpu003/mlx5_2``, ``su0-leaf2/swp3``."""
+        return f"{self.node}/{self.port}"
+
+    @property
+    def priority(self) -> int:
+        """Of the class that is measured in; the kernel's map is DSCP / 8 until it is altered, Cumulus Linux's too."""
+        wanted = self.wanted or 0
+        return self.told.priority_of.get(wanted >> 2, wanted >> 5)
+
 
 _Told = TypeVar("_Told", RocePort, PortQos)
 _PROFILE = "; where it follows a profile of its own: nv unset interface {port} qos "

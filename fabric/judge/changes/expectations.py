@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 
 from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, felt, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
-from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
-from fabric.model.change import ChangeResult
+from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
+from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedFall, ExpectedRatio, ExpectedRecovery, Phase
@@ -43,7 +43,7 @@ def said(result: ChangeResult) -> str:
     return f"{result.change.change_id} {result.state}{f': {result.reason}' if result.reason else ''}"
 
 
-def not_in_force(phase: Phase, changes: Sequence[ChangeResult]) -> str:
+def not_in_force(phase: Phase, changes: Changes) -> str:
     """Why a phase was not, or not surely, what was asked for; empty when all its changes were made and taken back."""
     own = [result for result in changes if result.change.phase == phase.name]
     for result in own:
@@ -72,7 +72,7 @@ class Alterations:
     not_as_asked: Mapping[str, str]
 
 
-def alterations(changes: Sequence[ChangeResult]) -> Alterations:
+def alterations(changes: Changes) -> Alterations:
     """What was changed in which phase."""
     bad = [result for result in changes if result.state in NOT_AS_ASKED]
     return Alterations(
@@ -102,11 +102,7 @@ def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) 
 
 
 def as_altered(
-    probes: Sequence[Probe],
-    verdicts: Verdicts,
-    results: Results,
-    altered: Alterations,
-    covered: AbstractSet[str],
+    probes: Sequence[Probe], verdicts: Verdicts, results: Results, altered: Alterations, covered: AbstractSet[str]
 ) -> dict[str, ProbeVerdict]:
     """The verdicts, each as it counts when some phases were altered; the others unchanged."""
     found = dict(verdicts)
@@ -145,10 +141,7 @@ _Found = tuple[Outcome, str, WindowCourse | None]
 
 
 def judge_time(
-    expected: ExpectedRecovery | ExpectedFall,
-    phases: Sequence[Phase],
-    samples: Sequence[Sample],
-    changes: Sequence[ChangeResult],
+    expected: ExpectedRecovery | ExpectedFall, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
 ) -> ExpectationVerdict:
     """
     The worst of all windows of all changes of the phase, in every round.
@@ -170,37 +163,33 @@ def judge_time(
                 found += _judged(expected, course, result)
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)
-    outcome, reason, seen = max(found, key=lambda one: (one[0].rank, _longest_s(one[2])))
+    outcome, reason, seen = max(
+        found, key=lambda one: (one[0].rank, max(one[2].seen_s or 0.0, one[2].not_before_s) if one[2] else -1.0)
+    )
     if len(found) > 1:
         reason += f" (the worst of {len(found)} times in force)"
     return ExpectationVerdict(text, outcome, reason, None if seen is None else seen.seen_s, n=count)
 
 
-def _longest_s(seen: WindowCourse | None) -> float:
-    return -1.0 if seen is None else max(seen.seen_s or 0.0, seen.not_before_s)
-
-
 def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
     """Each time that one change was in force."""
-    who, falls = result.change.change_id, isinstance(expected, ExpectedFall)
-    unknown = "it was never in force" if not result.windows else ""
-    if result.windows and course.before == 0:
-        unknown = "no sample before it: let it begin later (at:)"
-    if unknown:
-        yield Outcome.INCONCLUSIVE, f"{who}: {unknown}", None
+    who, fraction = result.change.change_id, expected.fraction
+    if not result.windows or course.before == 0:
+        late = "no sample before it: let it begin later (at:)"
+        yield Outcome.INCONCLUSIVE, f"{who}: {late if result.windows else 'it was never in force'}", None
         return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
-    holds = not isinstance(expected, ExpectedFall) and expected.since == "begin"
+    since = "" if isinstance(expected, ExpectedFall) else expected.since
     each = (
-        [felt(course, window, expected.fraction) for window in result.windows]
-        if falls
-        else backs(course, result.windows, expected.fraction, holds=holds)
+        backs(course, result.windows, fraction, holds=since == "begin")
+        if since
+        else [felt(course, window, fraction) for window in result.windows]
     )
     for window, seen in zip(result.windows, each, strict=True):
-        said = _fall(seen) if isinstance(expected, ExpectedFall) else _back(seen, expected.since)
-        if not falls and window.ended_s is None and not holds:
+        said = _back(seen, since) if since else _fall(seen)
+        if since == "end" and window.ended_s is None:
             yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
-        elif not falls and seen.after == 0:
+        elif since and seen.after == 0:
             yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
         elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
             yield Outcome.PASS, f"{who}: {said}{apart}", seen
@@ -225,11 +214,7 @@ def _fall(seen: WindowCourse) -> str:
 
 
 def judge_expectations(
-    expect: Sequence[Expectation],
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Results,
-    changes: Sequence[ChangeResult],
+    expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ExpectationVerdict, ...]:
     """
     One verdict each, in the order of *expect*.

@@ -9,7 +9,7 @@ that cleared them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ from fabric.judge.locate.search import CERTAIN
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
-from fabric.judge.normal.keys import floor_of, rnics_of
-from fabric.judge.normal.peers import LEAST_PEERS
+from fabric.judge.normal.interval import LEAST_PEERS
+from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
@@ -361,12 +361,14 @@ class _Located(NamedParts):
         return CourseSuspect(found, kind, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
-        """What is slow on which of the ways over the cables above a leaf."""
-        column = self._columns[fault.part]
+        """What is slow on which of the ways over the cables above a leaf, the first few of them."""
+        column, most = self._columns[fault.part], 4
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
             return f"what crosses them {course}"
-        return f"what crosses them is slow on the way {fold_ways(ways)}, which do well else: {course}"
+        more = f" and {len(ways) - most} more" if len(ways) > most else ""
+        named = f"{', '.join(sorted(ways)[:most])}{more}"
+        return f"what crosses them is slow on the way {named}, which do well else: {course}"
 
     def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":
@@ -384,13 +386,6 @@ class _Located(NamedParts):
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
 
 
-def fold_ways(ways: Sequence[str]) -> str:
-    """Some ways over cables, in words."""
-    most = 4
-    more = f" and {len(ways) - most} more" if len(ways) > most else ""
-    return f"{', '.join(sorted(ways)[:most])}{more}"
-
-
 LEAST_TO_CLEAR = 59
 """Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
 
@@ -400,28 +395,26 @@ _Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named
 
 def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]:
     """
-    Of parts that were measured again, and of rounds with many dips.
+    Of parts that were measured again, and of rounds in which more pair tests dipped than single parts would explain.
 
     *left* says which rows no part explains of those that are *named* (their rivals, too).
     """
-    pairs = [
-        (row, open_) for row, open_ in zip(rows.rows, left.tolist(), strict=True) if row.probe.kind == pairwise.KIND
-    ]
-    return [*_again(pairs, named), *_too_many(pairs)]
-
-
-def _again(pairs: Sequence[_Pair], named: AbstractSet[str]) -> list[Note]:
-    tests: defaultdict[str, list[_Pair]] = defaultdict(list)
-    planned: defaultdict[str, list[_Pair]] = defaultdict(list)
-    for pair in pairs:
-        if AGAIN in pair[0].probe.params:
-            tests[str(pair[0].probe.params[AGAIN])].append(pair)
-        else:
-            for end in rnics_of(pair[0].probe):
-                planned[end].append(pair)
-    asked = [part for part in tests if named.isdisjoint((part, Part.of(part).host))]
-    found = [_said(part, first, tests[part]) for part in asked if (first := _first(planned[part]))]
-    return sorted(found, key=lambda one: (one[0] == CLEARED, one[1]))
+    both = zip(rows.rows, left.tolist(), strict=True)
+    pairs = [(row, open_) for row, open_ in both if row.probe.kind == pairwise.KIND]
+    further = [pair for pair in pairs if AGAIN in pair[0].probe.params]
+    ends = ((end, pair) for pair in pairs if AGAIN not in pair[0].probe.params for end in rnics_of(pair[0].probe))
+    planned = grouped(ends, lambda one: one[0])
+    found = []
+    for part, tests in grouped(further, lambda pair: str(pair[0].probe.params[AGAIN])).items():
+        first = _first([pair for _, pair in planned.get(part, ())])
+        if first and named.isdisjoint((part, Part.of(part).host)):
+            found.append(_said(part, first, tests))
+    low, every = Counter(row.probe.phase for row, open_ in pairs if open_), Counter(row.probe.phase for row, _ in pairs)
+    followed = {row.probe.phase for row, _ in further}
+    text = "pair tests dipped at once: no single part, so none was measured again"
+    crowded = (phase for phase, count in low.items() if are_too_many(count, every[phase]) and phase not in followed)
+    found.sort(key=lambda one: (one[0] == CLEARED, one[1]))
+    return found + [(TOO_MANY, phase, f"{low[phase]} {text}") for phase in crowded]
 
 
 def _first(planned: Sequence[_Pair]) -> str:
@@ -442,16 +435,3 @@ def _said(part: str, first: str, tests: Sequence[_Pair]) -> Note:
     most = 1.0 - 0.05 ** (1.0 / n)  # none in n at this rate has a chance of 5 %
     text = f"{first}, not again in {n} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
     return CLEARED, part, text
-
-
-def _too_many(pairs: Sequence[_Pair]) -> list[Note]:
-    """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
-    low = Counter(row.probe.phase for row, open_ in pairs if open_)
-    compared = Counter(row.probe.phase for row, _ in pairs)
-    followed = {row.probe.phase for row, _ in pairs if AGAIN in row.probe.params}
-    text = "pair tests dipped at once: no single part, so none was measured again"
-    return [
-        (TOO_MANY, phase, f"{count} {text}")
-        for phase, count in low.items()
-        if are_too_many(count, compared[phase]) and phase not in followed
-    ]

@@ -13,9 +13,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.keys import Alike, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import gave_up
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.keys import Alike, floor_of, gave_up
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
@@ -69,7 +68,7 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 
     Those that ran often enough and altered nothing, and those in which parts were measured again.
     """
-    unaltered = {phase.name: (phase.written, phase.where) for phase in phases if not phase.changes}
+    unaltered = {phase.name: phase.repeated for phase in phases if not phase.changes}
     rounds = Counter(unaltered.values())
     again = {probe.phase for probe in probes if AGAIN in probe.params}
     followed = {key for name, key in unaltered.items() if name in again}

@@ -19,16 +19,15 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import fmean, median, pvariance, variance
 
-from fabric.judge.normal.interval import half_width
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
 from fabric.judge.normal.keys import floor_of, line_rate_gbps
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, robust
 from fabric.model.outcome import Outcome
 from fabric.model.probe import SHARE, Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import fold, size_text
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
-from fabric.probes.perftest_pair import int_param
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, most_specific, out_of_reach
+from fabric.probes.shapes import int_param
 
 
 class LimitTable:
@@ -58,22 +57,6 @@ class LimitTable:
     def baseline_of(self, probe: Probe) -> str:
         """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
         return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
-
-
-def most_specific(
-    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
-) -> Limit | None:
-    """The limit that matches and says most about the key; None when none matches."""
-    wanted = (link_class, size, ranks, algorithm)
-    found: list[tuple[int, Limit]] = []
-    for limit in limits:
-        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
-        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
-        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
-        # What is said of the network says nothing of NVLink.
-        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
-            found.append((sum(one is not None for one in asked), limit))
-    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
@@ -287,10 +270,7 @@ def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
 
 def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
     """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
-    hosts, others = ({host for sample in one for host in sample.hosts} for one in (side, other))
-    if not hosts & others:
-        return fold(sorted(hosts))
-    parts, others = ({part for sample in one for part in sample.parts} for one in (side, other))
-    if parts - others:
-        return fold(sorted(parts - others))
-    return f"such as {' '.join((*side[0].hosts, *side[0].parts))}"
+    hosts, its_hosts = ({host for sample in one for host in sample.hosts} for one in (side, other))
+    parts, its_parts = ({part for sample in one for part in sample.parts} for one in (side, other))
+    mine = hosts if hosts.isdisjoint(its_hosts) else parts - its_parts
+    return fold(sorted(mine)) if mine else f"such as {' '.join((*side[0].hosts, *side[0].parts))}"

@@ -20,13 +20,13 @@ baselines of latencies, and nothing follows its course over rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.keys import Alike, rnics_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
+from fabric.judge.normal.keys import Alike, grouped, rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
@@ -34,7 +34,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes.incast import COUNT, FLOWS, RAIL, SHARE_OF_SUM, IncastSpec
 from fabric.probes.latency import P99, TYPICAL
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 from fabric.probes.victim import VictimSpec
 
 KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})
@@ -93,19 +93,17 @@ def _words(what: str, counts: Mapping[str, float], names: Sequence[str]) -> str:
 def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdict of every incast and victim that was measured, by its id."""
     found = [(probe, result) for probe, result in listed if probe.kind in KINDS and result.outcome is None]
-    alone: dict[object, list[float]] = {}
-    for probe, result in found:
-        if probe.kind == VictimSpec.kind and probe.params[FLOWS] == 1:
-            alone.setdefault(_victim(probe), []).append(result.measurements[0].value)
+    single = (one for one in found if one[0].kind == VictimSpec.kind and one[0].params[FLOWS] == 1)
+    alone = grouped(single, lambda one: _victim(one[0]))
     return {
         probe.probe_id: _incast(probe, result, topology)
         if probe.kind == IncastSpec.kind
-        else _beside(probe, result, topology, alone.get(_victim(probe), []))
+        else _beside(probe, result, topology, [one.measurements[0].value for _, one in alone.get(_victim(probe), ())])
         for probe, result in found
     }
 
 
-def _victim(probe: Probe) -> object:
+def _victim(probe: Probe) -> Hashable:
     return probe.phase, probe.params["name"], probe.hosts[:2], probe.params[RAIL]
 
 
@@ -174,68 +172,47 @@ FLOOR = 0.1
 
 _LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of 100"))
 
-Measured = tuple[Probe, dict[str, Measurement]]
-
 
 def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdict of every probe that measured a latency, by its id."""
-    found = [(probe, {one.metric: one for one in result.measurements}) for probe, result in listed if _has(result)]
-    if not found:
-        return {}
+    measured = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
+    pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
+    found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
     alike = Alike(topology)
-    groups: dict[int, dict[str, float]] = {}
-    for probe, numbers in found:
-        groups.setdefault(alike.of(probe, probe.phase), {})[probe.probe_id] = 1.0 / numbers[TYPICAL].value
-    slow = {name: normal for values in groups.values() for name, normal in _slow(values)}
-    sure = _sure(found, slow.keys())
-    return {probe.probe_id: _verdict(probe, numbers, slow.get(probe.probe_id), sure) for probe, numbers in found}
+    slow: dict[str, str] = {}
+    for peers in grouped(found, lambda one: alike.of(one[0], one[0].phase)).values():
+        rates = {probe.probe_id: 1.0 / numbers[TYPICAL] for probe, numbers in peers}
+        if len(rates) >= LEAST_PEERS:
+            middle, sigma = robust(list(rates.values()))
+            least = min((1 - FLOOR) * middle, middle + Z_SLOW * max(sigma, LEAST_SPREAD * middle))
+            text = f"times the median of {len(rates)} peers, {1.0 / middle:.2f} us"
+            slow |= {name: f"{middle / rate:.1f} {text}" for name, rate in rates.items() if rate < least}
+    ends = grouped(((end, probe.probe_id in slow) for probe, _ in found for end in rnics_of(probe)), lambda one: one[0])
+    sure = {end for end, own in ends.items() if len(own) > 1 and all(is_slow for _, is_slow in own)}
+    return {
+        probe.probe_id: ProbeVerdict(probe.probe_id, *_latency(probe, numbers, slow.get(probe.probe_id, ""), sure))
+        for probe, numbers in found
+    }
 
 
-def _slow(values: Mapping[str, float]) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Those far below their peers by the size of the loss and by their spread, with the median of so many peers."""
-    if len(values) < LEAST_PEERS:
-        return
-    middle, sigma = robust(list(values.values()))
-    least = min((1 - FLOOR) * middle, middle + Z_SLOW * max(sigma, LEAST_SPREAD * middle))
-    yield from ((name, (middle, len(values))) for name, value in values.items() if value < least)
-
-
-def _has(result: ProbeResult) -> bool:
-    return result.outcome is None and any(one.metric == TYPICAL and one.value > 0.0 for one in result.measurements)
-
-
-def _sure(found: Sequence[Measured], slow: AbstractSet[str]) -> frozenset[str]:
-    """The RNICs that were slow with every partner, and with two at least."""
-    by_end: dict[str, list[bool]] = {}
-    for probe, _ in found:
-        for end in rnics_of(probe):
-            by_end.setdefault(end, []).append(probe.probe_id in slow)
-    return frozenset(end for end, all_of_it in by_end.items() if len(all_of_it) > 1 and all(all_of_it))
-
-
-def _verdict(
-    probe: Probe, numbers: dict[str, Measurement], slow: tuple[float, int] | None, sure: frozenset[str]
-) -> ProbeVerdict:
-    typical_us = numbers[TYPICAL].value
-    said = f"{typical_us:.2f} us typical"
-    above = list(_above(probe, numbers))
-    if above:
-        return ProbeVerdict(probe.probe_id, Outcome.FAIL, "; ".join(above))
-    if slow is not None:
-        normal_us, peers = 1.0 / slow[0], slow[1]
-        text = f"{said}, {typical_us / normal_us:.1f} times the median of {peers} peers, {normal_us:.2f} us"
-        ends = [end for end in rnics_of(probe) if end in sure]
-        if ends:
-            return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}; so is every latency of {' and '.join(ends)}")
-        return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, f"{text}: measure it again")
+def _latency(
+    probe: Probe, numbers: Mapping[str, float], slow: str, sure: AbstractSet[str]
+) -> tuple[Outcome, str]:  # fmt: skip
+    """Of one probe; *slow*: by how much, in words; *sure*: RNICs slow with every partner, and with two at least."""
+    said = f"{numbers[TYPICAL]:.2f} us typical, {slow}"
+    if above := list(_above(probe, numbers)):
+        return Outcome.FAIL, "; ".join(above)
+    if slow and (ends := [end for end in rnics_of(probe) if end in sure]):
+        return Outcome.FAIL, f"{said}; so is every latency of {' and '.join(ends)}"
+    if slow:
+        return Outcome.MARGINAL, f"{said}: measure it again"
     if not any(key in probe.params for _, key, _ in _LIMITS):
-        text = f"{said}, no limit: 'at_most_us' of the probe says what is too much"
-        return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, text)
-    return ProbeVerdict(probe.probe_id, Outcome.PASS, "")
+        return Outcome.INCONCLUSIVE, f"{said}no limit: 'at_most_us' of the probe says what is too much"
+    return Outcome.PASS, ""
 
 
-def _above(probe: Probe, numbers: dict[str, Measurement]) -> Iterator[str]:
+def _above(probe: Probe, numbers: Mapping[str, float]) -> Iterator[str]:
     for metric, key, words in _LIMITS:
         limit = probe.params.get(key)
-        if limit is not None and metric in numbers and numbers[metric].value > float(str(limit)):
-            yield f"{numbers[metric].value:.2f} us {words}, at most {limit} allowed"
+        if limit is not None and numbers.get(metric, 0.0) > float(str(limit)):
+            yield f"{numbers[metric]:.2f} us {words}, at most {limit} allowed"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import exp, inf, log
 
-from fabric.model.change import ChangeResult
+from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import (
     CRITERIA,
@@ -62,6 +62,9 @@ How often a port with exactly that ratio may PASS: the rule of three, none seen 
 
 At 400 Gb/s that takes NVIDIA's 125 minutes.
 """
+
+MANY = 3
+"""So many that are bad together have something in common: two may be chance (a choice)."""
 
 ERRORS = ("symbol_error", "rx_crc_errors")
 
@@ -191,7 +194,7 @@ def ports_of_run(
     samples: Samples,
     topology: Topology,
     hosts: Sequence[str],
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     zero_growth: ZeroGrowth | None = None,
     *,
     shared: Windows = (),
@@ -233,7 +236,7 @@ def port_health(
     host: str,
     device: str,
     courses: Mapping[str, CounterCourse],
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     *,
     every_s: float,
     line_rate_gbps: float,
@@ -412,7 +415,7 @@ def clean_s(line_rate_gbps: float) -> float:
 
 def judge_ber(
     count: int, of_time_s: float, line_rate_gbps: float, *, ports: int = 1, name: str = ERRORS[0]
-) -> BerVerdict:  # fmt: skip
+) -> BerVerdict:
     """
     All errors of all the time, by the Poisson distribution of those that the ratio ``BER`` makes in it.
 

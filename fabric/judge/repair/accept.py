@@ -21,14 +21,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.peers import SCALE, robust
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.interval import SCALE, robust
+from fabric.judge.normal.keys import floor_of, key_of, name_of
 from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
 from fabric.judge.repair.identity import Repair, Repaired
 from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, part_tests, through
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -53,9 +52,7 @@ class WatchedPorts:
     modules: Mapping[tuple[str, str], CounterCourse] = field(default_factory=dict)
 
 
-def watched_ports(
-    samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
-) -> WatchedPorts:  # fmt: skip
+def watched_ports(samples: Samples, topology: Topology, hosts: Sequence[str], changes: Changes) -> WatchedPorts:
     """Every port of *hosts*, judged as in the verdict of a run."""
     found = ports_of_run(samples, topology, hosts, changes)
     times_s = (port.ber.watched_s for port in found if port.ber is not None)

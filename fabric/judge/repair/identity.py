@@ -54,15 +54,16 @@ class PartChange:
         old, new = self.before, self.after
         if old is None or new is None:
             one = old or new
-            return f"{self.host}/{self.part}: {'gone' if old else 'new'}: SN {_text(one.serial if one else None)}"
+            return f"{self.host}/{self.part}: {'gone' if old else 'new'}: SN {(one and one.serial) or '?'}"
         words = []
         if self.replaced:
-            which = ("SN", old.serial, new.serial) if old.serial and new.serial else ("id", old.unique, new.unique)
-            words.append(f"replaced: {which[0]} {_text(which[1])} -> {_text(which[2])}")
+            serial = old.serial and new.serial
+            before, after = (old.serial, new.serial) if serial else (old.unique, new.unique)
+            words.append(f"replaced: {'SN' if serial else 'id'} {before or '?'} -> {after or '?'}")
         if old.firmware != new.firmware:
-            words.append(f"firmware {_text(old.firmware)} -> {_text(new.firmware)}")
+            words.append(f"firmware {old.firmware or '?'} -> {new.firmware or '?'}")
         elif self.replaced:
-            words.append(f"firmware {_text(new.firmware)}")
+            words.append(f"firmware {new.firmware or '?'}")
         if self.odd_firmware:
             words.append(f"peers have {self.peers_firmware}")
         return f"{self.host}/{self.part}: {', '.join(words)}"
@@ -168,7 +169,7 @@ def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
     for name in sorted(parts):
         host, part = Part.of(name).place
         one = after[host].by_part.get(part)
-        found.append(_text((one.serial or one.unique) if one else None))
+        found.append((one and (one.serial or one.unique)) or "?")
     return ", ".join(found)
 
 
@@ -195,16 +196,13 @@ def _is_another(one: PartIdentity, other: PartIdentity) -> bool:
 
 def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str, str]:
     """By kind of part, on all hosts but one."""
-    counted: dict[str, Counter[str]] = {}
-    for host in everybody.values():
-        for part in host.parts if host.host != but else ():
-            if part.firmware:
-                counted.setdefault(part.kind, Counter())[part.firmware] += 1
-    return {kind: counts.most_common(1)[0][0] for kind, counts in counted.items()}
-
-
-def _text(value: str | None) -> str:
-    return value or "?"
+    told = [
+        (part.kind, part.firmware)
+        for host in everybody.values()
+        for part in (host.parts if host.host != but else ())
+        if part.firmware
+    ]
+    return dict(pair for pair, _ in reversed(Counter(told).most_common()))
 
 
 _HARDWARE = ("link_layer", "numa_nodes", "rnics", "gpus", "pcie_switches")
@@ -247,11 +245,15 @@ def not_the_same(
     *topologies*, *identities* and inventory *files* are those of either run, None where serial numbers were not read.
     Of two files one name may mean two hosts; a file of the same name that describes the same is taken for the same.
     """
-    described = list(_described(hosts, *topologies))
-    other_file = bool(described) or files[0].rpartition("/")[2] != files[1].rpartition("/")[2]
+    found = {host: differing(*(topology.hosts[host] for topology in topologies)) for host in hosts}
+    others = [host for host, one in found.items() if one.inside or one.beside]
+    other_file = bool(others) or files[0].rpartition("/")[2] != files[1].rpartition("/")[2]
     if other_file and files[0] != files[1]:
         yield f"the second run has another inventory file: {files[1]}, not {files[0]}"
-    yield from described
+    if others:
+        keys = sorted({key for one in found.values() for key in (*one.inside, *one.beside)})
+        said = f"{fold(others)} is described otherwise in the second run's inventory"
+        yield f"{said} ({', '.join(keys)}): it may be another host"
     before, after = identities
     read = [host for host in hosts if before and after and host in before and host in after]
     if before is not None and after is not None:
@@ -259,14 +261,6 @@ def not_the_same(
     if other_file and len(read) < len(hosts):
         unread = fold([host for host in hosts if host not in set(read)])
         yield f"no serial numbers in both runs (identity: true): only the name says that {unread} is the same by now"
-
-
-def _described(hosts: Sequence[str], then: Topology, now: Topology) -> Iterator[str]:
-    found = {host: differing(then.hosts[host], now.hosts[host]) for host in hosts}
-    if others := [host for host, one in found.items() if one.inside or one.beside]:
-        keys = sorted({key for one in found.values() for key in (*one.inside, *one.beside)})
-        said = f"{fold(others)} is described otherwise in the second run's inventory"
-        yield f"{said} ({', '.join(keys)}): it may be another host"
 
 
 def _swapped(hosts: Sequence[str], before: Identities, after: Identities) -> Iterator[str]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.interval import LEAST_PEERS
 from fabric.judge.normal.keys import CROSS_LEAF, floor_of, key_of, link_class
-from fabric.judge.normal.peers import LEAST_PEERS
 from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

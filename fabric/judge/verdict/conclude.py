@@ -17,12 +17,12 @@ from fabric.judge.changes.expectations import alterations, as_altered, covered, 
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.keys import rnics_of, taking_part
+from fabric.judge.normal.keys import grouped, rnics_of, taking_part
 from fabric.judge.normal.kinds import of_nobody
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
 from fabric.model.probe import CURVE, Probe, Results
@@ -47,9 +47,7 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
     What is beyond that is one line that says how many probes it stands for.
     """
-    sorts: dict[str, list[str]] = defaultdict(list)
-    for reason in reasons:
-        sorts[_NUMBER.sub("#", reason)].append(reason)
+    sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
     for members in frequent[:most]:
@@ -73,7 +71,7 @@ def conclude(
     notes: Sequence[str] = (),
     phases: Sequence[Phase] = (),
     expect: Sequence[Expectation] = (),
-    changes: Sequence[ChangeResult] = (),
+    changes: Changes = (),
     seen: SeenCounters | None = None,
 ) -> Verdict:
     """
@@ -175,7 +173,7 @@ def _explained(
     from fabric.judge.course.located import over_time
     from fabric.judge.locate.suspects import locate
 
-    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
+    written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
     errors = merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
@@ -286,7 +284,7 @@ def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], prob
     return [one for one in found if not is_partner(one)]
 
 
-def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
+def _change_reasons(changes: Changes) -> list[str]:
     """What may still be live first of all, then what was not made as asked."""
     still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
     others = [result for result in changes if result.state not in ("open", "reverted")]
@@ -313,14 +311,11 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
     What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
     of which no suspect is made (*untold*).
     """
-    groups: dict[tuple[int, str, Outcome], list[Probe]] = defaultdict(list)
-    for probe in probes:
-        outcome = verdicts[probe.probe_id].outcome
-        if outcome is not Outcome.PASS:
-            groups[-outcome.rank, probe.kind, outcome].append(probe)
+    bad = (probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS)
+    groups = grouped(bad, lambda probe: (verdicts[probe.probe_id].outcome, probe.kind))
     totals = Counter(probe.kind for probe in probes)
     lines = []
-    for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
+    for (outcome, kind), members in sorted(groups.items(), key=lambda item: (-item[0][0].rank, item[0][1])):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
         if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
@@ -338,24 +333,20 @@ def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str
 
     A number alone needs none.
     """
-    groups: dict[tuple[str, object, str], list[Probe]] = defaultdict(list)
-    for probe in probes:
-        verdict = verdicts[probe.probe_id]
-        if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            groups[probe.phase, probe.params.get("name", probe.kind), verdict.missing].append(probe)
+    pairs = [(probe, verdicts[probe.probe_id]) for probe in probes]
+    told = [(probe, one) for probe, one in pairs if one.value_gbps is not None and one.limit_gbps is None]
+    groups = grouped(told, lambda pair: (pair[0].phase, pair[0].params.get("name", pair[0].kind), pair[1].missing))
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
         # Repetitions are judged by their median, which all of them carry: one number a series.
-        series = {(probe.hosts, probe.params.get("series")): verdicts[probe.probe_id].value_gbps for probe in members}
-        values = [value for value in series.values() if value is not None]
+        series = {(probe.hosts, probe.params.get("series")): one.value_gbps or 0.0 for probe, one in members}
+        values = list(series.values())
         if len(values) > 1:
             mean = fmean(values)
             spread = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
-            text = (
-                f"{len(values)} measured, mean {gbps_text(mean)}, "
-                f"least {gbps_text(min(values))}, most {gbps_text(max(values))} Gb/s{spread}"
-            )
-            found.update(dict.fromkeys((probe.probe_id for probe in members), f"{phase}/{name}: {text}; {missing}"))
+            text = f"{len(values)} measured, mean {gbps_text(mean)}, least {gbps_text(min(values))}"
+            text = f"{phase}/{name}: {text}, most {gbps_text(max(values))} Gb/s{spread}; {missing}"
+            found |= dict.fromkeys((probe.probe_id for probe, _ in members), text)
     return found
 
 

@@ -10,17 +10,16 @@ What is asked while a run goes on: who goes on to a phase that needs an earlier 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.judge.locate.candidates import SPINES
-from fabric.judge.normal.keys import CROSS_LEAF, link_class
+from fabric.judge.normal.keys import CROSS_LEAF, grouped, link_class, series_key
 from fabric.judge.normal.kinds import of_nobody
-from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import LEAST_FOR_CV
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
@@ -47,23 +46,28 @@ _WHAT_TO_DO = (
 
 def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
     """Hosts that did not pass *phase* and why in a few words; *probes*: the planned ones and those that were added."""
-    failed = failed_hosts(probes, results, judge=judge)
+    bad = _failures(probes, results, judge=judge)
     because = [spec.because for spec in phase.probes if isinstance(spec, AgainSpec) and spec.because is not None]
     if because:
         repaired = {host for one in because for host in one.hosts}
         lost = {result.error_host for result in results.values()}
-        failed = {host: why for host, why in failed.items() if host in repaired or host in lost}
-    everybody = {host for probe in probes for host in probe.hosts}
-    undecided = f" {Outcome.INCONCLUSIVE.value}"
-    said = [part for why in failed.values() for part in why.split(", ")]
-    if said and everybody == failed.keys() and all(part.endswith(undecided) for part in said):
-        return {host: f"{why}; {_WHAT_TO_DO}" for host, why in failed.items()}
-    return failed
+        bad = [one for one in bad if one[0] in repaired or one[0] in lost]
+    nobody = {host for probe in probes for host in probe.hosts} == {host for host, *_ in bad}
+    undecided = nobody and all(outcome is Outcome.INCONCLUSIVE for *_, outcome in bad)
+    return {host: f"{why}; {_WHAT_TO_DO}" if undecided else why for host, why in _counted(bad).items()}
 
 
 def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
+    """Hosts that did not pass, and why in a few words."""
+    return _counted(_failures(probes, results, judge=judge))
+
+
+_Failure = tuple[str, str, Outcome]  # of which host, which kind of probe, and how it ended
+
+
+def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> list[_Failure]:
     """
-    Hosts that did not pass, and why in a few words.
+    What speaks against hosts.
 
     Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
     """
@@ -72,16 +76,14 @@ def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> 
     pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
     well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
     partners = Counter((host, kind) for host, kind, _ in well)
-    bad, accuses_nobody = [], of_nobody(probes, results)
+    bad, accuses_nobody = list[_Failure](), of_nobody(probes, results)
     for probe in probes:
-        if probe.probe_id in accuses_nobody:
-            continue
         outcome, lost = verdicts[probe.probe_id].outcome, results[probe.probe_id].error_host
-        for host in probe.hosts if not outcome.is_good else ():
+        for host in () if outcome.is_good or probe.probe_id in accuses_nobody else probe.hosts:
             cleared = partners[host, probe.kind] > ((host, probe.kind, probe.hosts) in well)
             if lost == host or not (cleared or (host, probe.probe_id) in elsewhere):
-                bad.append((host, probe.kind, outcome.value))
-    return _counted(bad)
+                bad.append((host, probe.kind, outcome))
+    return bad
 
 
 def _explained_elsewhere(
@@ -115,12 +117,13 @@ def _is_above(name: str, topology: Topology) -> bool:
     return known or part.aspect == "above" or part.link_ends is not None
 
 
-def _counted(bad: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
     """``2 loopback fail, 1 all_to_all error``, by host."""
-    found: dict[str, list[str]] = {}
-    for (host, kind, outcome), count in sorted(Counter(bad).items()):
-        found.setdefault(host, []).append(f"{count} {kind} {outcome}")
-    return {host: ", ".join(said) for host, said in found.items()}
+    counts = sorted(Counter((host, kind, outcome.value) for host, kind, outcome in bad).items())
+    hosts = grouped(counts, lambda one: one[0][0])
+    return {
+        host: ", ".join(f"{count} {kind} {outcome}" for (_, kind, outcome), count in own) for host, own in hosts.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> Own
     own = [(probe, outcome) for probe, outcome in own if (probe.hosts[0], probe.probe_id) not in elsewhere]
     measured = {probe.kind for probe, outcome in own if outcome.is_good}
     bad = [
-        (probe.hosts[0], probe.kind, outcome.value)
+        (probe.hosts[0], probe.kind, outcome)
         for probe, outcome in own
         if outcome is Outcome.FAIL
         or (outcome is Outcome.ERROR and results[probe.probe_id].attempt > 0 and probe.kind in measured)
@@ -176,13 +179,10 @@ class MoreSamples:
         """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
         verdicts, _ = self._judge.confirmed(probes, by_id)
         low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
-        series: dict[Hashable, list[Probe]] = defaultdict(list)
-        for probe in probes if low else ():
-            if probe.kind in REPEATED_KINDS and series_key(probe) in low:
-                series[series_key(probe)].append(probe)
+        able = (probe for probe in probes if low and probe.kind in REPEATED_KINDS and series_key(probe) in low)
         return [
             members
-            for members in series.values()
+            for members in grouped(able, series_key).values()
             if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
         ]
 

@@ -23,9 +23,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
-from fabric.judge.normal.keys import floor_of, grown, key_of
+from fabric.judge.normal.keys import floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
-from fabric.judge.normal.samples import series_key
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult, Results
@@ -69,7 +68,7 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self.topology)
-        judged = {one: self._series(one) for one in series}
+        judged = {one: _steadied(self._against_record(self._against_limit(one), one), one) for one in series}
         verdicts = [
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
@@ -91,10 +90,6 @@ class Judge:
             found, located = confirmed(telling, verdicts, results, topology=self.topology)
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
-
-    def _series(self, one: ProbeSeries) -> ProbeVerdict:
-        """One series of repetitions, of which there may be a single one."""
-        return _steadied(self._against_record(self._against_limit(one), one), one)
 
     def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value = one.probe, one.value

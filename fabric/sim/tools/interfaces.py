@@ -11,6 +11,7 @@ from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.mlxlink import DARK, WARNS_DB, light_of, module_rows
 from fabric.sim.tools.sysfs import ROOT, contents
 
 MANAGEMENT = "eth0"
@@ -101,18 +102,49 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
 
 
 def ethtool(asked: ToolCall) -> Said:
-    """One call: ``ethtool -S NAME``."""
+    """One call: ``ethtool -S NAME``, ``ethtool --json -m NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
-    if len(names) != 1 or flags not in (["-S"], ["--statistics"]):
+    if len(names) != 1 or flags not in (["-S"], ["--statistics"], ["--json", "-m"]):
         return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
     ports = interfaces(asked)
     port = ports.get(names[0])
+    of_module = "-m" in flags
     if port is None or not port.node.ethernet:
         if names[0] in ports or names[0] == MANAGEMENT:
-            return Said(stderr="no stats available\n", status=94)
+            why = "netlink error: Operation not supported\n" if of_module else "no stats available\n"
+            return Said(stderr=why, status=1 if of_module else 94)
         return Said(stderr="Cannot get device settings: No such device\n", status=71)
-    return Said(_statistics(asked, port))
+    return Said(_module(asked, port) if of_module else _statistics(asked, port))
+
+
+def _module(asked: ToolCall, port: Port) -> str:
+    """
+    What mlxlink says of the same module, as ``ethtool --json -m`` has it: powers in mW, limits below, eight lanes.
+
+    A twin-port module tells those of both ports; the other one's are dark here.
+    """
+    rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
+    told: dict[str, object] = {"identifier": 25, "identifier_description": "OSFP"}
+    told |= {f"vendor_{key}": rows[row] for key, row in _VENDOR.items()}
+    limits: dict[str, object] = {}
+    for key, below, row in (
+        ("transmit_avg_optical_power", "laser_output_power", "Tx Power Current [dBm]"),
+        ("rx_power", "laser_rx_power", "Rx Power Current [dBm]"),
+    ):
+        levels, low_dbm, high_dbm = light_of(rows[row])
+        lanes_mw = [*(_milliwatts(level) for level in levels), 0, 0, 0, 0]
+        told[key] = lanes_mw if key != "rx_power" else {"values": lanes_mw, "type": "Rcvr signal avg optical power"}
+        marks = {"high_alarm": high_dbm, "low_alarm": low_dbm, "low_warning": low_dbm + WARNS_DB}
+        limits[below] = {f"{name}_threshold": _milliwatts(level) for name, level in marks.items()}
+    return json.dumps([told | limits], indent=4) + "\n"
+
+
+_VENDOR = {"name": "Vendor Name", "pn": "Vendor Part Number", "sn": "Vendor Serial Number"}
+
+
+def _milliwatts(dbm: float) -> float:
+    return 0 if dbm <= float(DARK) else round(10 ** (dbm / 10), 4)
 
 
 def _statistics(asked: ToolCall, port: Port) -> str:

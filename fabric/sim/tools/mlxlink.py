@@ -199,6 +199,17 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     return named(page("mlxlink-module", **words))
 
 
+WARNS_DB = 3.0
+"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
+
+
+def light_of(row: str) -> tuple[list[float], float, float]:
+    """The lanes of such a row and its limits, dBm."""
+    levels, _, limits = row.partition(" ")
+    low, _, high = limits.strip("[]").partition("..")
+    return [float(level) for level in levels.split(",")], float(low), float(high)
+
+
 def _each_lane(value: str) -> str:
     return ",".join([value] * 4)
 

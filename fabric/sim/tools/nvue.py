@@ -14,12 +14,11 @@ from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
-from fabric.sim.tools.mlxlink import DARK, module_rows
+from fabric.sim.tools.mlxlink import DARK, WARNS_DB, light_of, module_rows
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
-_WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
@@ -108,11 +107,10 @@ def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
     channels: dict[str, dict[str, object]] = {}
     for key, row in (("rx-power", "Rx Power Current [dBm]"), ("tx-power", "Tx Power Current [dBm]")):
-        levels, _, limits = rows[row].partition(" ")
-        low, _, high = limits.strip("[]").partition("..")
-        for number, level in enumerate(levels.split(","), 1):
-            alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
-            alarms["low-warning-threshold"] = _power(f"{float(low) + _WARNS_DB}")
+        levels, low_dbm, high_dbm = light_of(rows[row])
+        for number, level in enumerate(levels, 1):
+            alarms = {"high-alarm-threshold": _power(high_dbm), "low-alarm-threshold": _power(low_dbm)}
+            alarms["low-warning-threshold"] = _power(low_dbm + WARNS_DB)
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,
@@ -123,8 +121,7 @@ def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     }
 
 
-def _power(dbm: str) -> str:
-    level = float(dbm)
+def _power(level: float) -> str:
     return "0.0000 mW / -inf dBm" if level <= float(DARK) else f"{10 ** (level / 10):.4f} mW / {level:.2f} dBm"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.agent.wire import parsed
+from fabric.agent.work import parsed
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.protocol import LINE_BYTES, Garbled, LineDecoder, start_request
 from fabric.hosts.agent.session import PING_S

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.compare import compare_runs
 from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
@@ -18,7 +19,6 @@ from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import rack_topology
 
 Factor = Callable[[Probe], float]
 UNIT = 8

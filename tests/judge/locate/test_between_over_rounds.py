@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.locate.suspects import locate
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import rack_topology
 
 RACK = rack_topology(8)
 NAMES = tuple(RACK.hosts)

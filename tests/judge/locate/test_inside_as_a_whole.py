@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.measured_rack import Factor, judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import Factor, judged, measured, probes_of, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit, Suspect
 from tests.builders import suspects
-from tests.conftest import rack_topology
 
 RACK = rack_topology(4, parts=4)
 LIMITS = (

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.measured_rack import LOW_LIMITS, healthy, judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import LOW_LIMITS, dgx_platform, healthy, judged, measured, probes_of, slow_rnic
 from fabric.judge.normal.keys import key_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -15,7 +15,6 @@ from fabric.model.recorded import Key, Recorded
 from fabric.model.topology import Host, Topology
 from fabric.model.verdict import Baseline, Limit, Recurrence
 from tests.builders import suspects
-from tests.conftest import dgx_platform
 
 
 def named(topology: Topology, pairs: list[tuple[Probe, ProbeResult]]) -> list[str]:
