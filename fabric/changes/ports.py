@@ -16,7 +16,7 @@ from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
 from fabric.model.fields.wording import nearest
 from fabric.model.part import Part
-from fabric.tools import infiniband, ip_link, mlxlink, mlxreg, sysfs
+from fabric.tools import infiniband, interfaces, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 
 FABRIC_S = 60.0
@@ -425,11 +425,11 @@ def _by_ip(end: AdapterEnd, context: Context) -> _Way:
         raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
     tool = context.program(end.host, "ip")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
-    show = ip_link.show(name, tool=tool)
-    found = ip_link.read(*(yield from plainly(end.host, show)))[0]
+    show = interfaces.show(name, tool=tool)
+    found = interfaces.read(*(yield from plainly(end.host, show)))[0]
     seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
-    apply, undo = (ip_link.switch(name, up=up, tool=tool) for up in (False, True))
-    return seen, apply, undo, Check(show, (ip_link.switched_on(name),))
+    apply, undo = (interfaces.switch(name, up=up, tool=tool) for up in (False, True))
+    return seen, apply, undo, Check(show, (interfaces.switched_on(name),))
 
 
 def _prior(end: End, state: str, other: End | None) -> str:

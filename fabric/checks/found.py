@@ -22,7 +22,7 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
-from fabric.tools import gpu_topology, infiniband, lldp, mlxlink, serials, sysfs
+from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice, RdmaPort
 
@@ -60,7 +60,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     if not host.platform.rnics:
         return []
     devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
-    vpd = parsed(answers[_vpd(host)], serials.read_rnics, "serial numbers of RNICs", unread) or {}
+    vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
         device = devices.get(rnic.device)
@@ -92,7 +92,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
     if host.platform.amd:
         unread.append("GPUs: serial numbers of AMD's are not read")
         return []
-    found = parsed(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
+    found = parsed(answers[_gpus(host)], host_parts.read_gpus, "GPUs", unread)
     if found is None:
         return []
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
@@ -106,7 +106,7 @@ def _files(host: Host) -> Argv:
 
 
 def _vpd(host: Host) -> Argv:
-    return serials.ask_rnics(host.platform.program("lspci"))
+    return host_parts.ask_rnics(host.platform.program("lspci"))
 
 
 def _module(host: Host, device: str) -> Argv:
@@ -114,7 +114,7 @@ def _module(host: Host, device: str) -> Argv:
 
 
 def _gpus(host: Host) -> Argv:
-    return serials.ask_gpus(host.platform.program("nvidia-smi"))
+    return host_parts.ask_gpus(host.platform.program("nvidia-smi"))
 
 
 _LIST: Argv = ("ls", sysfs.ROOT)
@@ -152,7 +152,7 @@ def discover(
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
     devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((lldp.neighbours(),) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.neighbours(),) if there else ()))
         for name, there in devices.items()
         if there
     }
@@ -176,7 +176,7 @@ def discover(
 
 
 def _matrix(host: Host) -> Argv:
-    return gpu_topology.topology(tool=host.platform.program("nvidia-smi"))
+    return host_parts.topology(tool=host.platform.program("nvidia-smi"))
 
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     if odd:
         names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
         unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
-    matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
@@ -338,7 +338,7 @@ def _heard(
         if all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
         unread: list[str] = []
-        neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
+        neighbours = parsed(answers[name][interfaces.neighbours()], interfaces.read_neighbours, "LLDP", unread) or ()
         for reason in unread:
             silent.setdefault(reason, []).append(name)
         for rnic in host.rnics:

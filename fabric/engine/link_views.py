@@ -23,9 +23,9 @@ from fabric.model.inventory import Inventory
 from fabric.model.sampling import Value
 from fabric.model.topology import Rnic, Topology
 from fabric.runs.samples import End
-from fabric.tools import ethtool, infiniband, lldp, management, mlxlink, nvue, sysfs
+from fabric.tools import ethtool, infiniband, interfaces, management, mlxlink, nvue, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
-from fabric.tools.lldp import Neighbour
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
 
 LOOK_S = 60.0
@@ -321,13 +321,13 @@ class HostView(View):
     def questions(self) -> dict[str, Ask]:
         """The kernel's files of its ports, and lldpd's neighbours."""
         places = sysfs.places([rnic.device for rnic in self._platform.rnics])
-        return {_PORTS: self.question(places), _HEARD: self.question(lldp.neighbours())}
+        return {_PORTS: self.question(places), _HEARD: self.question(interfaces.neighbours())}
 
     def read(self, answers: Mapping[str, CommandResult]) -> SeenLinks:
         """Which leaf each RNIC hears; one that hears two is not believed."""
         said, heard = answers[_PORTS], answers[_HEARD]
         _, ports = sysfs.read_places(said.stdout, said.stderr, said.exit_status)
-        neighbours = lldp.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
+        neighbours = interfaces.read_neighbours(heard.stdout, heard.stderr, heard.exit_status)
         need_heard(neighbours)
         by_interface, topology = alone(neighbours), self.inventory.topology
         cables: list[tuple[End, End]] = []

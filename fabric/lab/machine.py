@@ -217,31 +217,25 @@ def _programs(folder: Path, *, mpi: bool) -> None:
 
 
 def _keys(box: Box) -> None:
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    def make(path: Path) -> str:
-        key = Ed25519PrivateKey.generate()
-        path.touch(mode=0o600)
-        path.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
-        return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
-
+    """A key of the box and one of each host, with who is known by which; and what sshd and ssh are told."""
     folder, known = Path(box.folder), []
-    (folder / "key.pub").write_text(make(folder / "key") + "\n")
+    _make_key(folder / "key")
     for node in box.nodes:
         (folder / node / "run" / "sshd").mkdir(parents=True)
         if node in box.leaf_of:
-            known.append(f"{node},{box.management_address(node)} {make(folder / node / 'host_key')}\n")
-            own = layout.sshd_config(
-                box.management_address(node),
-                key=f"{folder}/{node}/host_key",
-                pid="/run/sshd.pid",  # of the host's own /run
-                authorized=f"{folder}/key.pub",
-            )
-            (folder / node / "sshd_config").write_text(own)
+            address, key = box.management_address(node), folder / node / "host_key"
+            known.append(f"{node},{address} {_make_key(key)}")
+            own = layout.sshd_config(address, key=str(key), pid="/run/sshd.pid", authorized=f"{folder}/key.pub")
+            (folder / node / "sshd_config").write_text(own)  # /run is the host's own
     (folder / "known_hosts").write_text("".join(known))
     (folder / "hosts").write_text(layout.hosts_file(box))
     (folder / "ssh_config").write_text(layout.ssh_config(box))
+
+
+def _make_key(path: Path) -> str:
+    """The line of its public half."""
+    _run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.parent.name, "-f", str(path)))
+    return Path(f"{path}.pub").read_text()
 
 
 def _network(box: Box) -> None:

@@ -11,13 +11,13 @@ from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
 from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
-from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life import Passing, Whims
 from fabric.sim.net.controllers import NvueSwitches, Ufm
 from fabric.sim.net.managers import Routing, SubnetManagers
 from fabric.sim.net.rerouting import Rerouting
-from fabric.sim.phy.ports import Ports
+from fabric.sim.phy import Ports
 
 _ALONE = 0.97
 """A flow with less of its way had to wait for others; choice: above what two flows leave each other."""

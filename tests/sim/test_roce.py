@@ -62,7 +62,7 @@ def test_a_type_of_service_wants_rdma_cm(kit) -> None:
 
 def test_what_the_network_does_is_what_its_ends_are_set_to() -> None:
     """Settings of the mock are those of every end; what is set wrong at one end comes on top."""
-    faults = (Fault("tor0", "misset"),)
+    faults = (Fault("gpu001/mlx5_0:port", "trusts_pcp"),)
     ports = world().rack.ports
     off = world(ecn=False, pfc=False, faults=faults).rack.ports
     for name in ("tor0", "gpu001/mlx5_0"):

@@ -17,17 +17,15 @@ from fabric.errors import ToolError
 from fabric.report.parsed import parsed_document
 from fabric.tools import (
     ethtool,
-    gpu_topology,
+    host_parts,
     infiniband,
-    ip_link,
-    lldp,
+    interfaces,
     management,
     mlxlink,
     mlxreg,
     nccl,
     nvue,
     perftest,
-    serials,
     sysfs,
 )
 from tests.places import CAPTURES, GOLDEN
@@ -59,10 +57,10 @@ Read = Callable[[str, str, int], Any]
 READERS: tuple[Read, ...] = (
     *(infiniband.read_port, infiniband.read_ports, infiniband.read_counters, infiniband.read_links),
     *(infiniband.read_subnet_manager, infiniband.read_routes, infiniband.read_errors),
-    *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, ip_link.read),
+    *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, interfaces.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
-    *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, serials.read_rnics, serials.read_gpus),
-    *(management.read_unhealthy, lldp.read_neighbours, gpu_topology.read_topology, ethtool.read_module),
+    *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, host_parts.read_rnics, host_parts.read_gpus),
+    *(management.read_unhealthy, interfaces.read_neighbours, host_parts.read_topology, ethtool.read_module),
     *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [
@@ -163,7 +161,7 @@ def test_a_reader_answers_or_raises_its_own_error(text: str, stderr: str, status
             continue
         if read in (mlxreg.read, infiniband.read_routes):
             assert set(found.values()) <= numbers
-        if read is gpu_topology.read_topology:
+        if read is host_parts.read_topology:
             assert set(found.numa.values()) <= numbers
     management.parse_conf(text)
 

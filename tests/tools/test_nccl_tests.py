@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fabric.tools import nccl
 from fabric.tools.nccl.collective import Collective
 from fabric.tools.nccl.failures import NcclFailure, blames_fabric
-from fabric.tools.nccl.ops import FACTOR, factor
-from fabric.tools.nccl.rows import NcclPlace, NcclRow
+from fabric.tools.nccl.rows import FACTOR, NcclPlace, NcclRow, factor
 from tests.places import CAPTURES, GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"

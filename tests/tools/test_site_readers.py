@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import ethtool, gpu_topology, infiniband, lldp
+from fabric.tools import ethtool, host_parts, infiniband, interfaces
 from fabric.tools.mlxlink import Light, Module
 from tests.places import CAPTURES
 
@@ -19,21 +19,21 @@ LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").rea
 
 def test_lldp_of_a_recorded_rack() -> None:
     """Two neighbours are a list, one is none; a switch without a name is told by its chassis."""
-    first, second = lldp.read_neighbours(LLDP["two-neighbours"])
-    assert first == lldp.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1")
+    first, second = interfaces.read_neighbours(LLDP["two-neighbours"])
+    assert first == interfaces.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1")
     assert (second.interface, second.switch) == ("eth3", "tor-2")
     document = json.loads(LLDP["two-neighbours"])
     document["lldp"]["interface"] = document["lldp"]["interface"][1]
-    assert lldp.read_neighbours(json.dumps(document)) == (second,)
-    assert lldp.read_neighbours(LLDP["no-name"])[0].switch is None
-    assert lldp.read_neighbours(LLDP["none"]) == ()
+    assert interfaces.read_neighbours(json.dumps(document)) == (second,)
+    assert interfaces.read_neighbours(LLDP["no-name"])[0].switch is None
+    assert interfaces.read_neighbours(LLDP["none"]) == ()
     with pytest.raises(ToolError, match="unable to connect to socket"):
-        lldp.read_neighbours("", "[WARN/control] unable to connect to socket /run/lldpd.socket\n", 1)
+        interfaces.read_neighbours("", "[WARN/control] unable to connect to socket /run/lldpd.socket\n", 1)
 
 
 def test_recorded_distances() -> None:
     """Tabs or blanks, a wrapped heading, devices by a legend or by name, with and without memory nodes."""
-    found = {name: gpu_topology.read_topology(text) for name, text in TOPO.items()}
+    found = {name: host_parts.read_topology(text) for name, text in TOPO.items()}
     dgx = found["01-h100-dgx-mlx5-columns-tabs"]
     assert (dgx.distance["GPU0", "mlx5_0"], dgx.distance["mlx5_1", "GPU1"], dgx.numa["GPU7"]) == ("PIX", "PIX", 1)
     assert len(dgx.parts) == 18
@@ -60,8 +60,8 @@ def test_recorded_links() -> None:
 
 def test_the_commands() -> None:
     """Nothing else than these words."""
-    assert lldp.neighbours() == ("lldpctl", "-f", "json")
-    assert gpu_topology.topology() == ("nvidia-smi", "topo", "-m")
+    assert interfaces.neighbours() == ("lldpctl", "-f", "json")
+    assert host_parts.topology() == ("nvidia-smi", "topo", "-m")
 
 
 def test_limits_of_a_recorded_module() -> None:

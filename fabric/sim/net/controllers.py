@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from fabric.model.topology import Topology
 from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import End
 from fabric.sim.phy.port import ISOLATED, Port
-from fabric.sim.phy.ports import Ports
 
 Config = Mapping[str, str]
 """Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""

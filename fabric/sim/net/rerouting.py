@@ -12,9 +12,9 @@ from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Act, Ring
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
+from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Cabling, End, ends_named
 from fabric.sim.phy.port import Traffic
-from fabric.sim.phy.ports import Ports
 
 if TYPE_CHECKING:
     from fabric.sim.net.network import Network

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.hosts import pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
+from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import Port
-from fabric.sim.phy.ports import Ports
 from fabric.sim.rack import Rack
 
 if TYPE_CHECKING:

@@ -287,8 +287,6 @@ _ERRORS = (
     "SymbolErrorCounter LinkErrorRecoveryCounter LinkDownedCounter PortRcvErrors PortRcvRemotePhysicalErrors "
     "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
 )
-_NO_ERRORS = dict.fromkeys(_ERRORS.split(), 0)
-_MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
 @tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
@@ -356,7 +354,12 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     if rest:
         node = found_by_lid(asked, fields, rest[0], "classportinfo query failed")
         port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
-    return (_extended if "extended" in fields else _plain)(port, asked.ports.counts(port, asked.at_s))
+    extended, counts = "extended" in fields, asked.ports.counts(port, asked.at_s)
+    bits = 64 if extended else 32
+    counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in _data(counts).items()}
+    what, mask = ("extended counters", "0x5300 CapMask2: 0x0000002") if extended else ("counters", "0x5300")
+    rows = named(page("perfquery", number=port.end[1], extended=extended, counted=counted))
+    return f"# Port {what}: {_place(port)} (CapMask: {mask})\n{_dotted(rows)}"
 
 
 def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
@@ -370,28 +373,11 @@ def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
     }
 
 
-def _plain(port: Port, counts: Counts) -> str:
-    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **_NO_ERRORS, **_errors(counts, wide=False)}
-    shown |= {"CounterSelect2": "0x00", **dict.fromkeys([*_MORE.split(), "QP1Dropped", "VL15Dropped"], 0)}
-    shown |= {name: capped(value, 32) for name, value in _data(counts).items()}
-    shown["PortXmitWait"] = capped(counts.wait_ticks, 32)
-    return f"# Port counters: {_place(port)} (CapMask: 0x5300)\n{_dotted(shown)}"
-
-
-def _extended(port: Port, counts: Counts) -> str:
-    data = _data(counts)
-    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **data}
-    shown |= {"PortUnicastXmitPkts": data["PortXmitPkts"], "PortUnicastRcvPkts": data["PortRcvPkts"]}
-    shown |= {"PortMulticastXmitPkts": 0, "PortMulticastRcvPkts": 0, "CounterSelect2": "0x00000000"}
-    shown |= {**_NO_ERRORS, **_errors(counts, wide=True), **dict.fromkeys(_MORE.split(), 0)}
-    shown |= {"VL15Dropped": 0, "PortXmitWait": int(counts.wait_ticks), "QP1Dropped": 0}
-    return f"# Port extended counters: {_place(port)} (CapMask: 0x5300 CapMask2: 0x0000002)\n{_dotted(shown)}"
-
-
-def _data(counts: Counts) -> dict[str, int]:
+def _data(counts: Counts) -> dict[str, float]:
     return {
         "PortXmitData": words(counts.sent_gb),
         "PortRcvData": words(counts.received_gb),
         "PortXmitPkts": packets(counts.sent_gb),
         "PortRcvPkts": packets(counts.received_gb),
+        "PortXmitWait": counts.wait_ticks,
     }

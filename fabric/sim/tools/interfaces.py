@@ -6,12 +6,12 @@ import json
 import re
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.hosts import interface_name, pci_address
 from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.mlxlink import DARK, WARNS_DB, light_of, module_rows
+from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 from fabric.sim.tools.sysfs import ROOT, contents
 
 MANAGEMENT = "eth0"
@@ -19,12 +19,9 @@ MANAGEMENT = "eth0"
 
 
 def interfaces(asked: ToolCall) -> dict[str, Port]:
-    """The interface of each RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
-    found = {}
-    for number, rnic in enumerate(asked.rnics):
-        port = asked.port_of(rnic.device)
-        found[f"eth{number + 1}" if port.node.ethernet else f"ib{number}"] = port
-    return found
+    """The interface of each RNIC that is there."""
+    platform = asked.site.layout.platform
+    return {interface_name(platform, at): asked.port_of(rnic.device) for at, rnic in enumerate(asked.rnics)}
 
 
 def mac(port: Port) -> str:
@@ -124,15 +121,14 @@ def _module(asked: ToolCall, port: Port) -> str:
 
     A twin-port module tells those of both ports; the other one's are dark here.
     """
-    rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
+    module = plugged(port, asked.ports.peer(port), asked.at_s)
     told: dict[str, object] = {"identifier": 25, "identifier_description": "OSFP"}
-    told |= {f"vendor_{key}": rows[row] for key, row in _VENDOR.items()}
+    told |= {"vendor_name": VENDOR, "vendor_pn": PART_NUMBER, "vendor_sn": module.serial}
     limits: dict[str, object] = {}
-    for key, below, row in (
-        ("transmit_avg_optical_power", "laser_output_power", "Tx Power Current [dBm]"),
-        ("rx_power", "laser_rx_power", "Rx Power Current [dBm]"),
+    for key, below, levels, (low_dbm, high_dbm) in (
+        ("transmit_avg_optical_power", "laser_output_power", module.tx_dbm, TX_LIMITS_DBM),
+        ("rx_power", "laser_rx_power", module.rx_dbm, RX_LIMITS_DBM),
     ):
-        levels, low_dbm, high_dbm = light_of(rows[row])
         lanes_mw = [*(_milliwatts(level) for level in levels), 0, 0, 0, 0]
         told[key] = lanes_mw if key != "rx_power" else {"values": lanes_mw, "type": "Rcvr signal avg optical power"}
         marks = {"high_alarm": high_dbm, "low_alarm": low_dbm, "low_warning": low_dbm + WARNS_DB}
@@ -140,11 +136,8 @@ def _module(asked: ToolCall, port: Port) -> str:
     return json.dumps([told | limits], indent=4) + "\n"
 
 
-_VENDOR = {"name": "Vendor Name", "pn": "Vendor Part Number", "sn": "Vendor Serial Number"}
-
-
 def _milliwatts(dbm: float) -> float:
-    return 0 if dbm <= float(DARK) else round(10 ** (dbm / 10), 4)
+    return 0 if dbm <= DARK_DBM else round(10 ** (dbm / 10), 4)
 
 
 def _statistics(asked: ToolCall, port: Port) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from math import pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
@@ -96,7 +97,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     parts = (part.partition("\n") for part in page("mlxlink", **words).split("\n\n"))
     sections = {title: named(text) for title, _, text in parts}
     if "module" in fields:
-        sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
+        sections["Module Info"] = _module_rows(port, plugged(port, asked.ports.peer(port), asked.at_s))
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
@@ -162,15 +163,34 @@ def _apart(value: str) -> object:
 _FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
 # Recorded of a healthy 400G module: the values around which others lie, and the whole page.
 _VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
-DARK = "-40"
+VENDOR, PART_NUMBER = "NVIDIA", "MMA4Z00-NS400"
+RX_LIMITS_DBM, TX_LIMITS_DBM = (-10.41, 6.0), (-8.508, 5.0)
+DARK_DBM = -40.0
+WARNS_DB = 3.0
+"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
 _WAVERS_DB = 0.3  # with the hour of the day; choice
-_BAD_FIRMWARE = "46.120.3210"
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
 
 
-def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict[str, str]:
-    """Row name to value. Light arrives only while the other end sends."""
+@dataclass(frozen=True, slots=True)
+class PluggedModule:
+    """One module at one moment: *bits* make it differ from its like; the light of each lane; *lit*: some arrives."""
+
+    bits: int
+    warm_c: float
+    rx_dbm: tuple[float, ...]
+    tx_dbm: tuple[float, ...]
+    lit: bool
+
+    @property
+    def serial(self) -> str:
+        """``MT0123456789``."""
+        return f"MT{self.bits % 10**10:010d}"
+
+
+def plugged(port: Port, peer: Port | None, at_s: float) -> PluggedModule:
+    """The module in a port. Light arrives only while the other end sends."""
     replaced = port.site is not None and port.site.feels("replaced", f"{port.node.device}:leaf")
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if replaced else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
@@ -181,40 +201,36 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     if mark.lane is not None:
         received[mark.lane] -= DIM_DB + DIM_DRIFT_DB * days
     warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)
-    generation, ethernet = port.line.generation, port.node.ethernet
+    dark = (DARK_DBM,) * 4
+    rx, tx = _lanes(bits, 0, received) if lit else dark, _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else dark
+    return PluggedModule(bits, round(warm_c), rx, tx, lit)
+
+
+def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
+    """Four lanes, each a little brighter or darker than its like; the same every time."""
+    noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
+    return tuple(round(level + 3.0 * off, 3) for level, off in zip(levels_dbm, noise, strict=True))
+
+
+def _module_rows(port: Port, module: PluggedModule) -> Rows:
+    """Row name to value."""
+    bits, generation = module.bits, port.line.generation
+    up = port.physical == LINK_UP
+    ways = {"rx": module.rx_dbm, "tx": module.tx_dbm}
+    light = {way: ",".join("-40" if one == DARK_DBM else f"{one:.3f}" for one in lanes) for way, lanes in ways.items()}
     words = {
-        "warm": f"{warm_c:.0f}",
+        "module": module,
         "volts": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f}",
         "bias": _each_lane(f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"),
-        "rx": _lanes(bits, 0, received) if lit else _each_lane(DARK),
-        "tx": _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else _each_lane(DARK),
         "form": _FORMS[generation],
-        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}",
-        "serial": f"MT{bits % 10**10:010d}",
-        "firmware": _BAD_FIRMWARE if mark.batch else "46.120.4000",
+        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if port.node.ethernet else f"IB {generation}",
+        "firmware": "46.120.3210" if port.mark.batch else "46.120.4000",
         "path": _each_lane("DPActivated" if up else "DPInitialized"),
-        "valid": _each_lane("1" if lit else "0"),
-        "lost": _each_lane("0" if lit else "1"),
+        "valid": _each_lane("1" if module.lit else "0"),
+        "lost": _each_lane("0" if module.lit else "1"),
     }
-    return named(page("mlxlink-module", **words))
-
-
-WARNS_DB = 3.0
-"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
-
-
-def light_of(row: str) -> tuple[list[float], float, float]:
-    """The lanes of such a row and its limits, dBm."""
-    levels, _, limits = row.partition(" ")
-    low, _, high = limits.strip("[]").partition("..")
-    return [float(level) for level in levels.split(",")], float(low), float(high)
+    return named(page("mlxlink-module", **words, **light))
 
 
 def _each_lane(value: str) -> str:
     return ",".join([value] * 4)
-
-
-def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:
-    """Four lanes, each a little brighter or darker than its like; the same every time."""
-    noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
-    return ",".join(f"{level + 3.0 * off:.3f}" for level, off in zip(levels_dbm, noise, strict=True))

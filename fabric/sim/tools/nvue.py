@@ -8,13 +8,13 @@ from types import MappingProxyType
 
 from fabric.sim.net.controllers import AR, NvueSwitch
 from fabric.sim.pages import page
+from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
-from fabric.sim.phy.ports import Ports
 from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
-from fabric.sim.tools.mlxlink import DARK, WARNS_DB, light_of, module_rows
+from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
@@ -104,25 +104,27 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
 
 def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     """What ``mlxlink -m`` says of the same module, as NVUE has it."""
-    rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
+    module = plugged(port, asked.ports.peer(port), asked.at_s)
     channels: dict[str, dict[str, object]] = {}
-    for key, row in (("rx-power", "Rx Power Current [dBm]"), ("tx-power", "Tx Power Current [dBm]")):
-        levels, low_dbm, high_dbm = light_of(rows[row])
+    for key, levels, (low, high) in (
+        ("rx-power", module.rx_dbm, RX_LIMITS_DBM),
+        ("tx-power", module.tx_dbm, TX_LIMITS_DBM),
+    ):
         for number, level in enumerate(levels, 1):
-            alarms = {"high-alarm-threshold": _power(high_dbm), "low-alarm-threshold": _power(low_dbm)}
-            alarms["low-warning-threshold"] = _power(low_dbm + WARNS_DB)
+            alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
+            alarms["low-warning-threshold"] = _power(low + WARNS_DB)
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,
-        "vendor-name": rows["Vendor Name"],
-        "vendor-pn": rows["Vendor Part Number"],
-        "vendor-sn": rows["Vendor Serial Number"],
-        "temperature": {"temperature": f"{float(rows['Temperature [C]'].split(' ')[0]):.2f} C", "alarm": "Off"},
+        "vendor-name": VENDOR,
+        "vendor-pn": PART_NUMBER,
+        "vendor-sn": module.serial,
+        "temperature": {"temperature": f"{module.warm_c:.2f} C", "alarm": "Off"},
     }
 
 
-def _power(level: float) -> str:
-    return "0.0000 mW / -inf dBm" if level <= float(DARK) else f"{10 ** (level / 10):.4f} mW / {level:.2f} dBm"
+def _power(dbm: float) -> str:
+    return "0.0000 mW / -inf dBm" if dbm <= DARK_DBM else f"{10 ** (dbm / 10):.4f} mW / {dbm:.2f} dBm"
 
 
 _OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = MappingProxyType(

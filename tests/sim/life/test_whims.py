@@ -7,7 +7,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.model.inventory import Fault
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.site import SWING_S, Site
 from fabric.sim.life import DAY_S, ONE_IN, Whims
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim.hashing import text_hash
+from fabric.sim.hosts import visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
-from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
