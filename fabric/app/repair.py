@@ -145,9 +145,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     fits = [max(least, int(share * number)) for number in often]
     evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
     left, every = len(because.evidence) - len(kept), len(because.evidence)
-    measured = (
-        f"{left} of the {every} probes that accused it are left out; the worst ones of each part are measured again"
-    )
+    measured = f"{left} of the {every} probes that accused it are not measured again; the worst ones of each part are"
     fewer = [f"for want of time {measured}"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))

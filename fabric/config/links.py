@@ -61,7 +61,8 @@ def _fault(text: str) -> Fault:
     """What the file would say; PydanticCustomError for the first thing that is wrong."""
     match = _TEXT.fullmatch(text)
     if not match:
-        raise refusal("COMPONENT:KIND or COMPONENT:slow=FACTOR, such as gpu003/mlx5_2:slow=0.5", text)
+        quote = " (a shell takes > as its own: put it in quotes)" if text.endswith("-") else ""
+        raise refusal(f"COMPONENT:KIND or COMPONENT:slow=FACTOR, such as gpu003/mlx5_2:slow=0.5{quote}", text)
     component, kind, factor = match.groups()
     return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 

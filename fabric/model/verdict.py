@@ -25,8 +25,7 @@ class TrainingImpact:
     What a job of *gpus* GPUs has to expect; None where nothing was measured that says so, *notes* say why.
 
     *mttf_s* is the mean time to failure, *ettr* the expected part of the time that trains. With *bound* the rate is
-    only known not to be above: then both are at least as much. *step_stretch* is how many times
-    as long a step takes with the bandwidth that was retained.
+    only known not to be above: then both are at least as much.
 
     They rest on *failures* in *host_days* of looking. *flaps* counts links that went down in that time and came back
     without any probe that died of it (None: not counted).
@@ -36,7 +35,6 @@ class TrainingImpact:
     mttf_s: float | None
     ettr: float | None
     bound: bool = False
-    step_stretch: float | None = None
     notes: tuple[str, ...] = ()
     failures: int | None = None
     host_days: float | None = None
@@ -308,6 +306,11 @@ class LinkCoverage:
     ends: int
     lit: int
     least_ber: float | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Both ends of every cable were seen all the time."""
+        return self.looks > 0 and self.whole == self.cables
 
     def __str__(self) -> str:
         if not self.looks:

@@ -123,7 +123,7 @@ def course_of(
     least, often = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
     return "dips", (
         f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / often:.0f} to "
-        f"1 in {1 / least:.0f}), its peers in {others:.2g}"
+        f"1 in {1 / least:.0f}), its peers in {f'1 of {1 / others:,.0f}' if others > 0 else 'none'}"
     )
 
 

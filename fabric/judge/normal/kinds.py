@@ -124,8 +124,8 @@ def _incast(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdi
 
 def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: CongestionCounts) -> tuple[Outcome, str]:
     """The sum is as it must be; how it came about may not."""
-    shares = {one.metric: one.value for one in measured if one.unit == SHARE_OF_SUM}
-    even = 1 / (len(shares) * sum(share**2 for share in shares.values()))  # Jain's index, as the shares add up to 1
+    shares = _shares(measured)
+    even = _evenness(shares)
     if said.lost:
         return Outcome.MARGINAL, f"at line rate, but not lossless: {said.text}"
     if even < float(str(probe.params["even"])):
@@ -133,6 +133,40 @@ def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: Congestio
         unlike = f"{last} has {shares[last]:.1%} of it, {first} {shares[first]:.1%}"
         return Outcome.MARGINAL, f"at line rate, but unevenly (Jain's index {even:.2f}): {unlike}"
     return Outcome.PASS, ""
+
+
+def _shares(measured: Sequence[Measurement]) -> dict[str, float]:
+    return {one.metric: one.value for one in measured if one.unit == SHARE_OF_SUM}
+
+
+def _evenness(shares: Mapping[str, float]) -> float:
+    """Jain's index, as the shares add up to 1."""
+    return 1 / (len(shares) * sum(share**2 for share in shares.values()))
+
+
+def congestion_told(listed: Iterable[tuple[Probe, ProbeResult]]) -> list[str]:
+    """In words what incasts and victims reached, by the number of flows, however they were judged."""
+    sums: dict[int, list[float]] = {}
+    evenness: dict[int, list[float]] = {}
+    victims: dict[int, list[float]] = {}
+    for probe, result in listed:
+        if probe.kind not in KINDS or result.outcome is not None:
+            continue
+        flows, gbps = int_param(probe, FLOWS), result.measurements[0].value
+        if probe.kind == VictimSpec.kind:
+            victims.setdefault(flows, []).append(gbps)
+        else:
+            sums.setdefault(flows, []).append(gbps)
+            evenness.setdefault(flows, []).append(_evenness(_shares(result.measurements)))
+    said = [
+        f"incast of {flows} senders: sum {gbps_text(min(found))} Gb/s, Jain's index {min(evenness[flows]):.2f} at least"
+        for flows, found in sorted(sums.items())
+    ]
+    return said + [
+        f"victim {'alone' if flows == 1 else f'beside an incast of {flows - 1}'}: "
+        f"median {gbps_text(median(found))}, least {gbps_text(min(found))} Gb/s"
+        for flows, found in sorted(victims.items())
+    ]
 
 
 def _why_slow(said: CongestionCounts) -> tuple[Outcome, str]:

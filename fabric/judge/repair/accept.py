@@ -107,7 +107,7 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
     suite = ", and so is its suite" if is_host else ""
     bits = ", and no bit errors in the window that is asked for" if is_host and not because.quick else ""
-    good = f"all {len(weighed)} probes that accused it are good now{suite}{bits}"
+    good = f"all {len(weighed)} probes that accused it and were measured again are good now{suite}{bits}"
     reasons = tuple([*case.reject, *case.open]) or (good,)
     return Acceptance(
         decision=decision,

@@ -18,7 +18,7 @@ from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import grouped, rnics_of, taking_part
-from fabric.judge.normal.kinds import of_nobody
+from fabric.judge.normal.kinds import congestion_told, of_nobody
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
@@ -60,6 +60,9 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 
 NOT_REACHED = "not reached"
+REPLANNED = "; re-planned as "
+_MOST_SKIPPED = 3
+"""Where more kinds of probes were skipped they are told by their reason alone (a choice: who is out says the rest)."""
 
 
 def conclude(
@@ -122,11 +125,15 @@ def conclude(
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(counted, verdicts, untold),
-        *(found.pairs.lines if found.pairs else ()),
+        *(found.pairs.lines(looked=ports.links is not None and ports.links.is_whole) if found.pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
+        *(
+            f"{NOTE}{line}"
+            for line in congestion_told((p, results[p.probe_id]) for p in probes if p.probe_id in results)
+        ),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -315,6 +322,8 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
     groups = grouped(bad, lambda probe: (verdicts[probe.probe_id].outcome, probe.kind))
     totals = Counter(probe.kind for probe in probes)
     lines = []
+    skipped = [key for key in groups if key[0] is Outcome.SKIPPED]
+    left = [one for key in skipped for one in groups.pop(key)] if len(skipped) > _MOST_SKIPPED else []
     for (outcome, kind), members in sorted(groups.items(), key=lambda item: (-item[0][0].rank, item[0][1])):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
@@ -324,6 +333,10 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
             said, explained = {}, [probe for probe in members if probe.probe_id in untold]
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
         lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
+    if left:
+        whys = (verdicts[probe.probe_id].reason.partition(REPLANNED)[0] for probe in left)
+        lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
+        lines += [f"  {text}" for text in common_reasons(whys)]
     return lines
 
 
