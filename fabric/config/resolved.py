@@ -68,8 +68,20 @@ def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     with _explained():
-        document = _adapter(_Document).validate_json(json.dumps(doc), strict=True)
+        document = _adapter(_Document).validate_json(json.dumps(_of_today(doc)), strict=True)
         return document.scenario, _inventory(document.inventory)
+
+
+def _of_today(doc: dict[str, Any]) -> dict[str, Any]:
+    """Older runs have both keys of growth in one: ``{"zero_growth": {"criteria": [...], "pfc_paused": 0.05}}``."""
+    scenario = doc.get("scenario")
+    judge = scenario.get("judge") if isinstance(scenario, dict) else None
+    both = judge.get("zero_growth", ()) if isinstance(judge, dict) else ()
+    if both is not None and not isinstance(both, dict):
+        return doc
+    allowed = {name: value for name, value in (both or {}).items() if name != "criteria"} if both else None
+    today = {**judge, "zero_growth": (both or {}).get("criteria", []), "allowed_growth": allowed}
+    return {**doc, "scenario": {**scenario, "judge": today}}
 
 
 def resolved_inventory(doc: dict[str, Any]) -> Inventory:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator, with_config
+from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
@@ -342,15 +342,6 @@ class JudgeSettings:
     def growth(self) -> ZeroGrowth | None:
         """What ports may not count, and how much is too much; None where nothing is asked."""
         return replace(self.allowed_growth or ZeroGrowth(), criteria=self.zero_growth) if self.zero_growth else None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_older_runs(cls, row: Any, info: ValidationInfo) -> Any:
-        """Their run.json has both keys in one: ``{"zero_growth": {"criteria": [...], "pfc_paused": 0.05}}``."""
-        both = row.get("zero_growth", ()) if info.mode == "json" and isinstance(row, dict) else ()
-        if both is None or isinstance(both, dict):
-            row |= {"zero_growth": (both or {}).pop("criteria", []), "allowed_growth": both}
-        return row
 
 
 Lines = tuple[tuple[str, str, int], ...]
