@@ -76,10 +76,12 @@ def _of_today(doc: dict[str, Any]) -> dict[str, Any]:
     """Older runs have both keys of growth in one: ``{"zero_growth": {"criteria": [...], "pfc_paused": 0.05}}``."""
     scenario = doc.get("scenario")
     judge = scenario.get("judge") if isinstance(scenario, dict) else None
-    both = judge.get("zero_growth", ()) if isinstance(judge, dict) else ()
+    if not isinstance(scenario, dict) or not isinstance(judge, dict):
+        return doc
+    both = judge.get("zero_growth", ())
     if both is not None and not isinstance(both, dict):
         return doc
-    allowed = {name: value for name, value in (both or {}).items() if name != "criteria"} if both else None
+    allowed = {name: value for name, value in both.items() if name != "criteria"} if both else None
     today = {**judge, "zero_growth": (both or {}).get("criteria", []), "allowed_growth": allowed}
     return {**doc, "scenario": {**scenario, "judge": today}}
 
