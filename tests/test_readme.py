@@ -1,17 +1,23 @@
-"""The README keeps its word: its commands are run and what it prints is what they print."""
+"""The README and docs keep their word: their commands and notebooks are run, and what they print is what is printed."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
-from tests.places import ROOT
+from fabric.app.prepare import Given, prepare
+from tests import builders
+from tests.places import INVENTORY, ROOT, SCENARIOS
 
 README = (ROOT / "README.md").read_text()
 PRINTED = (ROOT / "docs" / "self-check.md").read_text().partition("## What it prints")[2]
@@ -99,3 +105,40 @@ def test_install_line_on_a_fresh_checkout(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert settled(done.stdout) == settled(blocks("text", PRINTED)[0])
+
+
+def test_the_page_is_as_its_script_would_write_it() -> None:
+    """Four inventories, each without and with what one has to set."""
+    text = (ROOT / "docs" / "first-hour.md").read_text()
+    made = runpy.run_path(str(ROOT / "docs" / "first_hour.py"))["made"]
+    assert made(text) == text, "run python docs/first_hour.py"
+    assert (text.count("\nPROBLEMS "), text.count("\nREADY ")) == (4, 4)
+
+
+NOTEBOOK = json.loads((ROOT / "docs" / "notebook.ipynb").read_text("utf-8"))
+
+
+@pytest.mark.slow
+def test_it_finds_the_cable_that_cannot_bear_warmth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = prepare(
+        Given(
+            SCENARIOS / "burn-in.yaml",
+            inventory=INVENTORY / "demo-rack-healthy.yaml",
+            faults=("gpu004/mlx5_4:heat_sick=0.8",),
+            lasts_s=86_400.0,
+        )
+    )
+    builders.on_mock(wanted, tmp_path / "results", seed=101)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for cell in NOTEBOOK["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["part"] == "gpu004/mlx5_4"
+    assert names["found"].loc["gpu004/mlx5_4", "with_warmth"] < -0.5
+    assert all(isinstance(names[one], Figure) for one in ("course", "hosts", "timeline"))
+
+
+def test_it_is_kept_without_what_it_printed() -> None:
+    """Else every run of it is a change of the file."""
+    assert all(not cell.get("outputs") for cell in NOTEBOOK["cells"])

@@ -26,10 +26,10 @@ __all__ = ["place"]
 def results(slow_rnic: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six runs of four hosts: gpu002/mlx5_3 slow in three of them, gpu003 out of one."""
     folder = tmp_path_factory.mktemp("history")
-    good = run_of(folder)
+    good = run_of(folder, reports=False)
     bad = folder / "self-check" / f"{good.name}1"  # after it, and before the next
     copied(slow_rnic, bad)
-    out = run_of(folder, faults=("gpu003:hanging",))
+    out = run_of(folder, faults=("gpu003:hanging",), reports=False)
     for number, source in enumerate((bad, bad, good)):
         copied(source, folder / "self-check" / f"20990101-00000{number}")
     assert out.is_dir()
@@ -149,7 +149,7 @@ def test_a_table_that_cannot_be_read_is_made_again(slow_rnic: Path, tmp_path: Pa
 
 def test_a_host_alone_has_its_share_of_its_limit(tmp_path: Path) -> None:
     """Without peers its own numbers would be what is normal."""
-    run_of(tmp_path, hosts="gpu002", faults=("gpu002:slow=0.5",))
+    run_of(tmp_path, hosts="gpu002", faults=("gpu002:slow=0.5",), reports=False)
     (found,) = history(tmp_path, component="gpu002").runs
     assert found.share is not None
     assert found.share < 0.7

@@ -45,7 +45,7 @@ def report(run: Path, *words: str) -> None:
 
 
 def test_the_first_page_of_a_validation_has_its_decision(rejected: Path) -> None:
-    assert "REJECT gpu003" in above(rejected)
+    assert "REJECT</span> gpu003" in above(rejected)
     assert "REJECT gpu003" in (rejected / "summary.md").read_text("utf-8")
 
 
@@ -70,7 +70,7 @@ def test_a_page_that_is_made_again_decides_first(rejected: Path, tmp_path: Path)
     run = shutil.copytree(rejected, tmp_path / rejected.name)
     (run / FILE).unlink()
     report(run, "--html")
-    assert "REJECT gpu003" in above(run)
+    assert "REJECT</span> gpu003" in above(run)
 
 
 def test_a_page_that_is_older_than_the_decision_is_made_again(rejected: Path, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_page_that_is_older_than_the_decision_is_made_again(rejected: Path, tm
     (run / "report.html").write_text("an old page")
     os.utime(run / "report.html", ns=(0, 0))
     report(run)
-    assert "REJECT gpu003" in above(run)
+    assert "REJECT</span> gpu003" in above(run)
 
 
 def test_a_decision_without_a_page_makes_none(rejected: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def bad_run(bad_rack: Path) -> ShownRun:
 @pytest.fixture(scope="session")
 def changed_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """A scenario that changes the fabric: adaptive routing off and on under bit errors."""
-    return reopened(run_of(tmp_path_factory.mktemp("changes"), scenario="ar-under-ber", hosts=None))
+    return reopened(run_of(tmp_path_factory.mktemp("changes"), scenario="ar-under-ber", hosts=None, reports=False))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,13 +25,18 @@ HOSTILE = (
 
 
 def run_of(
-    results: Path, *, scenario: str = "self-check", hosts: str | None = "gpu[001-004]", faults: tuple[str, ...] = ()
+    results: Path,
+    *,
+    scenario: str = "self-check",
+    hosts: str | None = "gpu[001-004]",
+    faults: tuple[str, ...] = (),
+    reports: bool = True,
 ) -> Path:
     """Run a shipped scenario on the mock; the directory of the run."""
     inventory = INVENTORY / "demo-rack-healthy.yaml" if scenario == "self-check" else None
     path = SCENARIOS / f"{scenario}.yaml"
     asked = builders.asked(path, inventory=inventory, hosts=hosts, faults=faults)
-    judged = builders.on_mock(asked, results, reports=True)
+    judged = builders.on_mock(asked, results, reports=reports)
     return Path(judged.path)
 
 

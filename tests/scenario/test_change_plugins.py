@@ -13,7 +13,7 @@ import pytest
 
 from fabric.errors import MayBeLive
 from fabric.runs.journal import JOURNAL, Journal, open_changes
-from tests.scenario.test_restore import left, restored
+from tests.scenario.test_changes import left, restored
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "tests" / "plugins" / "changes"

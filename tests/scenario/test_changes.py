@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from fabric.app.restore import restore
+from fabric.app.prepare import Asked
+from fabric.app.restore import Restored, restore
+from fabric.cli.status import restore_command as command
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import JOURNAL, Journal, open_changes, read_journal
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.builders import Watcher
-from tests.scenario.changing import BER, Watched, injecting, prepared, run
+from tests.scenario.changing import BER, POD, SCENARIO, Watched, injecting, prepared, run, watched
 
 
 def states(path: str) -> list[str]:
@@ -218,3 +223,86 @@ def test_a_full_disk_takes_the_change_back_and_leaves_it_to_restore_to_say_so(
     assert judged.verdict.changes[0].state == "open"  # nobody can prove from the disk that it is back
     assert not injecting(executor)
     assert open_changes(Path(judged.path) / JOURNAL)
+
+
+def left(tmp_path: Path, document: str | None) -> Path:
+    """A run that has left its change behind, with this run.json (None: with none)."""
+    judged, _ = run(tmp_path, on_start=no_way_back)
+    path = Path(judged.path)
+    if document is None:
+        (path / "run.json").unlink()
+    else:
+        (path / "run.json").write_text(document)
+    return path
+
+
+def restored(path: Path, inventory: Path | None = None) -> list[Restored]:
+    """All that was told."""
+    return restore(path, results=path, make_executor=mock, inventory_path=inventory)
+
+
+@pytest.mark.parametrize("document", [None, '{"format": 1, "run_', '{"format": 1}'])
+def test_a_run_without_its_document_is_taken_back_by_its_journal_and_an_inventory(
+    tmp_path: Path, document: str | None
+) -> None:
+    path = left(tmp_path, document)
+    with pytest.raises(MayBeLive, match=rf"run\.json cannot be read.*{JOURNAL} says .*ber\.gpu001.*--inventory FILE"):
+        restored(path)
+    assert open_changes(path / JOURNAL)
+    found = restored(path, tmp_path / "inventory" / "pod-64.yaml")
+    assert [one.certain for one in found] == [True]
+    assert not open_changes(path / JOURNAL)
+
+
+def test_a_host_that_the_given_inventory_lacks_stays_open(tmp_path: Path) -> None:
+    path = left(tmp_path, None)
+    inventory = tmp_path / "inventory" / "pod-64.yaml"
+    inventory.write_text(inventory.read_text().replace("gpu[001-004,", "gpu[002-004,"))
+    (one,) = restored(path, inventory)
+    assert (one.host, one.said, one.certain) == ("gpu001", "the inventory has no such host", False)
+    assert open_changes(path / JOURNAL)
+
+
+def test_with_neither_document_nor_journal_both_are_named(tmp_path: Path) -> None:
+    path = left(tmp_path, "{")
+    (path / JOURNAL).write_bytes(b"nonsense\n" + (path / JOURNAL).read_bytes())
+    with pytest.raises(MayBeLive, match=rf"neither can be read: .*{JOURNAL}:1: .*run\.json.*--all-hosts"):
+        restored(path, tmp_path / "inventory" / "pod-64.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--all-hosts"], "needs --inventory"),
+        (["--inventory", "x.yaml"], "needs a RUN, or --all-hosts"),
+        (["run", "--backend", "mock"], "--backend needs --inventory"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_refused(words: list[str], complaint: str) -> None:
+    said = CliRunner().invoke(command, words)
+    assert (said.exit_code, complaint in said.output) == (2, True), said.output
+
+
+MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
+
+
+def asked(folder: Path) -> Asked:
+    """Adaptive routing on for the whole fabric, by managers on two hosts without GPUs."""
+    shutil.copytree(POD.parent, folder / "inventory")
+    pod = folder / "inventory" / POD.name
+    text = pod.read_text().replace("\nswitches:\n", f"\n{MANAGING}")
+    pod.write_text(text.replace("[{host: gpu063}, {host: gpu064}]", "[{host: sm1}, {host: sm2}]"))
+    path = folder / "drill.yaml"
+    path.write_text(SCENARIO.format(inventory=pod, changes="{adaptive_routing: on, scope: fabric}", more=""))
+    return builders.asked(path)
+
+
+def test_a_manager_that_is_not_under_test_is_told_and_told_back(tmp_path: Path) -> None:
+    told: set[str] = set()
+    watcher, wanted = Watcher(), asked(tmp_path)
+    make = watched([], lambda command: told.add(command.host))
+    judged = builders.on_mock(wanted, tmp_path / "results", observer=watcher, make_executor=make)
+    assert watcher.states[-1] == ("adaptive_routing", "reverted")
+    assert {probe.outcome for probe in judged.verdict.probes} == {Outcome.INCONCLUSIVE}  # measured; it has no limit
+    assert told >= {"sm1", "sm2"}
+    assert {part.component.split("/")[0] for part in judged.verdict.components} == set(wanted.scenario.hosts)

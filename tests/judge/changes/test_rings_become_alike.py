@@ -18,7 +18,7 @@ from tests.report.shown import run_of
 @pytest.mark.slow
 def test_rings_are_alike_with_adaptive_routing_and_not_without(tmp_path: Path) -> None:
     """What the scenario expects of on holds; the same expected of off does not, for it is not true of any fabric."""
-    run = reopened(run_of(tmp_path, scenario="ring-contention", hosts=None))
+    run = reopened(run_of(tmp_path, scenario="ring-contention", hosts=None, reports=False))
     scenario = run.judged.scenario
     assert [found.outcome for found in run.judged.verdict.expectations] == [Outcome.PASS] * 4
     found = list(samples(run.probes, run.results))
