@@ -22,8 +22,7 @@ from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
 from fabric.judge.ports.health import by_port, steps_of
-from fabric.judge.ports.links import SeenCable, cables_of
-from fabric.judge.ports.optics import light, raw_ber
+from fabric.judge.ports.links import SeenCable, cables_of, light, raw_ber
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -36,10 +35,9 @@ from fabric.model.verdict import ONE_LINE, Suspect
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.columns import TABLES
-from fabric.runs.links import LinkSamples, read_links
 from fabric.runs.run_document import read_identity
-from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
+from fabric.runs.samples import LinkSamples, read_links
+from fabric.runs.tables import TABLES, WallClock, changes, counters, schema_of, table_of
 from fabric.tools.infiniband import COUNTED, SENT
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated
@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
 from fabric.model.scenario import ProbeKind, Scenario
-from fabric.model.topology import Platform
+from fabric.model.topology import NVLINK, Platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,10 @@ class ProbeVerdict:
     def required_gbps(self) -> float | None:
         """What it was found to be below: the limit, or what is normal where the limit was met."""
         return self.expected_gbps if self.against else self.limit_gbps
+
+
+Verdicts = Mapping[str, ProbeVerdict]
+"""How probes were judged, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +361,22 @@ CollNet move fewer bytes than the bus bandwidth stands for."""
 def bound_by_lines(kind: str, algorithm: object) -> bool:
     """Whether what is measured can be no faster than lines; *algorithm* is NCCL_ALGO, None where there is none."""
     return kind in ONE_LINE or (kind in ALL_LINES and algorithm == RING)
+
+
+def most_specific(
+    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
+) -> Limit | None:
+    """The limit that matches and says most about the key; None when none matches."""
+    wanted = (link_class, size, ranks, algorithm)
+    found: list[tuple[int, Limit]] = []
+    for limit in limits:
+        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
+        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
+        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
+        # What is said of the network says nothing of NVLink.
+        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
+            found.append((sum(one is not None for one in asked), limit))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def least_gbps(limit: Limit, platform: Platform) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import need, need_success, need_whole, plain, program, whole, whole_lines, word
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""
@@ -127,9 +127,7 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
     """
     need_success("iblinkinfo", stdout, stderr, exit_status)
     lines = [line for line in plain(stdout).split("\n") if line.startswith("0x")]
-    if not lines or not stdout.endswith("\n"):
-        raise UnreadableOutput(f"iblinkinfo: no whole list of ports: it ends with {stdout[-80:]!r}")
-    return tuple(_port_line(line) for line in lines)
+    return tuple(_port_line(line) for line in need_whole("iblinkinfo", lines, stdout))
 
 
 def switches(ports: Iterable[PortLine]) -> frozenset[int]:
@@ -139,9 +137,7 @@ def switches(ports: Iterable[PortLine]) -> frozenset[int]:
 
 
 def _port_line(line: str) -> PortLine:
-    found = _LINE.fullmatch(line.rstrip())
-    if not found:
-        raise UnreadableOutput(f"iblinkinfo: not a port: {line[:160]!r}")
+    found = need(_LINE.fullmatch(line.rstrip()), f"iblinkinfo: not a port: {line[:160]!r}")
     near = End(int(found["guid"], 16), found["description"].strip(), int(found["lid"]), int(found["port"]))
     peer = None
     if found["far_guid"]:
@@ -266,9 +262,7 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
             row = _COUNTER.fullmatch(line.strip())
             if row and row[1] != "PortSelect":
                 found.setdefault(row[1], int(row[2]))
-    if not found:
-        raise UnreadableOutput(f"perfquery: no counters in {stdout[:120]!r}")
-    return found
+    return need(found, f"perfquery: no counters in {stdout[:120]!r}")
 
 
 COUNTED = {
@@ -385,9 +379,8 @@ def subnet_manager(*, through: Words = (), tool: str = "sminfo") -> Words:
 def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:
     """Raises ToolError with the tool's own words, UnreadableOutput when no whole line is there."""
     need_success("sminfo", stdout, stderr, exit_status)
-    found = next((one for line in whole_lines(stdout) if (one := _MANAGER.fullmatch(line.strip()))), None)
-    if found is None:
-        raise UnreadableOutput(f"sminfo: no subnet manager in {stdout[:120]!r}")
+    lines = (_MANAGER.fullmatch(line.strip()) for line in whole_lines(stdout))
+    found = need(next(filter(None, lines), None), f"sminfo: no subnet manager in {stdout[:120]!r}")
     return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])
 
 
@@ -410,9 +403,7 @@ def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
     """
     need_success("ibnetdiscover", stdout, stderr, exit_status)
     lines = [line.rstrip() for line in whole_lines(stdout) if line.strip()]
-    if not lines or not stdout.endswith("\n"):
-        raise UnreadableOutput(f"ibnetdiscover: no whole list of ports: it ends with {stdout[-80:]!r}")
-    return tuple(_link_line(line) for line in lines)
+    return tuple(_link_line(line) for line in need_whole("ibnetdiscover", lines, stdout))
 
 
 def _link_line(line: str) -> PortLine:

@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fabric.runs.columns import TABLES
-from fabric.runs.tables import table_of
+from fabric.runs.tables import TABLES, table_of
 
 Rows = Sequence[Mapping[str, Any]]
 

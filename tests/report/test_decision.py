@@ -17,7 +17,7 @@ from fabric.report.junit import junit_xml
 from fabric.report.markdown import summary
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.runs.acceptance import FILE
+from fabric.runs.told_verdict import DECISION as FILE
 
 
 @pytest.fixture
