@@ -324,6 +324,13 @@ Expectation = Annotated[
 Criterion = Annotated[str, Choice(CRITERIA)]
 
 
+def _tuples(row: Any) -> Any:
+    """What JSON gave, for who checks it as Python's: a list is no tuple there."""
+    if isinstance(row, dict):
+        return {name: _tuples(value) for name, value in row.items()}
+    return tuple(map(_tuples, row)) if isinstance(row, list) else row
+
+
 @with_config(STRICT)
 @dataclass(frozen=True)
 class JudgeSettings:
@@ -350,7 +357,7 @@ class JudgeSettings:
         both = row.get("zero_growth", ()) if info.mode == "json" and isinstance(row, dict) else ()
         if both is None or isinstance(both, dict):
             row |= {"zero_growth": (both or {}).pop("criteria", []), "allowed_growth": both}
-        return row
+        return _tuples(row) if info.mode == "json" else row
 
 
 Lines = tuple[tuple[str, str, int], ...]
