@@ -51,9 +51,9 @@ def _maker(where: str) -> Callable[[ShownRun], str]:
 
 MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
     "report.html": _maker("page:page"),
-    "junit.xml": _maker("junit:junit_xml"),
+    "junit.xml": _maker("exports:junit_xml"),
     "metrics.prom": _maker("exports:metrics_text"),
-    "summary.md": _maker("markdown:summary"),
+    "summary.md": _maker("told:summary"),
 }
 """File name and what makes it, from the run alone."""
 
