@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.changes import nvue, roce_accl
+from fabric.changes import nvue, retransmission
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import Retransmission
@@ -37,7 +37,7 @@ def resends() -> Change:
 def altered(world: World) -> list[str]:
     """What is not as it was, by the switches and RNICs themselves."""
     ports = world.rack.ports.known
-    found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(roce_accl.SELECTIVE_REPEAT)]
+    found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(retransmission.SELECTIVE_REPEAT)]
     found += [f"{name}: {value}" for name, value in values(world).items() if value is not None]
     found += [f"{name} has edits" for name in SWITCHES if switch_of(world, name).changes()]
     return found + [f"{name} waits" for name in SWITCHES if switch_of(world, name).waits is not None]
