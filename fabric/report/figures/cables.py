@@ -78,7 +78,7 @@ def light(run: Frames, part: str) -> Figure | None:
     frame = frame[frame[names].notna().any(axis=1)]
     if frame.empty:
         return None
-    made = figure(f"{part}: light that each lane receives", 7.6, 2.4)
+    made = figure(f"{part}: light that each lane receives", 5.2, 2.4)
     ax = axes(made, bottom=0.4)
     ends = [f"{one.node} {one.port}" for one in frame.itertuples()]
     for number, one in enumerate(frame[[*names, "rx_low_dbm", "rx_high_dbm"]].itertuples(index=False)):
