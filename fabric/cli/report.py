@@ -142,7 +142,7 @@ def _certify(run: Path, key: Path | None) -> int:
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
     from fabric.probes.again import because_of
-    from fabric.report.told import print_verdict
+    from fabric.report.told import print_coloured, verdict_text
     from fabric.report.verdict_json import exit_code, verdict_document
 
     if because_of(judged.scenario):
@@ -150,7 +150,7 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
     if as_json:
         print_json(verdict_document(judged))
     else:
-        print_verdict(judged)
+        print_coloured(verdict_text(judged))
     return exit_code(judged.verdict)
 
 

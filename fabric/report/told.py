@@ -28,11 +28,6 @@ _MOST = 20
 """Suspects, and rows of changes; more are in verdict.json."""
 
 
-def print_verdict(judged: JudgedRun) -> None:
-    """Print it; colour only on a terminal."""
-    print_coloured(verdict_text(judged))
-
-
 def print_coloured(text: str) -> None:
     """Print it; without its colours where no terminal is at the other end, or nobody wants them."""
     coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
