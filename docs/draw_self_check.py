@@ -13,8 +13,8 @@ from rich.text import Text
 
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
-from fabric.report.console import verdict_text
 from fabric.report.progress import ConsoleProgress
+from fabric.report.told import verdict_text
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,6 +23,15 @@ README = (ROOT / "README.md").read_text()
 PRINTED = (ROOT / "docs" / "self-check.md").read_text().partition("## What it prints")[2]
 
 
+def test_every_file_of_the_tour_is_there() -> None:
+    """docs/whats-here.md names files below fabric/; the walks are as short as they shall be."""
+    tour = (ROOT / "docs" / "whats-here.md").read_text()
+    walks = tour.partition("Three walks")[2].partition("\n## ")[0]
+    named = [re.findall(r"`([a-z_/]+\.(?:py|sh))`", one) for one in walks.split("\n- ")[1:]]
+    assert [len(files) <= most for files, most in zip(named, (6, 9, 8), strict=True)] == [True] * 3
+    assert [one for files in named for one in files if not (ROOT / "fabric" / one).is_file()] == []
+
+
 def blocks(language: str, text: str = README) -> list[str]:
     """The fenced blocks of a language, in order."""
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)

@@ -51,9 +51,9 @@ def _maker(where: str) -> Callable[[ShownRun], str]:
 
 MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
     "report.html": _maker("page:page"),
-    "junit.xml": _maker("junit:junit_xml"),
+    "junit.xml": _maker("exports:junit_xml"),
     "metrics.prom": _maker("exports:metrics_text"),
-    "summary.md": _maker("markdown:summary"),
+    "summary.md": _maker("told:summary"),
 }
 """File name and what makes it, from the run alone."""
 
@@ -73,7 +73,7 @@ def write_reports(run: ShownRun, directory: Path) -> None:
 
 def write_tickets(run: ShownRun, directory: Path) -> None:
     """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
-    from fabric.report.markdown import tickets
+    from fabric.report.told import tickets
 
     found = _made(TICKETS, tickets, run) or {}
     old = tickets_of(directory)
@@ -257,7 +257,7 @@ def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
 
     ConfigError for one within the run's own where they would be no derived files: a certificate would miss them.
     """
-    from fabric.report.run_figures import save_figures
+    from fabric.report.page import save_figures
 
     path = Path(run.judged.path).resolve()
     if folder.resolve() == path or (path in folder.resolve().parents and folder.resolve() != path / FIGURES):

@@ -127,7 +127,7 @@ def standing(host: str, results: Path, *, days: int) -> Standing:
             break
         healed |= told.good
     if newest is None or (doubts and newest.outcome is Outcome.PASS):
-        why = next(iter(doubts), f"no run of the last {days} days measured it well")
+        why = next(iter(doubts), f"no run of real hosts in the last {days} days measured it well")
         return Standing(host, Outcome.INCONCLUSIVE, why)
     return newest
 

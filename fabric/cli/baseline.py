@@ -37,7 +37,7 @@ def baseline_command() -> None:
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
     """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
     from fabric.app.baseline import record_runs
-    from fabric.report.baseline import recorded_lines, too_few_lines
+    from fabric.report.several_runs import recorded_lines, too_few_lines
 
     found = record_runs(runs, name=name, out=out)
     document = {"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)}
@@ -56,7 +56,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
     from fabric.app.baseline import accept as accept_baseline
     from fabric.app.baseline import load_acceptance
-    from fabric.report.baseline import change_lines
+    from fabric.report.several_runs import change_lines
 
     acceptance = load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
     print_lines(change_lines(acceptance.changes))
@@ -78,7 +78,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
 def show(name: str, baselines: Path, *, as_json: bool) -> int:
     """Show the limits and records of a baseline."""
     from fabric.app.baseline import named_baseline
-    from fabric.report.baseline import baseline_document, baseline_lines
+    from fabric.report.several_runs import baseline_document, baseline_lines
 
     baseline = named_baseline(name, baselines=baselines)
     return answer(baseline_document(baseline), baseline_lines(baseline), as_json=as_json)

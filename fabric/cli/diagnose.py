@@ -55,7 +55,7 @@ def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: 
 def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
     from fabric.app.diagnose import read_input
-    from fabric.report.parsed import parsed_document, parsed_lines
+    from fabric.report.diagnosis import parsed_document, parsed_lines
 
     texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
     documents = [parsed_document(tool, text) for text in texts]

@@ -41,9 +41,9 @@ _NAMED = 4  # components named in a line; the rest are counted
 @json_option
 def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, reserve: bool, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric.report.console import print_coloured
     from fabric.report.plan import plan_document, plan_text
     from fabric.report.progress import planning
+    from fabric.report.told import print_coloured
 
     collect_seldom()
     with planning():

@@ -142,7 +142,7 @@ def _certify(run: Path, key: Path | None) -> int:
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
     from fabric.probes.again import because_of
-    from fabric.report.console import print_verdict
+    from fabric.report.told import print_coloured, verdict_text
     from fabric.report.verdict_json import exit_code, verdict_document
 
     if because_of(judged.scenario):
@@ -150,20 +150,20 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
     if as_json:
         print_json(verdict_document(judged))
     else:
-        print_verdict(judged)
+        print_coloured(verdict_text(judged))
     return exit_code(judged.verdict)
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     from fabric.app.analyze import keep_decision, reopened
     from fabric.app.repair import decided
-    from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_text
-    from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
+    from fabric.report.decision import OUTCOMES, acceptance_document, acceptance_text
+    from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
     found = decided(reopened(path))
     keep_decision(path, acceptance_document(found))
-    code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
+    code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[OUTCOMES[found.decision]]
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
     else:
@@ -270,7 +270,7 @@ def history_command(
 
     from fabric.app.history import history
     from fabric.model.history import SIGNALS
-    from fabric.report.history import history_text
+    from fabric.report.several_runs import history_text
 
     found = history(results, component=component, days=days, imports=imports)
     code = 3 if found.closed else 0  # not all that is there was told
@@ -293,7 +293,7 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
     Exit 0 the same or better, 1 worse, 3 it cannot be told.
     """
     from fabric.app.compare import compare
-    from fabric.report.compare import EXIT_CODES, compare_document, compare_text
+    from fabric.report.several_runs import EXIT_CODES, compare_document, compare_text
 
     found = compare(run_path(first), run_path(second))
     told = (found.first, found.second, found.comparison, found.notes)

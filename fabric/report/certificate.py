@@ -17,14 +17,14 @@ import orjson
 from jinja2 import UndefinedError
 
 from fabric.model.outcome import Outcome
-from fabric.model.repair import Acceptance, Decision
+from fabric.model.repair import Acceptance
 from fabric.model.text import fold
 from fabric.model.verdict import LinkCoverage
-from fabric.report.decision import acceptance_document
-from fabric.report.hall import hall_document, hall_from, shown_hall
+from fabric.report.decision import OUTCOMES, acceptance_document
 from fabric.report.output import jsonable
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import page
+from fabric.report.verdict_json import hall_document, hall_from, shown_hall
 from fabric.runs.manifest import SourceFile, digest
 
 FORMAT = 1
@@ -37,7 +37,6 @@ NOT_REAL = "SIMULATED: no real hardware was tested"
 PASSED, FAILED, INCONCLUSIVE = "PASSED", "FAILED", "INCONCLUSIVE"
 
 _RESULT = {Outcome.PASS: PASSED, Outcome.MARGINAL: PASSED, Outcome.FAIL: FAILED}
-_DECIDED = {Decision.ACCEPT: PASSED, Decision.REJECT: FAILED, Decision.INCONCLUSIVE: INCONCLUSIVE}
 
 EXIT_CODES = {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}
 
@@ -47,7 +46,7 @@ def result_of(run: ShownRun, decided: Acceptance | None) -> str:
     if any(change.state == "open" for change in run.judged.verdict.changes):
         return INCONCLUSIVE  # a change may still be live
     if decided is not None:
-        return _DECIDED[decided.decision]
+        return _RESULT.get(OUTCOMES[decided.decision], INCONCLUSIVE)
     found = _RESULT.get(run.judged.verdict.outcome, INCONCLUSIVE)
     return INCONCLUSIVE if found == PASSED and not run.complete else found
 
@@ -91,7 +90,7 @@ def certificate_document(
         ],
         "decision": None
         if decided is None
-        else {**acceptance_document(decided), "decision": _DECIDED[decided.decision]},
+        else {**acceptance_document(decided), "decision": _RESULT.get(OUTCOMES[decided.decision], INCONCLUSIVE)},
         "identity": list(identity),
         "backend": judged.backend,
         "versions": {**run.versions, JUDGED_WITH: judged_with},

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import StoreError
+from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.text import fold
 from fabric.model.verdict import Suspect
@@ -15,13 +16,17 @@ from fabric.probes.again import because_of
 from fabric.report import templates
 from fabric.report.output import columns, jsonable
 from fabric.report.shown_run import ShownRun
-from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
+from fabric.report.verdict_json import EXIT_CODES, MAY_BE_LIVE, exit_code
 from fabric.runs.told_verdict import told_decision
 
 FORMAT = 1
 
-EXIT_CODES = {Decision.ACCEPT: 0, Decision.REJECT: 1, Decision.INCONCLUSIVE: 3}
-"""What the decision means to the shell, as the outcome of any run."""
+OUTCOMES = {
+    Decision.ACCEPT: Outcome.PASS,
+    Decision.REJECT: Outcome.FAIL,
+    Decision.INCONCLUSIVE: Outcome.INCONCLUSIVE,
+}
+"""What the decision is as the outcome of a run, for exit codes, pages and pipelines."""
 
 _MOST_ROWS = 20
 _MOST_NEXT = 3
@@ -30,7 +35,7 @@ _HEAD = ("probe", "before", "now", "limit", "own past", "peers", "")
 
 def acceptance_document(found: Acceptance) -> dict[str, Any]:
     """JSON-able."""
-    return {"format": FORMAT, **jsonable(found), "exit_code": EXIT_CODES[found.decision]}
+    return {"format": FORMAT, **jsonable(found), "exit_code": EXIT_CODES[OUTCOMES[found.decision]]}
 
 
 def acceptance_text(found: Acceptance, suspects: Sequence[Suspect] = (), *, path: str = "") -> str:
@@ -116,7 +121,7 @@ def run_exit_code(run: ShownRun) -> int:
     found = decision_of(run)
     if code == MAY_BE_LIVE or found is None or found.decision is None:
         return code
-    return EXIT_CODES[found.decision]
+    return EXIT_CODES[OUTCOMES[found.decision]]
 
 
 def _cut(reason: str) -> str:

@@ -76,10 +76,11 @@ def _platforms(topology: Topology) -> list[tuple[Platform, list[str]]]:
 
 def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:
     """Each tier, with its switches."""
-    found: dict[str, list[str]] = {}
-    for switch in topology.switches.values():
-        found.setdefault(switch.tier, []).append(switch.name)
-    return list(found.items())
+    switches = topology.switches.values()
+    return [
+        (tier, [one.name for one in switches if one.tier == tier])
+        for tier in dict.fromkeys(one.tier for one in switches)
+    ]
 
 
 def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:

@@ -174,6 +174,17 @@ def _some(suspects: Sequence[Suspect]) -> str:
     return some([part_words(one.component, one.kind) for one in suspects], _MOST_FAULTS, "; ")
 
 
+_ALIKE = 1.1
+"""Shares that lie within a tenth are one number; a sweep has a range (a choice)."""
+
+
+def _kept(shares: Sequence[float]) -> str:
+    """``99.9 %``, or ``9.04 to 99.7 %`` of faults of several sizes."""
+    if max(shares) <= _ALIKE * min(shares):
+        return f"{100 * median(shares):.3g} %"
+    return f"{100 * min(shares):.3g} to {100 * max(shares):.3g} %"
+
+
 def kept_line(judged: JudgedRun) -> str:
     """
     ``with adaptive routing the job kept 99.9 %, without 31.5 %``: what faults made on purpose left, by routing.
@@ -190,12 +201,13 @@ def kept_line(judged: JudgedRun) -> str:
             phase = faults[effect.change_id]
             by_routing.setdefault(dict(phase.where).get(_ROUTING, "") if phase else "", []).append(effect.retained)
     faulty = {phase.written for phase in faults.values() if phase is not None}
+    expected: dict[str, list[float]] = {}
     for wanted, found in zip(asked.expect, verdict.expectations, strict=False):
         if isinstance(wanted, ExpectedRatio) and wanted.over is not None and found.value is not None:
             of, over = wanted.of, wanted.over
             if of.where == over.where and of.label in faulty and over.label not in faulty and wanted.statistic == MEAN:
-                by_routing[dict(of.where).get(_ROUTING, "")] = [found.value]
-    kept = {word: f"{100 * median(values):.3g} %" for word, values in by_routing.items()}
+                expected.setdefault(dict(of.where).get(_ROUTING, ""), []).append(found.value)
+    kept = {word: _kept(values) for word, values in (by_routing | expected).items()}
     if {"on", "off"} <= kept.keys():
         return f"with adaptive routing the job kept {kept['on']}, without {kept['off']}"
     return f"while a fault was made the job kept {next(iter(kept.values()))}" if kept else ""

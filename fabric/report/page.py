@@ -1,24 +1,220 @@
-"""The whole page: figures and words put into the templates, with a policy that allows nothing from outside."""
+"""report.html: figures and words in one page that loads nothing from outside; its figures also as files."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.report import templates
-from fabric.report.decision import ShownDecision, decision_of, run_exit_code
+from fabric.report.decision import decision_of, run_exit_code
 from fabric.report.figures import inline
-from fabric.report.run_figures import pictures
 from fabric.report.shown_run import ShownRun
 from fabric.report.shown_verdict import shown_verdict
 from fabric.report.table import table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+MOST_EVIDENCE = 6
+"""Suspects with a figure of their evidence; more have their words (a choice: a page that opens at once)."""
+
+_MOST_KINDS = 4
+_MOST_BAD = 24
+_OF_A_SUSPECT = 4
+
+
+class Picture(NamedTuple):
+    """One figure: its *section*, the *name* of its files, what it shows as a *title* and how to read it (*words*)."""
+
+    section: str
+    name: str
+    title: str
+    words: str
+    figure: Figure
+
+
+def pictures(run: ShownRun) -> Iterator[Picture]:
+    """In the order of the page; one that has nothing to show is left out."""
+    for part in (_suspects, _expected, _bandwidth, _hall, _hosts, _pairs, _time, _training):
+        yield from part(run)
+
+
+def save_figures(run: ShownRun, folder: Path) -> list[Path]:
+    """All of them as PNG and SVG below *folder*, which is made; raises OSError when the disk says no."""
+    from fabric.report.figures import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return [path for one in pictures(run) for path in save(one.figure, folder, one.name)]
+
+
+def _suspects(run: ShownRun) -> Iterator[Picture]:
+    """The evidence of each, and of a suspect inside a host what all its loopbacks reached."""
+    from fabric.report import figures
+
+    hosts: dict[str, None] = {}
+    for number, suspect in enumerate(run.judged.verdict.suspects[:MOST_EVIDENCE], start=1):
+        section = f"suspect-{number}"
+        drawn = figures.evidence(run.frames, suspect.component, suspect.probes)
+        if drawn is not None:
+            rows = [run.row_of[probe].verdict for probe in suspect.probes if probe in run.row_of]
+            good = all(one.outcome.is_good for one in rows) and any(one.value_gbps is not None for one in rows)
+            yield Picture(section, section, "", _GOOD_ALONE if good else "Signs: what did not pass.", drawn)
+        lit = figures.light(run.frames, suspect.component)
+        if lit is not None:
+            yield Picture(section, f"light-{number}", "", "What each lane receives, by lane number.", lit)
+        host = Part.of(suspect.component).host
+        if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
+            hosts[host] = None
+            matrix = figures.loopback(run.frames, host, below=0.95)
+            if matrix is not None:
+                yield Picture(section, f"loopback-{number}", "", "From each RNIC to each memory and GPU.", matrix)
+
+
+_GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
+
+
+def expected_frame(run: ShownRun) -> pd.DataFrame:
+    """A row each expectation that is a ratio: the columns that ``figures.expectations`` names."""
+    import pandas as pd
+
+    asked, found = run.judged.scenario.expect, run.judged.verdict.expectations
+    columns = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
+    rows = [
+        (one.text, one.outcome.value, one.value, one.low, one.high, wanted.at_least, wanted.at_most)
+        for one, wanted in zip(found, asked if len(asked) == len(found) else (), strict=False)
+        if isinstance(wanted, ExpectedRatio) and wanted.over is not None
+    ]
+    return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[2:]})
+
+
+def _expected(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    drawn = figures.expectations(expected_frame(run))
+    if drawn is not None:
+        words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
+        yield Picture("expected", "expected", "", words, drawn)
+
+
+def _bandwidth(run: ShownRun) -> Iterator[Picture]:
+    """Adaptive routing off and on where a matrix compares it."""
+    from fabric.report import figures
+    from fabric.report.figures.configurations import compared_kinds, side_by_side
+
+    as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
+    for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
+        if side_by_side(run.frames, kind):
+            words = f"Dot: the mean of one ring, sorted. Box: the middle half; line: median. {as_shown.format('b')}"
+            title = f"{kind}: rings at the same time, adaptive routing off and on"
+            yield Picture("bandwidth", f"rings-{kind}", title, words, figures.rings(run.frames, kind))
+        else:
+            words = f"Bar: mean. Dot: one iteration. Line: standard deviation. {as_shown.format('a')}"
+            title = f"{kind}: adaptive routing off and on"
+            yield Picture("bandwidth", f"bars-{kind}", title, words, figures.bars(run.frames, kind))
+
+
+def _hall(run: ShownRun) -> Iterator[Picture]:
+    import pandas as pd
+
+    from fabric.report import figures
+
+    hall = run.judged.verdict.hall
+    points = [(one.kind, one.hosts, one.gbps, one.bound_gbps) for one in hall.points] if hall is not None else []
+    columns = {"kind": object, "hosts": int, "gbps": float, "bound_gbps": float}
+    drawn = figures.scaling(pd.DataFrame(points, columns=list(columns)).astype(columns))
+    if drawn is not None:
+        yield Picture("hall", "scaling", "", "", drawn)
+
+
+def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
+    """Hosts by rack, in inventory order; where no rack is written, by their leaves."""
+    racks: dict[str, list[str]] = {}
+    for name in hosts:
+        host = topology.hosts[name]
+        racks.setdefault(host.rack or (host.leaves[0] if host.leaves else "hosts"), []).append(name)
+    return racks
+
+
+def _hosts(run: ShownRun) -> Iterator[Picture]:
+    """All hosts; of many a square each, and rows for those of suspects and the worst others."""
+    from fabric.report import figures
+    from fabric.report.figures.maps import MOST_HOSTS, worst
+
+    found = worst(run.frames)
+    hosts = run.judged.scenario.hosts
+    only: list[str] | None = None
+    if len(hosts) > MOST_HOSTS:
+        drawn = figures.hall(run.frames, racks_of(run.inventory.topology, hosts), known=found)
+        if drawn is not None:
+            words = "A block is a rack, a square a host with the colour of its worst measurement."
+            yield Picture("hosts", "hall", f"All {len(hosts):,} hosts", words, drawn)
+        named = [host for one in run.judged.verdict.suspects for host in one.hosts[:_OF_A_SUSPECT]]
+        bad = found[~found["outcome"].isin(["pass", "skipped"])].sort_values("share")["host"]
+        only = list(islice(dict.fromkeys((*named, *bad)), _MOST_BAD))
+    rows = figures.hosts(run.frames, only, known=found)
+    if rows is not None:
+        title = "Hosts that did not pass" if only is not None else ""
+        words = "The worst of the whole run, over the median of all hosts; of what two measured together the median."
+        yield Picture("hosts", "hosts", title, words, rows)
+
+
+def _pairs(run: ShownRun) -> Iterator[Picture]:
+    """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
+    from fabric.report import figures
+    from fabric.report.figures.maps import pair_kinds
+
+    network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
+    kinds = pair_kinds(run.frames)[:_MOST_KINDS]
+    passed = run.frames.parts
+    through = passed.loc[passed["part"].isin([one.component for one in network]), "probe"] if network else ()
+    crossed = {*through, *(probe for one in network for probe in one.probes)}
+    ringed = ", ".join(one.component for one in network[:3])
+    for kind in kinds:
+        drawn = figures.pairs(run.frames, kind, crossed)
+        if drawn is not None:
+            words = "The least over rails and rounds, over the upper quartile of all pairs of the same rail"
+            words += f"; ringed: over {ringed}." if ringed else "."
+            yield Picture("pairs", f"pairs-{kind}", kind, words, drawn)
+
+
+def _time(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    drawn = figures.timeline(run.frames)
+    if drawn is not None:
+        clock = "simulated time" if run.simulated else "the run's own clock"
+        words = "100 %: what its peers gave, else the same without a fault, else what is required"
+        yield Picture("time", "timeline", "", f"{words}; {clock}.", drawn)
+    carried = figures.load(run.frames)
+    if carried is not None:
+        yield Picture("time", "load", "Load of cables between switches", "As both of their ends counted it.", carried)
+    grew = figures.counters(run.frames, [host for one in run.judged.verdict.suspects for host in one.hosts])
+    if grew is not None:
+        yield Picture("time", "counters", "Counters that grew", "Those of suspects first.", grew)
+
+
+def _training(run: ShownRun) -> Iterator[Picture]:
+    from fabric.report import figures
+
+    impact = run.judged.verdict.training
+    if impact is not None and impact.mttf_s is not None:
+        drawn = figures.training(impact.gpus, impact.mttf_s, bound=impact.bound)
+        words = "Failures that are independent; five minutes to restart, checkpoints as often as is best."
+        yield Picture("training", "training", "What it means for training", words, drawn)
+
 
 MOST_SUSPECTS = 20
 MOST_CHANGES = 40
@@ -36,12 +232,13 @@ def page(run: ShownRun) -> str:
     for one in pictures(run):
         drawn[one.section].append((one.title, inline(one.figure), one.words))
     judged, decision = run.judged, decision_of(run)
+    word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
     content = {
         "run": run,
         "judged": judged,
         "told": shown_verdict(judged),
         "decision": decision,
-        "title": _title(run, decision),
+        "title": f"{word} {judged.scenario.name} {judged.run_id}",
         "slot": lambda one: _slot(one, run.inventory.topology),
         "drawn": drawn,
         "sections": SECTIONS.items(),
@@ -59,13 +256,6 @@ def embedded(document: Any) -> Markup:
     """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
     text = orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS).decode()
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _title(run: ShownRun, decision: ShownDecision | None) -> str:
-    """Of the window: the decision where there is one, else the outcome."""
-    judged = run.judged
-    word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
-    return f"{word} {judged.scenario.name} {judged.run_id}"
 
 
 def _slot(suspect: Suspect, topology: Topology) -> str:

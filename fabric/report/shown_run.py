@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -110,11 +112,9 @@ class ShownRun:
     @property
     def began(self) -> str:
         """When it began, UTC, as its id says; empty when the id says nothing."""
-        digits = self.judged.run_id[:15].replace("-", "")
-        if len(digits) != 14 or not digits.isdigit():
-            return ""
-        day, clock = digits[:8], digits[8:]
-        return f"{day[:4]}-{day[4:6]}-{day[6:]} {clock[:2]}:{clock[2:4]}:{clock[4:]} UTC"
+        with suppress(ValueError):
+            return f"{datetime.strptime(self.judged.run_id[:15], '%Y%m%d-%H%M%S'):%Y-%m-%d %H:%M:%S} UTC"
+        return ""
 
     @property
     def command_line(self) -> str:

@@ -12,10 +12,9 @@ from fabric.model.part import Part
 from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
-from fabric.report.hall import ShownHall, shown_hall
 from fabric.report.meaning import commands, faults_line, impact_line, is_known, kept_line, meaning, part_words
 from fabric.report.output import counted
-from fabric.report.verdict_json import counts
+from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
 _MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
 _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")

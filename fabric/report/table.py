@@ -64,22 +64,8 @@ def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _hosts(frame: pd.DataFrame) -> pd.Series:
     """``gpu001 + gpu002`` of two, as they stand; else the one, or the folded names."""
-    import pandas as pd
-
-    host, peer = frame["host"].cat, frame["peer_host"].cat
-    pairs = frame["peer_host"].notna()
-    if not pairs.any():
-        return frame["hosts"]
-    places = host.codes.astype("int64") * (len(peer.categories) + 1) + peer.codes
-    codes, different = pd.factorize(places.where(pairs, -1 - frame["hosts"].cat.codes.astype("int64")))
-    width = len(peer.categories) + 1
-    names = [
-        f"{host.categories[one // width]} + {peer.categories[one % width]}"
-        if one >= 0
-        else str(frame["hosts"].cat.categories[-1 - one])
-        for one in different
-    ]
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)), index=frame.index)
+    both = frame["host"].astype(object) + " + " + frame["peer_host"].astype(object)
+    return frame["hosts"].astype(object).where(frame["peer_host"].isna(), both).astype("category")
 
 
 def _sizes(sizes: pd.Series) -> pd.Series:

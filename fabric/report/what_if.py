@@ -29,7 +29,7 @@ def what_if_text(answer: WhatIf) -> str:
         "what_if.txt.j2",
         answer=answer,
         question=question,
-        per=_per(question),
+        per="job" if question.pattern in PER_JOB else "flow",
         hosts=_host_names(question),
         fill=_fill(question),
         faults=[(one, _quality(one, answer), _links(one, question.net)) for one in question.faults],
@@ -60,7 +60,7 @@ def what_if_document(answer: WhatIf) -> dict[str, Any]:
             "emptiest_leaf_rnics": emptiest,
         },
         "faults": [_fault_document(fault, answer) for fault in question.faults],
-        "per": _per(question),
+        "per": "job" if question.pattern in PER_JOB else "flow",
         "engines": [_engine_document(result) for result in answer.engines],
         "model": list(_assumptions(question)),
     }
@@ -138,10 +138,6 @@ def _assumptions(question: Question) -> Iterator[str]:
     if any(fault.kind == "down" for fault in question.faults):
         yield "links that are down: after the routes around them are in place, not while they are missing"
     yield "docs/simulate.md: how to read this, and where it does not apply"
-
-
-def _per(question: Question) -> str:
-    return "job" if question.pattern in PER_JOB else "flow"
 
 
 def _host_names(question: Question) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from fabric.app.history import history
 from fabric.errors import ConfigError, StoreError
-from fabric.report.history import SIGNALS, history_text
+from fabric.report.several_runs import SIGNALS, history_text
 from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
 from tests.runs.other_account import place, shut

@@ -18,7 +18,7 @@ from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
-from fabric.report.hall import hall_document, hall_from, shown_hall
+from fabric.report.verdict_json import hall_document, hall_from, shown_hall
 from tests.builders import on_mock
 from tests.places import INVENTORY
 

@@ -15,9 +15,9 @@ from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.report.changes import when
-from fabric.report.console import verdict_text
 from fabric.report.plan import plan_document, plan_text
 from fabric.report.progress import ConsoleProgress
+from fabric.report.told import verdict_text
 from fabric.report.verdict_json import exit_code, verdict_document
 from tests.changes.asked import ber, link_down, port_flap, routing, shield
 

@@ -15,9 +15,9 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
 from fabric.report.changes import Restored, restored_json, restored_lines
-from fabric.report.console import verdict_text
 from fabric.report.diagnosis import diagnosis_text
 from fabric.report.output import WIDTH, counted, wrapped
+from fabric.report.told import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 

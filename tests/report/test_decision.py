@@ -12,11 +12,10 @@ from junitparser import JUnitXml
 from fabric.model.repair import Because, Decision
 from fabric.probes.again import AgainSpec
 from fabric.report.decision import decision_of, run_exit_code
-from fabric.report.exports import metrics_text
-from fabric.report.junit import junit_xml
-from fabric.report.markdown import summary
+from fabric.report.exports import junit_xml, metrics_text
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
+from fabric.report.told import summary
 from fabric.runs.told_verdict import DECISION as FILE
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from fabric.model.change import Change
 from fabric.model.comparison import WHOLE, Compared, Difference
-from fabric.report.compare import folded as rows_folded
 from fabric.report.progress import HOLD_S, FoldedOuts, FoldedStates
+from fabric.report.several_runs import folded as rows_folded
 from tests.changes.asked import ber
 
 NAMES = [f"gpu{number:03}" for number in range(1, 9)]

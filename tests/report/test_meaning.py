@@ -13,10 +13,10 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import ComponentVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import after_change
-from fabric.report.markdown import summary
 from fabric.report.meaning import commands, faults_line, kept_line, meaning, part_words
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
+from fabric.report.told import summary
 from fabric.runs.run_lock import holding
 from tests.changes.asked import port_flap
 from tests.cli.command_line import called

@@ -13,7 +13,7 @@ from fabric.cli.main import main
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.report.run_figures import pictures, racks_of
+from fabric.report.page import pictures, racks_of
 from fabric.report.shown_run import ShownRun
 from tests.report.figures.seen import texts
 from tests.report.shown import hostile

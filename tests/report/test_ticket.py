@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import write_tickets
-from fabric.report.markdown import tickets
-from fabric.report.parsed import parsed_document, parsed_lines
+from fabric.report.diagnosis import parsed_document, parsed_lines
 from fabric.report.shown_run import ShownRun
+from fabric.report.told import tickets
 from fabric.runs.manifest import differences, manifest
 from tests.report.shown import hostile
 

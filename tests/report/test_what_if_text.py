@@ -17,13 +17,12 @@ from fabric.judge.training import Observed, training_impact
 from fabric.model.finding import Checked, Finding, Severity
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit, TrainingImpact
-from fabric.report.baseline import baseline_lines, change_lines, recorded_lines
 from fabric.report.check import check_document, show_check
-from fabric.report.console import verdict_text
-from fabric.report.markdown import summary
 from fabric.report.meaning import impact_line
 from fabric.report.page import page
+from fabric.report.several_runs import baseline_lines, change_lines, recorded_lines
 from fabric.report.shown_run import ShownRun
+from fabric.report.told import summary, verdict_text
 from fabric.report.verdict_json import verdict_document, verdict_schema
 from fabric.report.what_if import what_if_document, what_if_text
 from fabric.sim.what_if import WhatIf, what_if

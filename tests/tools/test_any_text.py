@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError
-from fabric.report.parsed import parsed_document
+from fabric.report.diagnosis import parsed_document
 from fabric.tools import (
     ethtool,
     host_parts,

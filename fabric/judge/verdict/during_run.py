@@ -28,7 +28,7 @@ from fabric.model.part import Part
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
-from fabric.model.verdict import Recurrence, Verdicts
+from fabric.model.verdict import ProbeVerdict, Recurrence, Verdicts
 from fabric.plan.plan import PhasePlan
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import REPEATED_KINDS
@@ -176,15 +176,32 @@ class MoreSamples:
         return [_repetition(members) for members in again]
 
     def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
-        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
-        verdicts, _ = self._judge.confirmed(probes, by_id)
-        low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
+        """
+        Those that are low, and that nothing explains; not those that were measured often enough to tell.
+
+        So are two that lie on either side of the limit, on hosts that are well else.
+        """
+        verdicts, located = self._judge.confirmed(probes, by_id)
+        bad = {host for one in located.suspects for host in one.hosts}
+        bad |= {host for probe in probes if by_id[probe.probe_id].outcome is not None for host in probe.hosts}
+        low = {
+            series_key(probe)
+            for probe in probes
+            for one in (verdicts[probe.probe_id],)
+            if one.recurrence is Recurrence.SEEN_ONCE or (_is_torn(one) and bad.isdisjoint(probe.hosts))
+        }
         able = (probe for probe in probes if low and probe.kind in REPEATED_KINDS and series_key(probe) in low)
         return [
             members
             for members in grouped(able, series_key).values()
             if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
         ]
+
+
+def _is_torn(one: ProbeVerdict) -> bool:
+    """Its numbers lie on either side of its limit: it has both, and is INCONCLUSIVE all the same."""
+    told = one.value_gbps is not None and one.limit_gbps is not None
+    return told and one.outcome is Outcome.INCONCLUSIVE and one.recurrence is None
 
 
 MOST_ERRORS = 0.1

@@ -156,8 +156,7 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return verdict
     if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
         said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
-        why = f"{said}: too few to tell"
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=why, recurrence=Recurrence.SEEN_ONCE)
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: too few to tell, measure it again")
     if verdict.outcome.is_good and spread.unstable and not verdict.against:
         before = f"; {verdict.reason}" if verdict.reason else ""
         return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")

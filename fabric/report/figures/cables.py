@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fabric.report.shown_run import Frames
 
 _MOST_LEAVES = 24
-_MOST_CABLES = 8
 _LANES = 4
 
 
@@ -51,24 +50,21 @@ def load(run: Frames) -> Figure | None:
     most = found.groupby("leaf")["gbps"].max().sort_values(ascending=False)[:_MOST_LEAVES]
     made = figure("load of the cables of each leaf", 9.8, 1.05 + 0.26 * len(most))
     ax = axes(made, left=1.75, right=2.2)
-    for row, leaf in enumerate(most.index):
-        own = found[found["leaf"].eq(leaf)]
-        ax.plot(own["gbps"], [row] * len(own), "o", color=COLOURS["c5"], ms=5, alpha=0.8)
-        first = own.loc[own["gbps"].idxmax()]
-        ax.plot([first.gbps], [row], "D", color=COLOURS["c0"], ms=6)
-        ax.annotate(f"to {said(first.peer, 22)}", (1.02, row), xycoords=("axes fraction", "data"), va="center")
-        rings = own.loc[own["changed"], "gbps"]
-        ax.plot(rings, [row] * len(rings), "o", ms=12, mfc="none", mec=COLOURS["c1"], mew=2, zorder=5)
+    shown = found[found["leaf"].isin(most.index)]
+    shown = shown.assign(row=shown["leaf"].map(list(most.index).index)).sort_values("gbps")
+    first, rings = shown.drop_duplicates("leaf", keep="last"), shown[shown["changed"]]
+    ax.plot(shown["gbps"], shown["row"], "o", color=COLOURS["c5"], ms=5, alpha=0.8, label="a cable upward")
+    ax.plot(first["gbps"], first["row"], "D", color=COLOURS["c0"], ms=6, label="the most loaded of its leaf")
+    if len(rings):
+        ax.plot(
+            rings["gbps"], rings["row"], "o", ms=12, mew=2, mfc="none", mec=COLOURS["c1"], label="changed on purpose"
+        )
+    for one in first.itertuples():
+        ax.annotate(f"to {said(one.peer, 22)}", (1.02, one.row), xycoords=("axes fraction", "data"), va="center")
     ticks(ax.yaxis, list(most.index), range(len(most)))
     ax.set(xlabel="Gb/s, mean of the whole run, busier direction", xlim=(0, 1.05 * float(most.max()) or 1.0))
     ax.set_ylim(len(most) - 0.4, -0.6)
-    shapes = [("o", "c5", "a cable upward"), ("D", "c0", "the most loaded of its leaf")]
-    handles = [Line2D([], [], linestyle="none", marker=mark, color=COLOURS[c], label=word) for mark, c, word in shapes]
-    if found["changed"].any():
-        ring = Line2D([], [], linestyle="none", marker="o", ms=11, mfc="none", mec=COLOURS["c1"], mew=2)
-        ring.set_label("changed on purpose")
-        handles.append(ring)
-    key(ax, *handles)
+    key(ax, *ax.lines)
     return made
 
 
@@ -82,7 +78,7 @@ def light(run: Frames, part: str) -> Figure | None:
     frame = frame[frame[names].notna().any(axis=1)]
     if frame.empty:
         return None
-    made = figure(f"{part}: light that each lane receives", 7.6, 2.4)
+    made = figure(f"{part}: light that each lane receives", 5.2, 2.4)
     ax = axes(made, bottom=0.4)
     ends = [f"{one.node} {one.port}" for one in frame.itertuples()]
     for number, one in enumerate(frame[[*names, "rx_low_dbm", "rx_high_dbm"]].itertuples(index=False)):

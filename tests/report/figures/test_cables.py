@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fabric.report.figures import light, load
@@ -65,5 +66,5 @@ def test_each_lane_stands_with_its_number_between_the_limits(lane: int) -> None:
     drawn = light(framed(links=[row]), "leaf1--spine1")
     assert drawn is not None
     assert {"leaf1 17", "0", "1", "2", "3"} <= texts(drawn)
-    low = [line for line in drawn.axes[0].lines if list(line.get_ydata()) == [-9.5]]
+    low = [line for line in drawn.axes[0].lines if np.asarray(line.get_ydata(), float).tolist() == [-9.5]]
     assert len(low) == 1

@@ -1,17 +1,20 @@
-"""Two runs compared, in words: what became worse first."""
+"""What several runs say: two compared, a part over many, and baselines of what good ones measured."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
+from fabric.model.history import LEAST_RUNS, LEAST_SIGNALS, QUANTILE, SIGNALS, HostSignals, PartHistory
 from fabric.model.part import Part
+from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.text import size_text
+from fabric.model.verdict import Baseline, Limit
 from fabric.report import templates
-from fabric.report.output import columns, counted, jsonable
+from fabric.report.output import columns, counted, jsonable, some
 
 LEAST_FOLDED = 3
 """So few rows of one host stand one by one (a choice: they are no longer than what would be said of them)."""
@@ -130,3 +133,109 @@ def _cells(row: Compared) -> tuple[str, ...]:
     ratio = f"{row.ratio:.3f}" if row.ratio is not None else "-"
     interval = f"{row.low:.3f} to {row.high:.3f}" if row.low is not None and row.high is not None else ""
     return row.component, f"{row.kind} {size}".strip(), ratio, interval, f"n={row.n}", row.note
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_RUNS = 40
+_MOST_HOSTS = 20
+_MOST_NAMES = 4
+
+
+def spark(shares: Sequence[float | None]) -> str:
+    """Shares from half to normal as a line of bars; a dot where nothing was measured."""
+    return "".join("·" if s is None else _BARS[min(max(int((s - 0.5) * 2 * 8), 0), 7)] for s in shares)
+
+
+def history_text(found: PartHistory) -> str:
+    """For a terminal; the newest run last."""
+    shown = found.runs[-_MOST_RUNS:]
+    host = Part.of(found.component or "").host
+    about = [one for one in found.signals if not host or one.host == host]
+    lemons = [one for one in about if one.lemon]
+    rows = lemons or [one for one in about if one.troubled]
+    table = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    return templates.text(
+        "history.txt.j2",
+        it=found,
+        shown=[(run, some(run.suspected, _MOST_NAMES)) for run in shown],
+        bars=spark([run.share for run in shown]) if found.component and any(run.share for run in shown) else "",
+        width=max((len(run.scenario) for run in shown), default=0),
+        of_host=bool(about) or not host,  # else a part of the network: the signals are those of hosts
+        host=host,
+        hosts=len(about),
+        lemons=len(lemons),
+        more=len(rows) - _MOST_HOSTS,
+        table=columns(table, range(1, len(_HEADS) + 2)) if rows else [],
+        not_judged=some(found.not_judged, _MOST_NAMES),
+        most=_MOST_NAMES,
+        rule=f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender",
+        quantile=f"{QUANTILE:.0%}",
+    )
+
+
+def _signal_row(one: HostSignals) -> tuple[str, ...]:
+    cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
+    marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
+    return one.host, str(one.runs), *marked
+
+
+_HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")
+
+
+def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
+    """One line a key: median, spread, how many samples of how many runs."""
+    rows = [
+        (
+            key_words(entry.key),
+            f"median {entry.median_gbps:.1f} Gb/s",
+            f"CV {entry.cv:.4f}",
+            f"{entry.n} samples of {counted(len(entry.runs), 'run')}"
+            + (f", {entry.trimmed} trimmed" if entry.trimmed else ""),
+        )
+        for entry in entries
+    ]
+    return columns(sorted(rows))
+
+
+def baseline_lines(baseline: Baseline) -> list[str]:
+    """Limits, then records."""
+    limits = columns((limit_words(limit), _least(limit), limit.source) for limit in baseline.limits)
+    recorded = recorded_lines(baseline.recorded) or ["nothing: fabric baseline record RUN..."]
+    told = ["Limits", *(f"  {line}" for line in limits), "", "Recorded", *(f"  {line}" for line in recorded)]
+    return [f"{baseline.name} ({baseline.source})", "", *told]
+
+
+def limit_words(limit: Limit) -> str:
+    """What a limit is for: ``loopback pix``, ``group_all_reduce 1G 64 ranks Ring``."""
+    size = size_text(limit.size_bytes) if limit.size_bytes else ""
+    ranks = f"{limit.ranks} ranks" if limit.ranks else ""
+    least = f"from {size_text(limit.min_size_bytes)} on" if limit.min_size_bytes else ""
+    return " ".join(
+        part for part in (limit.kind, limit.link_class or "", size, ranks, limit.algorithm or "", least) if part
+    )
+
+
+def _least(limit: Limit) -> str:
+    return f"at least {limit.at_least_gbps:g} Gb/s" + (" for each RNIC" if limit.per_rnic else "")
+
+
+def change_lines(changes: Iterable[KeyChange]) -> list[str]:
+    """One line a key that is new, gone or different; "no difference" when there is none."""
+    rows = []
+    for change in changes:
+        old = "new" if change.old is None else f"{change.old.median_gbps:.1f} Gb/s"
+        new = "gone" if change.new is None else f"{change.new.median_gbps:.1f} Gb/s"
+        if change.old != change.new:
+            share = f"{change.ratio - 1:+.1%}" if change.old and change.new else ""
+            rows.append((key_words(change.key), old, "->", new, share))
+    return columns(rows) or ["no difference"]
+
+
+def too_few_lines(keys: Iterable[Key]) -> list[str]:
+    """Keys that were not recorded."""
+    return [f"not recorded, fewer than 8 samples: {key_words(key)}" for key in keys]
+
+
+def baseline_document(baseline: Baseline) -> dict[str, Any]:
+    """A baseline for pipelines."""
+    return {"name": baseline.name, "file": baseline.source, **jsonable(baseline, ("limits", "recorded"))}
