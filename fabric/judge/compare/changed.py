@@ -2,7 +2,7 @@
 What became worse, or better, from one run to another: the parts that explain the ratios of all probes in both.
 
 A median by component blames both ends of a bad cable, for each has but a few pairs. So the ratios are searched as a
-verdict's samples are (``locate/inside.py``): one matrix of all kinds of probes, in which a probe that did not change
+verdict's samples are (``locate/search.py``): one matrix of all kinds of probes, in which a probe that did not change
 speaks for every part that it passes through. Between leaves the uplinks and the spine are parts, too, where the
 switches' tables were read.
 """
@@ -16,12 +16,11 @@ import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
-from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.run_planes import routes_of
-from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import FaultyPart, Floats
+from fabric.judge.locate.search import CERTAIN, Search
+from fabric.judge.locate.structure import FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.keys import floor_of, leaf_of, rnics_of
 from fabric.judge.normal.series import USUAL_CV
@@ -128,7 +127,7 @@ def culprits(seen: Sequence[Both], ways: Ways, *, worse: bool) -> list[Culprit]:
         y=np.clip(y, NOTHING, SIGMAS * noise[of_class]),
         of_class=of_class,
         at_s=np.zeros(len(y)),
-        noise=noise,
+        normal=Normal.of_noise(noise, of_class),
         floor=floor,
         least=least,
         apart=least,
@@ -167,7 +166,7 @@ def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[Component, 
 
 
 def _culprit(fault: FaultyPart, search: Search, columns: Sequence[Component], both: Sequence[Both]) -> Culprit:
-    through = [i for one in fault.losses for i in search.samples_of(one.cell).tolist()]
+    through = [i for one in fault.losses for i in search.cells.samples_of(one.cell).tolist()]
     probes: dict[Group, dict[int, Both]] = {}
     for i in through:
         probes.setdefault(both[i].group, {})[id(both[i])] = both[i]
