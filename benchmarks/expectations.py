@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from fabric.judge.changes.ratio import judge_ratio
-from fabric.judge.normal.samples import Sample, SampleKey
+from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.model.scenario import ExpectedRatio, Phase, PhaseRef
 from fabric.model.verdict import ExpectationVerdict
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec

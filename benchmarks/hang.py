@@ -221,14 +221,14 @@ def dump_when_stuck(folder: Path, rank: int, job: Job, went: list[int]) -> None:
 
 def score(folder: Path) -> None:
     """A line a kind: the rank named for certain, as the one that may be, beside another, another, none; then all."""
-    from fabric.app.hang import hang_files
+    from fabric.app.diagnose import hang_files
     from fabric.model.outcome import Outcome
 
     counts: dict[str, Counter[str]] = {}
     took = time.process_time()
     for path in sorted(folder.glob("*/job.json")):
         job = Job(**json.loads(path.read_text()))
-        found = hang_files([path.parent]).hang
+        found, _ = hang_files([path.parent])
         for_certain = {one.rank for one in found.suspects if one.outcome is Outcome.FAIL}
         named = for_certain or {one.rank for one in found.suspects}
         right = {job.bad} if job.bad >= 0 else set()

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from fabric.runs.events import history_of, read_events
-from fabric.runs.raw import raw_entries
+from fabric.runs.run_directory import raw_entries
 from fabric.runs.run_document import read_run
 from fabric.runs.samples import read_samples
 

@@ -2,7 +2,8 @@
 Bad cables, one at a time: is the very cable named, no port of a healthy host, and never PASS?
 
 ``python benchmarks/link_faults.py [FIRST [CASES]]`` draws a cable for each kind of fault, tier and routing of two racks
-of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it. ``clean`` instead of a
+of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it; a cable that is slow and
+counts nothing is one for localise and burn-in. ``clean`` instead of a
 number: symbol errors at half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole judge of links and
 in a hall of 2,048 by counts alone.
 """
@@ -18,8 +19,11 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import numpy as np
 
+from fabric.app.prepare import Given, prepare
 from fabric.config import load_inventory
 from fabric.judge.ports.health import BER, judge_ber
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
@@ -36,13 +40,15 @@ from fabric.model.sampling import (
 )
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import JudgedRun
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 from tests import builders
 
 HERE = Path(__file__).parent
 INVENTORY = HERE.parent / "inventory"
 RACKS = ("two-rails-a-leaf", "three-level")
-KINDS = ("lemon", "flapping", "dirty", "dark_lane", "half_width", "broken")
+KINDS = ("lemon", "flapping", "dirty", "dark_lane", "half_width", "broken", "slow=0.5")
+OF_SWITCHES = ("lemon", "broken", "slow=0.5")
+"""Kinds of a cable between switches alone: a host's are those of its RNIC, and of other benchmarks."""
 SCENARIO = """\
 name: links
 inventory: rack.yaml
@@ -61,34 +67,37 @@ def tier(link: Link, topology: Topology) -> str:
 
 
 def cases(first: int) -> Iterator[tuple[str, str, str, Link, int]]:
-    """Rack, routing, kind, cable and seed: each kind on each tier in turn."""
-    seed = first
+    """Rack, routing, kind, cable and seed: each kind on each tier of both racks by both routings, shuffled, again."""
     with TemporaryDirectory() as folder:
         racks = {rack: _written(Path(folder), rack, "{}") for rack in RACKS}
+    every = [
+        (rack, routing, kind, at)
+        for rack in RACKS
+        for routing in ("ftree", "ar")
+        for kind in KINDS
+        for at in sorted({tier(link, racks[rack].topology) for link in racks[rack].topology.links()})
+        if not (at == "host" and kind in OF_SWITCHES)
+    ]
+    seed = first
     while True:
-        for rack in RACKS:
+        Random(f"{first} {seed}").shuffle(every)
+        for rack, routing, kind, at in every:
             topology = racks[rack].topology
-            tiers = sorted({tier(link, topology) for link in topology.links()})
-            for routing in ("ftree", "ar"):
-                for kind in KINDS:
-                    random = Random(f"{rack} {routing} {kind} {seed}")
-                    at = tiers[seed % len(tiers)]
-                    if not (at == "host" and kind in ("lemon", "broken")):  # an RNIC's own kinds
-                        yield (
-                            rack,
-                            routing,
-                            kind,
-                            random.choice([one for one in topology.links() if tier(one, topology) == at]),
-                            seed,
-                        )
-                    seed += 1
+            links = [one for one in topology.links() if tier(one, topology) == at]
+            yield rack, routing, kind, Random(f"{rack} {routing} {kind} {seed}").choice(links), seed
+            seed += 1
 
 
 def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int) -> JudgedRun:
     """Two hours with this cable."""
     component = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
-    mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{component: '{component}', kind: {kind}}}]}}"
+    fault = f"component: '{component}', kind: {kind.replace('=0.5', ', factor: 0.5')}"
+    mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{{fault}}}]}}"
     _written(folder, rack, mock)
+    if kind.startswith("slow"):  # by static routes the shipped localise; else six hours of burn-in, which fills uplinks
+        name, lasts_s = ("localise", None) if routing == "ftree" else ("burn-in", 21600.0)
+        given = Given(HERE.parent / "scenarios" / f"{name}.yaml", inventory=folder / "rack.yaml", lasts_s=lasts_s)
+        return builders.on_mock(prepare(given), folder / "results", seed=seed)
     (folder / "s.yaml").write_text(SCENARIO, "utf-8")
     return builders.on_mock(builders.asked(folder / "s.yaml"), folder / "results", seed=seed)
 
@@ -101,13 +110,34 @@ def _written(folder: Path, rack: str, mock: str) -> Inventory:
     return load_inventory(folder / "rack.yaml")
 
 
-def told(judged: JudgedRun, link: Link) -> tuple[bool, int, bool]:
-    """Whether the cable FAILs, how many ports or RNICs of other cables do, whether the run passed."""
+def told(judged: JudgedRun, kind: str, link: Link, topology: Topology) -> tuple[bool, int, bool]:
+    """
+    Whether the cable FAILs, how many ports or RNICs of other cables do, whether the run passed.
+
+    A cable that is slow counts nothing: with it the first suspect must be the cable, the uplinks that it is one of, or
+    what cannot be told apart from it.
+    """
     own = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
-    named = {one.component for one in judged.verdict.suspects if one.outcome is Outcome.FAIL}
+    passed = judged.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
+    failed = [one for one in judged.verdict.suspects if one.outcome is Outcome.FAIL]
+    named = [one.component for one in failed]
     near = {own, link.a, f"{link.a}:tx", f"{link.a}:rx"} if "/" in link.a else {own}  # a direction is the same cable
-    strangers = [name for name in named - near if "/" in name or name.startswith(("gpu", "node"))]
-    return own in named, len(strangers), judged.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
+    if kind.startswith("slow"):
+        near |= {f"{link.a}:uplinks", f"{link.b}:uplinks", "spines", link.b}
+        near |= {  # "the cable above leaf0 that the routes of mlx5_0 take"
+            f"{host.name}/{rnic.device}:above"
+            for host in topology.hosts.values()
+            for rnic in host.platform.rnics
+            if host.leaves[rnic.rail] == link.a
+        }
+    strangers = [name for name in named if name not in near and ("/" in name or name in topology.hosts)]
+    if kind.startswith("slow"):
+        return (
+            any(not near.isdisjoint((one.component, *one.ambiguous_with)) for one in failed[:1]),
+            len(strangers),
+            passed,
+        )
+    return own in named, len(strangers), passed
 
 
 def faults(first: int, count: int) -> None:
@@ -117,7 +147,8 @@ def faults(first: int, count: int) -> None:
         began_s = time.monotonic()
         with TemporaryDirectory() as folder:
             judged = run(Path(folder), rack, routing, kind, link, seed)
-        named, strangers, passed = told(judged, link)
+            topology = load_inventory(Path(folder) / "rack.yaml").topology
+        named, strangers, passed = told(judged, kind, link, topology)
         sums.setdefault(kind, Counter()).update(cases=1, named=int(named), strangers=strangers, passed=int(passed))
         what = f"{seed} {rack} {routing} {link.a}--{link.b} {kind}"
         ok = named and not strangers and not passed

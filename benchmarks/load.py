@@ -57,15 +57,15 @@ A_HOST = "print(len(shares_of('gpu0003', path)), 'series')"
 STEPS = {
     "made": (
         "from fabric.app.analyze import concluded, shown_run, write_derived\nimport numpy, pandas, pyarrow\n"
-        "from fabric.runs.past_run import read_past_run",
+        "from fabric.runs.run_document import read_past_run",
         MADE,
     ),
-    "loaded": ("import fabric, fabric.app.frames, pandas, pyarrow.parquet", LOADED),
+    "loaded": ("import fabric, fabric.app.analyze, pandas, pyarrow.parquet", LOADED),
     "all frames": (
-        "import fabric, fabric.app.frames, pandas, pyarrow.parquet",
+        "import fabric, fabric.app.analyze, pandas, pyarrow.parquet",
         "run = fabric.load(path)\nprint(f'{len(run.samples):,} samples, {len(run.parts):,} parts')",
     ),
-    "a host": ("from fabric.app.frames import shares_of\nimport pyarrow.parquet", A_HOST),
+    "a host": ("from fabric.app.history import shares_of\nimport pyarrow.parquet", A_HOST),
 }
 
 

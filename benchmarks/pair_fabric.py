@@ -11,10 +11,9 @@ from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.fitted import fit
 from fabric.judge.locate.pairs.rounds import PairState, next_round
 from fabric.judge.locate.search import CERTAIN
-from fabric.model.diagnosis import PairTest
+from fabric.model.diagnosis import PairRow, PairTest
 from fabric.model.outcome import Outcome
 from fabric.probes.pairs import across_leaves, under_leaves
-from fabric.tools.pairs.rows import PairRow
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0

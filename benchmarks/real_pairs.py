@@ -22,9 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from fabric.judge.locate.pairs.diagnose import diagnose
-from fabric.model.diagnosis import Diagnosis
+from fabric.model.diagnosis import Diagnosis, PairRow
 from fabric.model.outcome import Outcome
-from fabric.tools.pairs.rows import PairRow
 
 Pairs = list[tuple[str, str, float]]
 SETS = Path(__file__).resolve().parents[1] / "tests" / "golden" / "verdicts" / "pairs"

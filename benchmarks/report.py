@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app import derived
+from fabric.app import analyze
 from fabric.app.analyze import reopened
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
@@ -81,12 +81,12 @@ def measured(hosts: int, results: Path, *, paint: bool) -> Iterator[Line]:
     shown = reopened(path)
     probes = len(shown.rows)
     yield Line(hosts, probes, "read and judge", time.perf_counter() - start, time.process_time() - cpu)
-    for name, make in derived.MAKERS.items():
+    for name, make in analyze.MAKERS.items():
         start, cpu = time.perf_counter(), time.process_time()
         text = make(shown)
         took_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
         yield Line(hosts, probes, name, took_s, cpu_s, len(text.encode()))
-        derived.write_text(path / name, text)
+        analyze.write_text(path / name, text)
     del shown
     yield Line(hosts, probes, "--html", *asked_for(path))
     if paint:

@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.scoring import FOUND, OFFERED, RIGHT, Planted, Scored, played, save, scored
 from fabric.config import load_inventory
-from fabric.config.faults import network_problem
+from fabric.config.links import network_problem
 from fabric.errors import Interrupted
 from fabric.model.inventory import NOISES, PARTIAL
 from fabric.model.topology import Host, Topology

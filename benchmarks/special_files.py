@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.runs.columns import TABLES
+from fabric.runs.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 20.0
@@ -234,7 +234,7 @@ def _burden(case: Case, often: dict[tuple[str, str], int]) -> float:
 COMMAND = """\
 import atexit
 from pathlib import Path
-from fabric.runs.columns import TABLES
+from fabric.runs.tables import TABLES
 from fabric.cli.main import run
 atexit.register(lambda: Path("peak").write_text(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]))
 run()

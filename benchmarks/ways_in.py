@@ -34,7 +34,7 @@ from fabric.hosts.ssh.executor import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402
 from fabric.model.inventory import SshSettings  # noqa: E402
 from fabric.ports import run_once  # noqa: E402
-from fabric.runs.open_changes import open_changes  # noqa: E402
+from fabric.runs.journal import open_changes  # noqa: E402
 
 Case = tuple[str, str]
 """What was tried, and what is wrong with what came of it (empty: nothing)."""

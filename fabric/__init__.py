@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def load(run_directory: Path | str) -> Run:
-    """What a run measured as pandas frames, with ``latest`` or another run's directory; see ``fabric.app.frames``."""
-    from fabric.app.frames import load as read
+    """What a run measured as pandas frames: the newest of a scenario's folder, or the run in this directory."""
+    from fabric.app.analyze import load as read
 
     return read(run_directory)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.command import Command, CommandResult
+
+if TYPE_CHECKING:
+    from fabric.model.inventory import Inventory
 
 Ticket = int
 """Stands for one started command until it ends."""
@@ -82,7 +85,6 @@ class Executor(Protocol):
 
     def now(self) -> float:
         """Seconds of this executor's clock, real or simulated; never goes back."""
-        ...
 
     def go_on(self, at_s: float) -> None:
         """
@@ -90,19 +92,15 @@ class Executor(Protocol):
 
         A simulated rack lives on until then; it takes no time.
         """
-        ...
 
     def start(self, command: Command) -> Ticket:
         """Begin a command; what becomes of it arrives through ``wait``."""
-        ...
 
     def cancel(self, ticket: Ticket) -> None:
         """End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored."""
-        ...
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
-        ...
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
         """
@@ -110,24 +108,22 @@ class Executor(Protocol):
 
         Never blocks and never raises for a host; sampling that cannot go on is Lost, which ``wait`` tells.
         """
-        ...
 
     def samples(self) -> Sequence[Sampled]:
         """All rows that have arrived since the last call, oldest first; ``wait`` returns when some have."""
-        ...
 
     def stop_sampling(self, ticket: Ticket) -> None:
         """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
-        ...
 
     def wake(self) -> None:
         """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
-        ...
 
     def close(self) -> None:
         """End everything that was started and let go of every connection; safe to call twice."""
-        ...
 
+
+MakeExecutor = Callable[[str, "Inventory"], Executor]
+"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
 # Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
 _PATIENCE_S = 300.0

@@ -12,11 +12,12 @@ from fabric.app.run import run as run_asked
 from fabric.engine.observer import Observer
 from fabric.judge.locate.suspects import locate
 from fabric.model.change import Change
-from fabric.model.inventory import TimedFault
+from fabric.model.inventory import Inventory, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect
+from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import failures as nccl_failures
@@ -44,13 +45,19 @@ def with_timed(wanted: Asked, *faults: TimedFault) -> Asked:
 
 
 def on_mock(
-    wanted: Asked, results: Path, *, seed: int = 1, observer: ConsoleProgress | None = None, reports: bool = False
+    wanted: Asked,
+    results: Path,
+    *,
+    seed: int = 1,
+    observer: Observer | None = None,
+    reports: bool = False,
+    make_executor: Callable[[Inventory, int], Executor] = BACKENDS["mock"],
 ) -> JudgedRun:
-    """It was run on the simulated hosts and judged."""
+    """It was run on the simulated hosts, or by *make_executor*, and judged."""
     return run_asked(
         wanted,
         backend="mock",
-        make_executor=BACKENDS["mock"],
+        make_executor=make_executor,
         results=results,
         seed=seed,
         observer=observer or ConsoleProgress(quiet=True),

@@ -53,6 +53,7 @@ def fabric(tmp_path: Path) -> str:
     return str(script)
 
 
+@pytest.mark.slow
 def test_first_command_prints_what_the_readme_prints(checkout: Path, fabric: str) -> None:
     """The run part of the install line prints what docs/self-check.md shows, letter by letter, with exit code 1."""
     line = blocks("console")[0].removeprefix("$ ").strip().split(" && ")[-1]

@@ -50,6 +50,7 @@ from fabric.cli.main import run
 run()
 """
 LINK_DOWN = "link_down: {{links: {host}/mlx5_0}}"
+RETRANSMISSION = "retransmission: {{selective_repeat: on}}"
 FLAP = "port_flap: {{links: {host}/mlx5_0, down: 0.7s, count: 4, period: 1.1s}}"
 
 
@@ -80,7 +81,7 @@ class ChangeRack(Rack):
 
     def __enter__(self) -> ChangeRack:
         self._trouble.mkdir()
-        for name in ("cat", "mlxlink", "ip"):
+        for name in ("cat", "mlxlink", "mlxreg", "ip"):
             (self.folder / "tools" / name).symlink_to(_HERE / "rnic_stub.sh")
         squeue = self.folder / "tools" / "squeue"
         squeue.write_text("#!/bin/sh\nexit 127\n")  # the batch system of this machine is not the lab's
@@ -161,8 +162,14 @@ class ChangeRack(Rack):
         argv = ("ip", "netns", "exec", self.lab.namespaces.of(host), "cat", "/sys/class/net/eth1/carrier_down_count")
         return int(subprocess.run(argv, check=True, capture_output=True, timeout=20).stdout)
 
+    def resends(self, host: str) -> bool:
+        """The register of an RNIC is altered now."""
+        return any(path.read_text().strip() == "1" for path in self._trouble.glob(f"{host}.*"))
+
     def open_by_hand(self, host: str) -> None:
-        """Switch that interface on."""
+        """Switch that interface on, and give the registers back."""
+        for path in self._trouble.glob(f"{host}.*"):
+            path.unlink()
         ip("-n", self.lab.namespaces.of(host), "link", "set", "dev", "eth1", "up")
 
     def guards_of(self, host: str) -> Path:
@@ -175,8 +182,8 @@ class ChangeRack(Rack):
         return {guard_id: state for guard_id, state in states.items() if state not in ("", "reverted")}
 
     def live(self, host: str) -> bool:
-        """Something of a change is left on a host: its link is closed, or a guard holds a change."""
-        return self.closed(host) or bool(self.held(host))
+        """Something of a change is left on a host: a link is closed, a register altered, or a guard holds a change."""
+        return self.closed(host) or self.resends(host) or bool(self.held(host))
 
     def fail_to_open(self, host: str, times: int) -> None:
         """Let the next *times* attempts to switch an interface of this host on fail."""

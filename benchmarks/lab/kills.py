@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, RETRANSMISSION, ChangeRack, ended
 from benchmarks.lab.lab import SLOWER
 
 AFTER_LEASE_S = 3.0 * SLOWER
@@ -142,7 +142,7 @@ class Victims:
             self._number += 1
             results = self.rack.folder / f"results-{host}-{self._number}"
             life_s = statistics.median(self._lives_s or [0.0])
-            return self._random.choice((LINK_DOWN, FLAP)), self._random.uniform(0.0, life_s), results
+            return self._random.choice((LINK_DOWN, FLAP, RETRANSMISSION)), self._random.uniform(0.0, life_s), results
 
 
 def on_all(hosts: Sequence[str], one: Callable[[str], T], wanted: int) -> list[T]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from fabric.engine.subnet_view import ends_of
+from fabric.engine.link_views import ends_of
 from fabric.errors import ToolError
 from fabric.model.topology import Host, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.tools import infiniband

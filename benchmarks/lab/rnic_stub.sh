@@ -1,6 +1,7 @@
 #!/bin/sh
-# cat, mlxlink and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
-# interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say.
+# cat, mlxlink, mlxreg and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
+# interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say. Of the
+# register ROCE_ACCL one field is kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE.
 sys=/sys/class/infiniband
 interface_of() { read -r interface <"$FABRIC_SYSFS/class/infiniband/$1/parent"; } 2>/dev/null
 seen() {
@@ -34,6 +35,16 @@ case ${0##*/} in
     printf '{"result": {"output": {"Operational Info": {"State": "%s", "Physical state": "%s"}}}, ' \
       "$word" "${physical#?: }"
     echo '"status": {"code": 0, "message": "success"}}' ;;
+  mlxreg)
+    kept=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST.$2
+    case " $* " in
+      *" selective_repeat_forced_en=1,"*) echo 1 >"$kept" ;;
+      *" selective_repeat_forced_en=0,"*) echo 0 >"$kept" ;;
+    esac
+    read -r value <"$kept" || value=0
+    printf '%s\n' 'Sending access register...' '' 'Field Name | Data' ====
+    printf '%s | 0x%08x\n' selective_repeat_forced_en "$value" selective_repeat_forced_en_field_select 1
+    echo ==== ;;
   ip)
     trouble=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST
     if [ "$1 $2 $3 $5" = "link set dev up" ] && [ -s "$trouble" ]; then

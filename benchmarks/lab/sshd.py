@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.lab.namespaces import is_in, listens, until
-from fabric.lab.configs import sshd_config
+from fabric.lab.layout import sshd_config
 
 SSHD = Path("/usr/sbin/sshd")
 

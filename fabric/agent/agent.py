@@ -16,8 +16,7 @@ import sys
 import time
 
 from fabric.agent.sessions import Keeper, Sessions, printable
-from fabric.agent.wire import Told, parsed
-from fabric.agent.work import TOLD_BYTES, Work
+from fabric.agent.work import TOLD_BYTES, Told, Work, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

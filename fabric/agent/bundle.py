@@ -6,7 +6,7 @@ import importlib.resources
 import zlib
 from functools import cache
 
-_FILES = ("wire.py", "sessions.py", "commands.py", "sampling.py", "work.py", "agent.py")
+_FILES = ("sessions.py", "commands.py", "sampling.py", "work.py", "agent.py")
 # Nothing is left to be done at the end; to take the interpreter apart would cost a host milliseconds.
 _BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\nos._exit(0)\n"
 # One line, for csh ends a quoted text at a newline. It reads the program's bytes from file descriptor 0, and not one

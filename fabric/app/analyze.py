@@ -1,40 +1,113 @@
-"""Judges a run from what is written down, and makes what is derived from that: verdict.json, tables, reports."""
+"""
+Judges a run from what is written down, and makes what is derived from that: verdict.json, tables, reports.
+
+report.html, junit.xml, metrics.prom, summary.md and tickets/ are made again and sent on from run directories alone.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fabric.app.derived import write_reports
+from fabric.app.frames import Run, frames_of, whole_table
 from fabric.app.measured import tables_of, with_particulars
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
-from fabric.errors import StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.judge.ports.verdict import SeenCounters, wanted_for
-from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.conclude import conclude, read_elsewhere
 from fabric.judge.verdict.probes import Judge
-from fabric.judge.verdict.rounds import read_elsewhere
+from fabric.model.fields.wording import nearest
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn
-from fabric.report.shown_run import Frames, ShownRun
+from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.durable import write_durably
-from fabric.runs.events import EVENTS, read_events
-from fabric.runs.journal import JOURNAL
-from fabric.runs.links import read_links
-from fabric.runs.open_changes import change_results, settled
-from fabric.runs.past_run import PastRun, read_past_run, refuse_own_record
-from fabric.runs.plain_file import storing
-from fabric.runs.progress import not_begun
-from fabric.runs.run_document import go_on_command
+from fabric.runs.events import EVENTS, history_of, not_begun, read_events
+from fabric.runs.journal import JOURNAL, change_results, settled
+from fabric.runs.manifest import FIGURES, TICKETS, tickets_of
+from fabric.runs.plain_file import make_folder, storing, write_durably, writing
+from fabric.runs.run_directory import raw_entries, run_path
+from fabric.runs.run_document import PastRun, go_on_command, read_past_run, read_run, refuse_own_record
 from fabric.runs.run_lock import running
-from fabric.runs.samples import read_samples
-from fabric.runs.tables import write_table
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import history_bytes, is_told
+from fabric.runs.samples import read_links, read_samples
+from fabric.runs.tables import have_tables, write_table
+from fabric.runs.told_verdict import DECISION, VERDICT, acceptance_bytes, history_bytes, is_kept, is_told
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+
+
+def _maker(where: str) -> Callable[[ShownRun], str]:
+    """A function of the reports by its name; the libraries that its module takes are imported when it is called."""
+    return lambda run: resolve_name(f"fabric.report.{where}")(run)
+
+
+MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
+    "report.html": _maker("page:page"),
+    "junit.xml": _maker("junit:junit_xml"),
+    "metrics.prom": _maker("exports:metrics_text"),
+    "summary.md": _maker("markdown:summary"),
+}
+"""File name and what makes it, from the run alone."""
+
+
+def write_reports(run: ShownRun, directory: Path) -> None:
+    """
+    Write all of them, each whole or not at all; raises OSError when the disk says no.
+
+    A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
+    """
+    for name, make in MAKERS.items():
+        text = _made(name, make, run)
+        if text is not None:
+            write_text(directory / name, text)
+    write_tickets(run, directory)
+
+
+def write_tickets(run: ShownRun, directory: Path) -> None:
+    """A ticket for each suspect; those of an older verdict go. Raises OSError when the disk says no."""
+    from fabric.report.markdown import tickets
+
+    found = _made(TICKETS, tickets, run) or {}
+    old = tickets_of(directory)
+    if found:
+        make_folder(directory / TICKETS)
+    for name, text in found.items():
+        write_text(directory / TICKETS / name, text)
+    for file in old:
+        if file.name not in found:
+            file.unlink(missing_ok=True)
+
+
+def _made(name: str, make: Callable[[ShownRun], _T], run: ShownRun) -> _T | None:
+    """None where a defect was said of it."""
+    try:
+        return make(run)
+    except Exception as exc:  # noqa: BLE001 - the verdict is written, and must be told
+        warn(visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+        return None
+
+
+def write_text(path: Path, text: str) -> None:
+    """
+    Replace a derived file whole; not worth an fsync, because it can be made again.
+
+    Raises OSError (a full disk); nothing half-written is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with writing(temporary) as file:
+            file.write(text.encode())
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
@@ -71,7 +144,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     path = path.parent / path.readlink() if path.is_symlink() else path
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     past = read_past_run(path)
-    again = f"fabric report {path}"
+    again = ""
     if baseline_path is not None:
         other = load_baseline(baseline_path)
         refuse_own_record(past.name, other)
@@ -80,21 +153,24 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     past = replace(past, plan=reached(past.plan, not_begun(past.history.others)))
     verdict, complete, first = concluded(past), past.ended, past.history.first
     if not complete:
-        reason = (
-            "the run goes on: what it has not reached yet is"
-            if at_work
-            else "the run was interrupted: what it did not reach is"
-        )
-        reason = f"{reason} not judged"
-        verdict = replace(verdict, reasons=(reason, *verdict.reasons))
+        left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
+        verdict = replace(verdict, reasons=(f"the run {left} not judged", *verdict.reasons))
     elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
-    shown = shown_run(past, verdict, elapsed_s, complete=complete)
-    judged = replace(shown.judged, again=again, goes_on=at_work and not complete, history_bytes=read_bytes)
-    return replace(shown, judged=judged)
+    goes_on = at_work and not complete
+    return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
 
 
-def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bool = True) -> ShownRun:
-    """A run with its verdict, as every report shows it."""
+def shown_run(
+    past: PastRun,
+    verdict: Verdict,
+    elapsed_s: float,
+    *,
+    complete: bool = True,
+    goes_on: bool = False,
+    again: str = "",
+    read_bytes: int | None = None,
+) -> ShownRun:
+    """A run with its verdict, as every report shows it; *read_bytes* of its history were read, all when not said."""
     path, document = past.path, past.document
     baselines = {id(one): one for one in past.baselines.values()}.values()
     judged = JudgedRun(
@@ -105,20 +181,15 @@ def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bo
         elapsed_s=elapsed_s,
         backend=past.backend,
         judged_by=tuple(f"{baseline.name} ({baseline.source})" for baseline in baselines),
-        again=f"fabric report {path}",
+        again=again or f"fabric report {path}",
         complete=complete,
-        history_bytes=history_bytes(path),
+        goes_on=goes_on,
+        history_bytes=history_bytes(path) if read_bytes is None else read_bytes,
         go_on="" if complete else go_on_command(path, document),
     )
-    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, _frames_of)
+    shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, frames_of)
     verdict = replace(verdict, suspects=with_particulars(shown))
     return replace(shown, judged=replace(judged, verdict=verdict))
-
-
-def _frames_of(run: ShownRun) -> Frames:
-    from fabric.app.frames import frames_of
-
-    return frames_of(run)
 
 
 def concluded(past: PastRun) -> Verdict:
@@ -129,7 +200,7 @@ def concluded(past: PastRun) -> Verdict:
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    growth = scenario.judge.zero_growth
+    growth = scenario.judge.growth
     return conclude(
         probes,
         by_id,
@@ -169,3 +240,93 @@ def _write_tables(run: ShownRun, path: Path) -> None:
         raise
     except Exception as exc:  # noqa: BLE001 - see above
         warn(visible(f"tables could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+
+
+def make_reports(run: ShownRun) -> Path:
+    """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
+    directory = Path(run.judged.path)
+    with storing(directory):
+        for name, make in MAKERS.items():
+            write_text(directory / name, make(run))
+    return directory / "report.html"
+
+
+def draw_figures(run: ShownRun, folder: Path) -> list[Path]:
+    """
+    Every figure of a run as PNG and SVG; raises StoreError when the folder cannot be written.
+
+    ConfigError for one within the run's own where they would be no derived files: a certificate would miss them.
+    """
+    from fabric.report.run_figures import save_figures
+
+    path = Path(run.judged.path).resolve()
+    if folder.resolve() == path or (path in folder.resolve().parents and folder.resolve() != path / FIGURES):
+        raise ConfigError.at(
+            "--figures", f"within the run's own folder only {Path(run.judged.path) / FIGURES} is for figures"
+        )
+    with storing(folder):
+        return save_figures(run, folder)
+
+
+def keep_decision(path: Path, document: dict[str, Any]) -> None:
+    """
+    Keep the decision of a post-repair validation where it is another than before, or the first.
+
+    A page that is older than the decision is made again: it begins with it. Writes nothing where it may not: an archive
+    may be read-only, and what is shown needs no file; and nothing while the run goes on: the decision is not made yet.
+    """
+    if running(path) is not None:
+        return
+    page = path / "report.html"
+    with suppress(OSError):
+        if not is_kept(path, document):
+            write_durably(path / DECISION, acceptance_bytes(document))
+        if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
+            write_reports(reopened(path), path)
+
+
+def push(run: ShownRun, url: str) -> None:
+    """
+    Send a run's metrics to a push gateway.
+
+    Raises ConfigError for an address that is none of one, StoreError with the reason when it does not take them.
+    """
+    if not url or ("://" in url and not url.startswith(("http://", "https://"))):
+        raise ConfigError.at("--push", f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
+    from fabric.report.exports import push as send
+
+    try:
+        send(run, url)
+    except (OSError, ValueError) as exc:
+        raise StoreError(f"{url}: cannot push: {getattr(exc, 'reason', None) or exc}") from exc
+
+
+def raw_output(path: Path, probe_id: str) -> str:
+    """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
+    text = raw_entries(path, probe_id)
+    if not text:
+        known = history_of(read_events(path / EVENTS, "finished")).results
+        raise ConfigError.at(path, f"nothing was printed by a probe {probe_id!r}{nearest(probe_id, known)}")
+    return text
+
+
+def load(run_directory: Path | str) -> Run:
+    """
+    The run in a directory, or the newest of a scenario's folder.
+
+    Raises ConfigError where there is none, StoreError for a history that is not as it was written. What goes on is read
+    as far as it came. Tables that another version wrote, or nobody, are made again, and kept where that may be written.
+    """
+    path = run_path(Path(run_directory))
+    read_run(path)
+    return Run(path, None if is_told(path) and have_tables(path) else made_again(path))
+
+
+def made_again(path: Path) -> dict[str, pa.Table]:
+    """The tables of a run from its history, judged with today's code; kept where that may be written."""
+    found = {name: whole_table(name, groups) for name, groups in tables_of(reopened(path)).items()}
+    if is_told(path):
+        with suppress(StoreError), storing(path):  # an archive may be read-only
+            for name, table in found.items():
+                write_table(path, name, [table])
+    return found

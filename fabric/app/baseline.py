@@ -7,24 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fabric.app.analyze import concluded
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem
-from fabric.judge.normal.congestion import KINDS as CONGESTED
+from fabric.judge.normal.baseline import RecordedNumber, Split, changes_between, record
 from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.limits import changes_between
-from fabric.judge.normal.recorded import RecordedNumber, Split, record
+from fabric.judge.normal.kinds import KINDS as CONGESTED
 from fabric.judge.normal.series import representative
-from fabric.judge.verdict.conclude import conclude
-from fabric.judge.verdict.probes import Judge
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
-from fabric.runs.durable import write_durably
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.plain_file import storing
+from fabric.runs.plain_file import storing, write_durably
+from fabric.runs.run_document import PastRun, read_past_run
 
 CANDIDATE = ".candidate.yaml"
 """How the name of a candidate file ends."""
@@ -106,18 +103,9 @@ def _unfit(run: PastRun) -> Iterator[Problem]:
             str(run.path), 0, f"{len(run.changes)} changes were in force: it did not measure the plain fabric"
         )
         return
-    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
-    verdict = conclude(
-        run.probes,
-        run.results,
-        topology=run.inventory.topology,
-        judge=judge,
-        notes=run.notes,
-        phases=run.scenario.phases,
-        expect=run.scenario.expect,
-    )
-    if verdict.outcome is not Outcome.PASS:
-        yield Problem(str(run.path), 0, f"did not pass ({verdict.outcome.name}): fabric report {run.path}")
+    outcome = concluded(run).outcome
+    if outcome is not Outcome.PASS:
+        yield Problem(str(run.path), 0, f"did not pass ({outcome.name}): fabric report {run.path}")
 
 
 def _class_of(run: PastRun, host: str) -> str:

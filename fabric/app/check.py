@@ -1,29 +1,169 @@
-"""What a person can ask before a run: is everything there that it needs."""
+"""Look before you measure: is everything there that a run needs, are the cables right, and what is there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app.discover import blueprint_at, ports_listed, wiring_findings
 from fabric.app.prepare import hosts_named
-from fabric.checks import held
+from fabric.checks import held, wiring
+from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
-from fabric.checks.kind import signed
-from fabric.checks.machines import REACH
-from fabric.checks.needs import HostNeeds, host_needs
-from fabric.checks.pre_flight import ORCHESTRATOR, installed, pre_flight, told_by_inventory
+from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
+from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight, told_by_inventory
 from fabric.config import load_inventory, load_scenario
-from fabric.errors import ConfigError
+from fabric.config.blueprint import Blueprint, read_blueprint
+from fabric.config.written import inventory_text
+from fabric.errors import ConfigError, StoreError, ToolError
+from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
 from fabric.model.finding import Checked, Finding, Severity, folded
-from fabric.model.inventory import Inventory
+from fabric.model.found import FoundFabric
+from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import Scenario
+from fabric.model.text import unfold
+from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
-from fabric.ports import Executor
+from fabric.ports import Executor, MakeExecutor
+from fabric.runs.plain_file import read_plain, reading
 from fabric.runs.run_document import version_of
+from fabric.tools import infiniband
+from fabric.tools.infiniband import PortLine
 
-MakeExecutor = Callable[[str, Inventory], Executor]
-"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
+_UNKNOWN = Platform("unknown", (), (), 1, (), "infiniband", "")
+HOSTS_MOST = 20_000
+"""As many as one inventory may have; a longer list is a mistake in a range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """An inventory as text, what it was made of, and how many hosts told nothing."""
+
+    text: str
+    found: FoundFabric
+    silent: tuple[str, ...]
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The baselines that it names: their files have to be beside it."""
+        return tuple(dict.fromkeys(re.findall(r"^    baseline: (\S+)", self.text, re.MULTILINE)))
+
+
+def discovered(
+    hosts: str | None,
+    *,
+    inventory_path: Path | None,
+    backend: str | None,
+    address: str,
+    user: str | None,
+    key_file: str | None,
+    faults: tuple[str, ...],
+    name: str,
+    links: Path | None,
+    make_executor: MakeExecutor,
+) -> Discovered:
+    """
+    Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
+
+    *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, instead of asking a host.
+    Raises ConfigError for what is wrong with the words.
+    """
+    for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
+        if said is not None and re.fullmatch(shape.pattern, said) is None:
+            raise ConfigError.at(option, f"expected {shape.expected}, got {said!r}")
+    listed = ports_listed(links)
+    if inventory_path is not None:
+        reached = load_inventory(inventory_path, extra_faults=faults)
+        asked = hosts_named(hosts or "all", reached)
+    else:
+        reached = _by_name(hosts, address, SshSettings(user=user, key_file=key_file), backend or "ssh")
+        asked = tuple(reached.topology.hosts)
+    with closing(make_executor(backend or reached.backend, reached)) as executor:
+        found = _found(executor, reached, asked, listed)
+    silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
+    if len(silent) == len(asked):
+        reason = next(iter(found.hosts.values())).unread
+        raise StoreError(f"no host told of any RDMA device; {asked[0]}: {'; '.join(reason)}")
+    ssh = {"user": user, "key_file": key_file}
+    lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in ssh.items() if value is not None)
+    text = inventory_text(
+        found,
+        name=name,
+        backend=backend or reached.backend,
+        address=_template(reached, asked) if inventory_path is not None else address,
+        ssh=f"ssh:\n{lines}".rstrip() if lines else "",
+    )
+    return Discovered(text, found, silent)
+
+
+def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
+    """The ports in such a file, none without one; raises ConfigError where it is none."""
+    if links is None:
+        return ()
+    try:
+        text = read_plain(links, WALK_MOST_BYTES).decode("utf-8", "replace")
+        return infiniband.read_ports(text) if text.startswith("0x") else infiniband.read_links(text)
+    except (OSError, ToolError) as exc:
+        why = (exc.strerror if isinstance(exc, OSError) else None) or exc
+        raise ConfigError.at(str(links), f"expected what iblinkinfo -l or ibnetdiscover -p prints: {why}") from None
+
+
+def _found(
+    executor: Executor, inventory: Inventory, hosts: Sequence[str], listed: Sequence[PortLine]
+) -> FoundFabric:  # fmt: skip
+    named = {name: inventory.topology.hosts[name] for name in hosts}
+    changes = inventory.changes
+    return discover(executor, named, m_key=changes.m_key, sudo=changes.sudo, listed=listed)
+
+
+def wiring_findings(
+    executor: Executor,
+    inventory: Inventory,
+    hosts: Sequence[str],
+    listed: Sequence[PortLine] = (),
+    blueprint: Blueprint | None = None,
+) -> list[Finding]:
+    """What differs between the cables that are there (or *listed*) and those of the inventory, or of a blueprint."""
+    found = _found(executor, inventory, hosts, listed)
+    cables, left_out = (blueprint.cables, blueprint.left_out) if blueprint else ((), ())
+    findings = [*wiring.wiring(found, inventory.topology, hosts, cables)]
+    if left_out:
+        what = f"{len(left_out)} cables of the blueprint have several ends on one side, as {left_out[0]}"
+        findings.append(unknown(what, "which end belongs to which is not said", "write a row for each end"))
+    return list(signed(wiring.NAME, findings))
+
+
+def blueprint_at(path: Path | None) -> Blueprint | None:
+    """The blueprint in a file, None without one; raises ConfigError with everything that is wrong with it."""
+    if path is None:
+        return None
+    with reading(path):
+        return read_blueprint(path, read_plain(path, WALK_MOST_BYTES))
+
+
+def _by_name(hosts: str | None, address: str, ssh: SshSettings, backend: str) -> Inventory:
+    """An inventory of nothing but names, to reach hosts by."""
+    if hosts is None:
+        raise ConfigError.at("fabric inventory discover", "expected hosts such as gpu[001-064], or --inventory FILE")
+    try:
+        names = unfold(hosts)
+    except ValueError as exc:
+        raise ConfigError.at("HOSTS", str(exc)) from None
+    if not 0 < len(names) <= HOSTS_MOST:
+        raise ConfigError.at("HOSTS", f"expected 1 to {HOSTS_MOST:,} hosts, got {len(names):,}")
+    if address.count("{name}") != 1 or re.fullmatch(ADDRESS.pattern, address.replace("{name}", "h")) is None:
+        raise ConfigError.at("--address", f"expected an address with {{name}} in it, got {address!r}")
+    made = {name: Host(name, _UNKNOWN, address.replace("{name}", name), None, ()) for name in names}
+    return Inventory("found", "the command line", Topology(made, {}), backend, ssh, ProcessSettings(), MockSettings())
+
+
+def _template(inventory: Inventory, hosts: Sequence[str]) -> str:
+    """The address of the first host, with its name as a field where it is in it."""
+    first = inventory.topology.hosts[hosts[0]]
+    return first.address.replace(first.name, "{name}")
 
 
 def check(
@@ -57,15 +197,13 @@ def check(
     if scenario is not None:
         found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
-    started_s = executor.now()
-    try:
+    with closing(executor):
+        started_s = executor.now()
         found += pre_flight(executor, inventory.topology, needs)
         found += _held(executor, inventory, needs, found)
         if wiring or links or planned:
             found += wiring_findings(executor, inventory, names, listed, planned)
         elapsed_s = executor.now() - started_s
-    finally:
-        executor.close()
     return Checked(
         scenario=scenario.name if scenario else None,
         inventory=inventory.source,

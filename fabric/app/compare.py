@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import ConfigError, Problem
-from fabric.judge.compare.identity import not_the_same
-from fabric.judge.compare.runs import compare_runs
+from fabric.judge.compare import compare_runs
+from fabric.judge.repair.identity import not_the_same
 from fabric.model.comparison import Comparison
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.run_document import read_identity
+from fabric.runs.run_document import PastRun, read_identity, read_past_run
 
 SETTINGS = ("queue_pairs", "iterations", "duration_s")
 """Parameters of a probe that are no part of what it measures, and change how well it does."""

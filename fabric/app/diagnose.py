@@ -1,20 +1,33 @@
-"""What a person can ask of pair results that any tool measured."""
+"""What a person can ask of what other tools wrote down: pair results that any tool measured, and a job that hangs."""
 
 from __future__ import annotations
 
 import codecs
+import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from functools import reduce
+from operator import add, or_
 from pathlib import Path
 
 from fabric.config.inventory import load_inventory
-from fabric.errors import ConfigError, Problem
-from fabric.model.diagnosis import Diagnosis
-from fabric.model.fields.wording import shown
+from fabric.errors import ConfigError, Problem, ToolError
+from fabric.judge.hang import judge_hang
+from fabric.model.diagnosis import Diagnosis, PairFailure, PairRow, PairTable
+from fabric.model.fields.wording import nearest, quoted, shown
+from fabric.model.hang import Hang, HangSuspect, JobEvidence, Place, RankTrace
+from fabric.model.text import fold
+from fabric.model.topology import Topology
+from fabric.probes.pairs import across_leaves, planes_of, under_leaves
+from fabric.runs.plain_file import reading
+from fabric.tools import hang as tools
 from fabric.tools import pairs
-from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
-MOST_BYTES = 256 << 20
+MOST_PAIRS_BYTES = 256 << 20
 """A larger file is refused (a choice: 65,024 results are 3 MB)."""
 
 
@@ -42,7 +55,7 @@ def diagnose_files(
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
-        table = pairs.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
+        table = pairs.read(_decoded(read_input(file, MOST_PAIRS_BYTES)), format_name, file.name)
         problems += [Problem(name, line, text) for line, text in table.problems]
         if topology is not None and not table.problems:
             problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]
@@ -63,14 +76,8 @@ def _named(table: PairTable) -> list[PairRow]:
 def read_input(file: Path, most_bytes: int) -> bytes:
     """What a person names to be read, ``-`` for standard input; ConfigError where that cannot be, or is too large."""
     name = shown(str(file))
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(most_bytes + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(most_bytes + 1)
-    except OSError as exc:
-        raise ConfigError.at(name, f"cannot read: {exc.strerror}") from exc
+    with reading(name), nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
+        data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ConfigError.at(name, f"larger than {most_bytes >> 20} MiB")
     return data
@@ -81,3 +88,216 @@ def _decoded(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace")
+
+
+MOST_BYTES = 64 << 20
+"""A larger file is refused (a choice: a full ring of a flight recorder is 0.3 MB, RAS of 4,096 ranks 2 MB)."""
+
+MOST_FILES = 20_000
+"""Of one folder (a choice: a dump and a log of each of 8,192 ranks)."""
+
+_ROUNDS = 16  # the most that pairwise plans
+_RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\s+(\S{1,255})")
+_SLOTS = re.compile(r"(\S{1,255})(?:\s+slots=(\d{1,4}))?(?:\s+max_slots=\d+)?")
+
+
+def hang_files(
+    files: Sequence[Path], *, inventory: Path | None = None, ranks: Path | None = None
+) -> tuple[Hang, Topology | None]:
+    """
+    The verdict on all files and folders together, and what the inventory says; ConfigError with all that is wrong.
+
+    A file that is named has to be one that can be read; of a folder's files those that are something else are left out.
+    """
+    topology = load_inventory(inventory).topology if inventory is not None else None
+    placed = {} if ranks is None else _rank_hosts(ranks, topology)
+    read: list[tuple[str, JobEvidence]] = []
+    problems: list[Problem] = []
+    others = 0
+    for file, named in _each(files):
+        name = shown(str(file))
+        try:
+            found = tools.read(read_input(file, MOST_BYTES), file.name)
+        except ConfigError as exc:
+            problems += exc.problems
+        except ToolError as exc:
+            problems.append(Problem(name, 0, str(exc)))
+        else:
+            if found is not None:
+                read.append((str(file), found))
+            elif named:
+                problems.append(Problem(name, 0, f"expected {tools.EXPECTED}"))
+            others += found is None
+    if problems or not read:
+        raise ConfigError(problems or [Problem("fabric hang", 0, f"{others} files, none of them {tools.EXPECTED}")])
+    evidence = _with_places(read, placed, topology)
+    if others:
+        evidence = replace(evidence, notes=(*evidence.notes, f"{others} files of the folders are something else"))
+    return judge_hang(evidence), topology
+
+
+def _each(files: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Each file, and whether it was named itself; in a folder regular files at any depth, no links."""
+    for file in files:
+        if not file.is_dir():
+            yield file, True
+            continue
+        below = sorted(path for path in file.rglob("*") if path.is_file() and not path.is_symlink())
+        if len(below) > MOST_FILES:
+            raise ConfigError.at(shown(str(file)), f"{len(below):,} files; at most {MOST_FILES:,} are read")
+        yield from ((path, False) for path in below)
+
+
+def _rank_hosts(path: Path, topology: Topology | None) -> dict[int, Place]:
+    """``0-7 gpu001`` a line, or a launcher's hostfile in the order of ranks (``gpu001 slots=8``)."""
+    places: dict[int, Place] = {}
+    problems = []
+    name = shown(str(path))
+    for number, line in enumerate(read_input(path, MOST_BYTES).decode("utf-8", "replace").splitlines(), start=1):
+        said = line.partition("#")[0].strip()
+        if not said:
+            continue
+        if found := _RANKS.fullmatch(said):
+            first, last, host = int(found[1]), int(found[2] or found[1]), found[3]
+        elif found := _SLOTS.fullmatch(said):
+            first = len(places)
+            last, host = first + int(found[2] or 1) - 1, found[1]
+        else:
+            problems.append(Problem(name, number, f"expected '0-7 gpu001' or 'gpu001 slots=8', got {quoted(said)}"))
+            continue
+        if topology is not None and host not in topology.hosts:
+            near = nearest(host, topology.hosts)
+            problems.append(Problem(name, number, f"host {quoted(host)} is not in the inventory{near}"))
+        places |= dict.fromkeys(range(first, last + 1), Place(host))
+    if problems:
+        raise ConfigError(problems)
+    return places
+
+
+def _with_places(
+    read: Sequence[tuple[str, JobEvidence]], placed: Mapping[int, Place], topology: Topology | None
+) -> JobEvidence:
+    """All evidence as one, hosts and RNICs by the inventory's names."""
+    addresses = {} if topology is None else {host.address: host.name for host in topology.hosts.values()}
+    for _, one in read:
+        addresses |= one.addresses
+
+    def host_of(name: str) -> str:
+        known = addresses.get(name, name)
+        short = known.partition(".")[0]
+        return short if topology is not None and known not in topology.hosts and short in topology.hosts else known
+
+    places: dict[int, Place] = {}
+    for path, one in read:
+        for rank, place in one.places.items():
+            old = places.get(rank, place)
+            places[rank] = Place(host_of(place.host), place.gpu, place.rnics | old.rnics)
+        if topology is not None and not one.places:
+            hosts = topology.hosts.keys() & set(re.split(r"[/_]", path))
+            for trace in one.traces if len(hosts) == 1 else ():
+                places.setdefault(trace.rank, Place(min(hosts)))
+    for rank, place in placed.items():
+        places[rank] = replace(places[rank], host=place.host) if rank in places else place
+    together = _together([one for _, one in read])
+    return replace(
+        together,
+        traces=tuple(_latest(together.traces)),
+        places={rank: _with_rnics(place, topology) for rank, place in places.items()},
+        ranks=together.ranks | placed.keys(),
+        failures=tuple(_of_host(failure, host_of) for failure in together.failures),
+    )
+
+
+def _together(all_of: Sequence[JobEvidence]) -> JobEvidence:
+    """All that any of them tells; of a mapping's key what the last one says."""
+    names = [field.name for field in fields(JobEvidence)]
+    columns = zip(*([getattr(one, name) for name in names] for one in all_of), strict=True)
+    return JobEvidence(*(reduce(add if isinstance(column[0], tuple) else or_, column) for column in columns))
+
+
+def _latest(traces: Iterable[RankTrace]) -> Iterator[RankTrace]:
+    """Of each rank in each group the last dump; all answers of NCCL RAS. Of a group with dumps no calls of logs."""
+    kept: dict[tuple[int, str], RankTrace] = {}
+    for trace in traces:
+        if trace.counted:
+            yield trace
+        else:
+            kept[trace.rank, trace.group] = max(trace, kept.get((trace.rank, trace.group), trace), key=_told)
+    dumped = {trace.group for trace in kept.values() if _told(trace)}
+    for trace in kept.values():
+        yield trace if _told(trace) or trace.group not in dumped else replace(trace, calls={})
+
+
+def _told(trace: RankTrace) -> int:
+    """When it called its last collective; 0 where it is a log's."""
+    return max((call.at_ns or 0 for call in trace.calls.values()), default=0)
+
+
+def _with_rnics(place: Place, topology: Topology | None) -> Place:
+    """With the RNICs next to its GPU, where no log says which it used."""
+    host = None if topology is None else topology.hosts.get(place.host)
+    if host is None or place.rnics or place.gpu is None:
+        return place
+    near = (rnic.device for rnic in host.platform.rnics if place.gpu in rnic.nearest_gpus)
+    return replace(place, rnics=frozenset(near))
+
+
+def _of_host(failure: HangSuspect, host_of: Callable[[str], str]) -> HangSuspect:
+    host = host_of(failure.host or "")
+    parts = tuple(f"{host}/{part.partition('/')[2]}" for part in failure.parts)
+    return replace(failure, host=host, parts=parts, others=failure.others and host_of(failure.others))
+
+
+def scenario_text(hang: Hang, topology: Topology, inventory: Path, target: Path) -> tuple[str, tuple[str, ...]]:
+    """
+    A scenario that tests the hosts of a verdict and their neighbours, and what it leaves out.
+
+    It is to be written to *target*; empty where there is no host to test.
+    """
+    tests = hang.next_tests
+    wanted = list(dict.fromkeys([*hang.hosts, *(name for test in tests for name in (test.a, test.b))]))
+    hosts = [name for name in topology.hosts if name in wanted]
+    missing = [name for name in wanted if name not in topology.hosts]
+    notes = [f"not in the inventory, and not tested: {', '.join(map(shown, missing))}"] if missing else []
+    if not hosts:
+        return "", (*notes, "no scenario is written: no host to test is known (--ranks says where each rank runs)")
+    pairs = {frozenset({test.a, test.b}) for test in tests if {test.a, test.b} <= set(hosts)}
+    rounds, left = _rounds(pairs, hosts, topology)
+    if left:
+        notes.append(f"in {_ROUNDS} rounds not tested with each other: {'; '.join(left)}")
+    where = os.path.relpath(inventory.resolve(), target.resolve().parent)
+    return _SCENARIO.format(
+        inventory=json.dumps(where), hosts=fold(hosts), ring=_RING.format(rounds=rounds) if rounds else ""
+    ), tuple(notes)
+
+
+_SCENARIO = """\
+# Written by 'fabric hang': the hosts that a hung job waits for, and their neighbours in its rings.
+name: hang
+inventory: {inventory}
+hosts: {hosts}
+
+phases:
+  - name: loopback
+    probes: [loopback: {{size: 8M, duration: 3s}}]   # each RNIC to every memory node and GPU of its host
+{ring}"""
+
+_RING = """\
+  - name: ring
+    probes: [pairwise: {{rounds: {rounds}}}]   # until each host was measured with its neighbours on every rail
+"""
+
+
+def _rounds(pairs: set[frozenset[str]], hosts: Sequence[str], topology: Topology) -> tuple[int, list[str]]:
+    """After how many rounds of ``pairwise`` all these pairs were measured on each plane, and which never are."""
+    left = {
+        (plane.name, pair): plane for plane in planes_of(hosts, topology) for pair in pairs if pair <= {*plane.hosts}
+    }
+    number = 0
+    while left and number < _ROUNDS:
+        for plane in {plane.name: plane for plane in left.values()}.values():
+            tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
+            for test in tests:
+                left.pop((plane.name, frozenset({test.a, test.b})), None)
+        number += 1
+    return number, sorted(f"{' and '.join(sorted(pair))} on {name}" for name, pair in left)

@@ -7,25 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fabric.app.analyze import reopened
 from fabric.app.measured import tables_of
-from fabric.errors import StoreError
-from fabric.probes.kinds import PEER_KINDS
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.plain_file import read_plain, storing
-from fabric.runs.run_document import read_run
-from fabric.runs.run_folders import run_path
-from fabric.runs.tables import have_tables, read_columns, read_table, schema_of, write_table
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import MOST_BYTES, is_told
+from fabric.runs.plain_file import read_plain
+from fabric.runs.tables import have_tables, read_columns, schema_of
+from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
+from fabric.runs.told_verdict import VERDICT
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow as pa
+
+
+def _table(name: str) -> cached_property[pd.DataFrame]:
+    """One of the frames, read when it is first asked for."""
+    return cached_property(lambda run: run.frame(name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +100,7 @@ class Run:
     width                            Int64                 lanes
     lane_gbps                        float64               Gb/s
     speed_gbps                       float64               Gb/s
+    sent_gbps                        float64               Gb/s
     began_s                          float64               s
     ended_s                          float64               s
     symbol_error                     Int64
@@ -170,37 +170,21 @@ class Run:
     path: Path
     _tables: Mapping[str, pa.Table] | None = field(default=None, repr=False)  # None: its files have them
 
-    @cached_property
-    def samples(self) -> pd.DataFrame:
-        """A row a number of a probe, or why there is none."""
-        return self._frame("samples")
+    samples = _table("samples")
+    """A row a number of a probe, or why there is none."""
+    parts = _table("parts")
+    """A row a part that a probe passes through."""
+    counters = _table("counters")
+    """A row a reading of a counter or sensor that was another than the one before."""
+    links = _table("links")
+    """A row one end of a cable."""
+    changes = _table("changes")
+    """A row a state that a change came to."""
+    suspects = _table("suspects")
+    """A row a suspect of the verdict."""
 
-    @cached_property
-    def parts(self) -> pd.DataFrame:
-        """A row a part that a probe passes through."""
-        return self._frame("parts")
-
-    @cached_property
-    def counters(self) -> pd.DataFrame:
-        """A row a reading of a counter or sensor that was another than the one before."""
-        return self._frame("counters")
-
-    @cached_property
-    def links(self) -> pd.DataFrame:
-        """A row one end of a cable."""
-        return self._frame("links")
-
-    @cached_property
-    def changes(self) -> pd.DataFrame:
-        """A row a state that a change came to."""
-        return self._frame("changes")
-
-    @cached_property
-    def suspects(self) -> pd.DataFrame:
-        """A row a suspect of the verdict."""
-        return self._frame("suspects")
-
-    def _frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of a table, read anew."""
         import pandas as pd
         import pyarrow as pa
 
@@ -211,18 +195,6 @@ class Run:
             columns = zip(made.column_names, made.columns, strict=True)
         whole = {pa.int64(): pd.Int64Dtype()}.get
         return pd.DataFrame({column: found.to_pandas(types_mapper=whole) for column, found in columns}, copy=False)
-
-
-def load(run_directory: Path | str) -> Run:
-    """
-    The run in a directory, or the newest of a scenario's folder.
-
-    Raises ConfigError where there is none, StoreError for a history that is not as it was written. What goes on is read
-    as far as it came. Tables that another version wrote, or nobody, are made again, and kept where that may be written.
-    """
-    path = run_path(Path(run_directory))
-    read_run(path)
-    return Run(path, None if is_told(path) and have_tables(path) else _made(path))
 
 
 def frames_of(run: ShownRun) -> Run:
@@ -242,54 +214,12 @@ class _Judged(dict[str, "pa.Table"]):
         self._groups = groups
 
     def __missing__(self, name: str) -> pa.Table:
-        self[name] = _whole(name, self._groups[name])
+        self[name] = whole_table(name, self._groups[name])
         return self[name]
 
 
-def _whole(name: str, groups: Iterable[pa.Table]) -> pa.Table:
+def whole_table(name: str, groups: Iterable[pa.Table]) -> pa.Table:
+    """All groups of rows of a table as one."""
     import pyarrow as pa
 
     return pa.concat_tables([schema_of(name).empty_table(), *groups]).unify_dictionaries()
-
-
-Shares = dict[str, float | None]
-"""The least share that each series reached; None: it has no peers."""
-
-
-def shares_of(host: str, run: Path) -> Shares:
-    """
-    What a host measured in a judged run (its directory), alone or with one other, over what is normal there.
-
-    Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
-    """
-    import numpy as np
-
-    try:
-        table = read_table(run, "samples", ["kind", "host", "peer_host", "series", "share"])
-    except StoreError:
-        table = _made(run)["samples"]
-    (kinds, kind), (names, series) = _coded(table["kind"]), _coded(table["series"])
-    has_it = np.zeros(len(table), bool)
-    for hosts, end in (_coded(table["host"]), _coded(table["peer_host"])):
-        has_it |= end == (hosts.index(host) if host in hosts else len(hosts))
-    share = table["share"].to_numpy()
-    counted = has_it & np.isin(kind, [n for n, one in enumerate(kinds) if one in PEER_KINDS]) & ~np.isnan(share)
-    least = np.full(len(names), np.inf)
-    np.minimum.at(least, series[counted], share[counted])
-    return {names[n]: float(least[n]) if np.isfinite(least[n]) else None for n in np.unique(series[has_it])}
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The different texts of a column, and which of them each row has; -1 where it has none."""
-    found = column.unify_dictionaries().combine_chunks()
-    return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy()
-
-
-def _made(path: Path) -> dict[str, pa.Table]:
-    """From the history, judged with today's code."""
-    found = {name: _whole(name, groups) for name, groups in tables_of(reopened(path)).items()}
-    if is_told(path):
-        with suppress(StoreError), storing(path):  # an archive may be read-only
-            for name, table in found.items():
-                write_table(path, name, [table])
-    return found

@@ -5,29 +5,33 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fabric.app.frames import Shares, shares_of
+from fabric.app.analyze import made_again
 from fabric.errors import ConfigError, Problem, StoreError, ToolError
 from fabric.model.fields.wording import nearest
 from fabric.model.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
+from fabric.probes.kinds import PEER_KINDS
 from fabric.runs import run_document
-from fabric.runs.acceptance import decision_in
-from fabric.runs.columns import TABLES
-from fabric.runs.plain_file import MIB, read_plain, why_not_plain
-from fabric.runs.run_folders import FILE as RUN
-from fabric.runs.run_folders import run_folders
+from fabric.runs.plain_file import MIB, read_plain, reading, why_not_plain
+from fabric.runs.run_directory import RUN, run_folders
 from fabric.runs.run_lock import running
 from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
-from fabric.runs.told_verdict import FILE as VERDICT
-from fabric.runs.told_verdict import MOST_BYTES, ToldVerdict, told_verdict
+from fabric.runs.tables import TABLES, read_table
+from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
+from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
 from fabric.tools.records import Record, read_records
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
 _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].file: MOST_TABLE_BYTES}
 """What is read of a run, each with its largest size in bytes."""
@@ -35,15 +39,6 @@ _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].f
 _MOST_CLOSED = 5
 _MOST_IMPORTED_BYTES = 256 * MIB
 """Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A run as its verdict tells it, and the hosts that it asked for."""
-
-    path: Path
-    told: ToldVerdict
-    hosts: tuple[str, ...]
 
 
 def history(
@@ -68,7 +63,7 @@ def history(
     judged = [one for path in paths if (one := _judged(path)) is not None]
     if not judged and not records:
         raise _nothing_judged(results, paths, closed)
-    judged.sort(key=lambda one: (one.told.run_id, one.path))
+    judged.sort(key=lambda one: (one.run_id, one.path))
     signals = _signals(judged, records)
     runs = _runs(judged, component, [one.host for one in signals], results)
     known = {one.path for one in judged}
@@ -91,20 +86,19 @@ def _imported(path: Path, days: int | None) -> list[Record]:
     """Of a file, none older; ConfigError where it is none of the three."""
     since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
     try:
-        text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+        with reading(path):
+            text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
         return [one for one in read_records(text) if one.at >= since]
-    except OSError as exc:
-        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
     except ToolError as exc:
         raise ConfigError.at(path, str(exc)) from exc
 
 
-def _judged(path: Path) -> _Judged | None:
+def _judged(path: Path) -> ToldVerdict | None:
     """None without a run.json, or a verdict of all that was measured; StoreError as ``told_verdict``."""
     told = told_verdict(path)
     try:
         asked = orjson.loads(read_plain(path / RUN, run_document.MOST_BYTES)).get("asked", {}) if told else {}
-        return _Judged(path, told, tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
+        return replace(told, hosts=tuple(asked.get("scenario", {}).get("hosts", ()))) if told else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as exc:
@@ -134,7 +128,7 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
 
 
-def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
+def _runs(judged: Sequence[ToldVerdict], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
     """A line a run that has something to say of the component, of all where there is none."""
     if component is None:
         return [_line(run, None, {}) for run in judged]
@@ -145,24 +139,24 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
     return [
         _line(run, part, measured.get(run.path, {}))
         for run in judged
-        if run.path in measured or any(one.component == part.host for one in run.told.suspects)
+        if run.path in measured or any(one.component == part.host for one in run.suspects)
     ]
 
 
-def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
+def _line(run: ToldVerdict, part: Part | None, measured: Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
-    failed = [one for one in run.told.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
-    suspected = [one.component for one in run.told.suspects if host is None or host in (*one.hosts, one.component)]
+    failed = [one for one in run.not_passed if one.outcome == "fail" and (host is None or host in one.hosts)]
+    suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
     if measured:  # what missed its limit has no greater share: where a host is alone it would be its own peer
         found += [one.share for one in failed if one.share is not None and _names(one.name, own)]
     decided = decision_in(run.path)
     return RunLine(
-        run.told.run_id,
-        run.told.scenario,
-        run.told.backend,
-        run.told.outcome,
+        run.run_id,
+        run.scenario,
+        run.backend,
+        run.outcome,
         len(run.hosts),
         min(found, default=None),
         len({one.probe_id for one in failed if _names(one.probe_id, own)}),
@@ -172,10 +166,10 @@ def _line(run: _Judged, part: Part | None, measured: Shares) -> RunLine:
 
 
 def _refuse_unknown(
-    judged: Sequence[_Judged], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
+    judged: Sequence[ToldVerdict], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
-    suspects = list(dict.fromkeys(one.component for run in judged for one in run.told.suspects))
+    suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
     part = Part.of(component)
     if component in suspects:
         return
@@ -184,11 +178,44 @@ def _refuse_unknown(
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
         raise ConfigError.at(component, text)
     texts = [*measured, *(one.inside for one in map(Part.of, suspects) if one.host == part.host)]
-    texts += [one.name for run in judged for one in run.told.not_passed if part.host in one.hosts]
+    texts += [one.name for run in judged for one in run.not_passed if part.host in one.hosts]
     if part.inside and not any(_names(text, part.item) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part.inside, sorted(words))
         raise ConfigError.at(component, f"no run below {results} says anything of that part{hint}")
+
+
+Shares = dict[str, float | None]
+"""The least share that each series reached; None: it has no peers."""
+
+
+def shares_of(host: str, run: Path) -> Shares:
+    """
+    What a host measured in a judged run (its directory), alone or with one other, over what is normal there.
+
+    Kinds that the judge does not compare with their like have none here: a slow pair accuses both of its hosts.
+    """
+    import numpy as np
+
+    try:
+        table = read_table(run, "samples", ["kind", "host", "peer_host", "series", "share"])
+    except StoreError:
+        table = made_again(run)["samples"]
+    (kinds, kind), (names, series) = _coded(table["kind"]), _coded(table["series"])
+    has_it = np.zeros(len(table), bool)
+    for hosts, end in (_coded(table["host"]), _coded(table["peer_host"])):
+        has_it |= end == (hosts.index(host) if host in hosts else len(hosts))
+    share = table["share"].to_numpy()
+    counted = has_it & np.isin(kind, [n for n, one in enumerate(kinds) if one in PEER_KINDS]) & ~np.isnan(share)
+    least = np.full(len(names), np.inf)
+    np.minimum.at(least, series[counted], share[counted])
+    return {names[n]: float(least[n]) if np.isfinite(least[n]) else None for n in np.unique(series[has_it])}
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The different texts of a column, and which of them each row has; -1 where it has none."""
+    found = column.unify_dictionaries().combine_chunks()
+    return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy()
 
 
 def _names(text: str, part: str) -> bool:
@@ -196,12 +223,12 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostSignals]:
+def _signals(judged: Sequence[ToldVerdict], records: Iterable[Record]) -> list[HostSignals]:
     """Of every host that took part, and every component that has a record, the most troubled first."""
     kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
     counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
     for run in judged:
-        for one in run.told.suspects:
+        for one in run.suspects:
             for host in one.hosts if one.outcome is Outcome.FAIL else ():
                 kinds[host].add(one.kind)
         told = _told(run)
@@ -229,14 +256,14 @@ def _signals(judged: Sequence[_Judged], records: Iterable[Record]) -> list[HostS
     return sorted(found, key=lambda one: (-one.troubled, one.host))
 
 
-def _told(run: _Judged) -> dict[str, set[str]]:
+def _told(run: ToldVerdict) -> dict[str, set[str]]:
     """The hosts of which a run tells a signal, by its name; *troubled*: any trouble."""
     alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
     shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts
     suspected: dict[str, set[str]] = defaultdict(set)
-    for probe in run.told.not_passed:
+    for probe in run.not_passed:
         (shared if len(probe.hosts) > 1 else alone)[probe.outcome].update(probe.hosts)
-    for one in run.told.suspects:
+    for one in run.suspects:
         suspected[one.outcome.value].update(one.hosts)
     own, skipped = alone["fail"] | alone["error"], alone["skipped"] | shared["skipped"]
     return {

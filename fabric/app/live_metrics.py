@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Lock
+from threading import Thread
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fabric.app.watch import HostState, RunStatus, Watched
+from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
 from fabric.report.output import visible
 
 MOST_PARTS = 100
 """Bad parts with a metric of their own (a choice: more are one cause)."""
 
+ASKS_S = 5.0
+"""Who asks has so long for the next part of the question (a choice); the next one waits meanwhile."""
+
 
 class LiveMetrics(Collector):
     """Looks at the run each time it is asked: gauges, times in seconds, all with the scenario as label."""
 
     def __init__(self, run: Path) -> None:
-        self._watched, self._lock = Watched(run), Lock()
+        self._watched = Watched(run)
 
     def describe(self) -> list[Metric]:
         """Nothing: a look at the run is not needed to register it."""
@@ -31,8 +36,7 @@ class LiveMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One look; StoreError where the run's files cannot be read."""
-        with self._lock:  # each scrape has a thread of its own
-            seen = self._watched.look()
+        seen = self._watched.look()
         scenario = visible(seen.scenario)
         for name, text, labels, found in _gauges(seen):
             made = GaugeMetricFamily(f"fabric_live_{name}", text, labels=("scenario", *labels))
@@ -65,15 +69,25 @@ def _gauges(seen: RunStatus) -> Iterator[tuple[str, str, tuple[str, ...], _Found
     yield "bad_part_probes", "Probes that failed because of a part, as tools said", ("component",), bad
 
 
+class _Asked(WSGIRequestHandler):
+    timeout = ASKS_S
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the terminal shows the run."""
+
+
 def serve(run: Path, port: int, address: str = "127.0.0.1") -> None:
     """
-    Answer scrapes on this port of one *address*, in threads of this process, as OpenMetrics where that is asked for.
+    Answer scrapes on this port of one *address*, one after the other, in one thread of this process.
 
-    Raises ConfigError for a port that cannot be had.
+    As OpenMetrics where that is asked for. Raises ConfigError for a port that cannot be had.
     """
     registry = CollectorRegistry()
     registry.register(LiveMetrics(run))
     try:
-        start_http_server(port, addr=address, registry=registry)
+        family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        kind = type("Server", (WSGIServer,), {"address_family": family})
+        server: WSGIServer = make_server(str(place[0]), port, make_wsgi_app(registry), kind, handler_class=_Asked)
     except OSError as exc:
         raise ConfigError.at("--metrics-port", f"{address}:{port}: {exc.strerror}") from exc
+    Thread(target=server.serve_forever, daemon=True).start()

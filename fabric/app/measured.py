@@ -22,8 +22,7 @@ from fabric.errors import StoreError
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, line_rate_gbps, link_class
 from fabric.judge.ports.health import by_port, steps_of
-from fabric.judge.ports.links import SeenCable, cables_of
-from fabric.judge.ports.optics import light, raw_ber
+from fabric.judge.ports.links import SeenCable, cables_of, light, raw_ber
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -36,11 +35,10 @@ from fabric.model.verdict import ONE_LINE, Suspect
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.columns import TABLES
-from fabric.runs.links import LinkSamples, read_links
 from fabric.runs.run_document import read_identity
-from fabric.runs.tables import WallClock, changes, counters, schema_of, table_of
-from fabric.tools.infiniband import COUNTED
+from fabric.runs.samples import LinkSamples, read_links
+from fabric.runs.tables import TABLES, WallClock, changes, counters, schema_of, table_of
+from fabric.tools.infiniband import COUNTED, SENT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -356,6 +354,7 @@ def _place(part: Part, topology: Topology, known: Mapping[str, HostIdentity]) ->
 
 
 _LANES = 4
+_WORD_BITS = 32
 _NOT_READ = CounterCourse()
 
 
@@ -399,6 +398,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
         "width": _last(courses, "width"),
         "lane_gbps": _last(courses, "lane_gbps"),
         "speed_gbps": _last(courses, "speed_gbps"),
+        "sent_gbps": _sent_gbps(courses.get(SENT, _NOT_READ)),
         "began_s": seen.at_s[0] if seen.at_s else None,
         "ended_s": seen.until_s if seen.at_s else None,
         **counted,
@@ -407,6 +407,13 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
         **{name: dbm for name, dbm in powers.items() if int(name[2]) < _LANES},
         "module_c": _last(courses, "module_c"),
     }
+
+
+def _sent_gbps(words: CounterCourse) -> float | None:
+    """The mean from the first reading to the last; None where it was read once, or cleared meanwhile."""
+    read = [(at_s, value) for at_s, value in zip(words.at_s, words.values, strict=True) if value is not None]
+    lasted_s, sent = (read[-1][0] - read[0][0], read[-1][1] - read[0][1]) if read else (0.0, 0)
+    return sent * _WORD_BITS / 1e9 / lasted_s if lasted_s > 0 and sent >= 0 else None
 
 
 def _last(courses: dict[str, CounterCourse], name: str) -> Value:

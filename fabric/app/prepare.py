@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticCustomError
-
-from fabric.changes.concurrency import blast_problems
-from fabric.config import baseline_notes, load_baselines, load_scenario
-from fabric.config.selection import HostsText, selected
+from fabric.changes.rails import blast_problems
+from fabric.config import baseline_notes, load_baselines, load_scenario, selection
+from fabric.config.problems import Problems
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.follow_up import dips_lines
+from fabric.judge.course.rows import too_few_rounds
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.verdict.rounds import too_few_rounds
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
@@ -24,7 +23,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
-from fabric.plan.plan import PhasePlan, Plan, Told, hold_problems, plan_scenario, untold
+from fabric.plan.plan import PhasePlan, Plan, hold_problems, plan_scenario
 from fabric.probes.again import AgainSpec
 
 
@@ -85,11 +84,11 @@ class Asked:
     chosen: Chosen | None = None
 
 
-def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Asked:
+def prepare(given: Given, *, outline: bool = False) -> Asked:
     """
     Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
 
-    *outline*: the plan is for its numbers alone, not to be run. *told* hears how many of the phases are planned.
+    *outline*: the plan is for its numbers alone, not to be run.
     """
     scenario, inventory = load_scenario(
         given.scenario, inventory_path=given.inventory, hosts=given.hosts, faults=given.faults
@@ -102,7 +101,7 @@ def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Aske
     scenario, lines = as_run(scenario, inventory, lasts_s=given.lasts_s, known=known)
     whole = given.budget_s is not None or not outline
     alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
-    plan = plan_scenario(scenario, inventory, known=known, alike=alike, told=told)
+    plan = plan_scenario(scenario, inventory, known=known, alike=alike)
     chosen = None if given.budget_s is None else within(plan, given.budget_s, _covers(inventory.topology))
     if chosen is not None:
         scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
@@ -135,18 +134,9 @@ def require_run(asked: Asked) -> Asked:
 
 def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
     """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
-    said: list[Problem] = []
-    try:
-        names = selected(
-            HostsText().parse(text),
-            inventory.topology,
-            lambda what: said.append(Problem("--hosts", 0, what)),
-            source=inventory.source,
-        )
-    except PydanticCustomError as exc:
-        raise ConfigError.at("--hosts", exc.message()) from exc
-    if said:
-        raise ConfigError(said)
+    problems = Problems("--hosts")
+    names = selection.hosts_named(text, inventory, partial(problems.at_line, 0))
+    problems.raise_if_any()
     return names
 
 

@@ -12,12 +12,13 @@ from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError
-from fabric.judge.compare.identity import differing, repaired
-from fabric.judge.normal.recorded import LEAST_SAMPLES
+from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import clean_s
 from fabric.judge.ports.verdict import wanted_for
 from fabric.judge.repair.accept import Same, accept, alone, same, together, watched_ports
-from fabric.judge.repair.needs import Measured, needs_of, number_of, through
+from fabric.judge.repair.identity import differing, repaired
+from fabric.judge.repair.needs import Measured, needs_of, through
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -34,9 +35,8 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.run_document import read_identity
-from fabric.runs.run_folders import run_folders
+from fabric.runs.run_directory import run_folders
+from fabric.runs.run_document import PastRun, read_identity, read_past_run
 from fabric.runs.samples import read_samples
 
 NEIGHBOURS = 3
@@ -145,9 +145,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
     fits = [max(least, int(share * number)) for number in often]
     evidence = tuple(replace(one, repeat=number) for (one, _), number in zip(kept, fits, strict=True))
     left, every = len(because.evidence) - len(kept), len(because.evidence)
-    measured = (
-        f"{left} of the {every} probes that accused it are left out; the worst ones of each part are measured again"
-    )
+    measured = f"{left} of the {every} probes that accused it are not measured again; the worst ones of each part are"
     fewer = [f"for want of time {measured}"] if left else []
     changed = spec.changed(because=replace(because, evidence=evidence, notes=(*because.notes, *fewer)))
     return replace(phase, probes=tuple(changed if one is spec else one for one in phase.probes))
@@ -155,7 +153,7 @@ def _often_enough(phase: Phase, because: Because, topology: Topology, room_s: fl
 
 def decided(run: ShownRun) -> Acceptance:
     """
-    The decision of a run that was read back (``report.keep_decision`` keeps it beside the run).
+    The decision of a run that was read back (``analyze.keep_decision`` keeps it beside the run).
 
     ConfigError for one that is no post-repair validation.
     """

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from fabric.app.reservation import give_back_all
-from fabric.changes.conductor import carry_out
+from fabric.app.scheduler import give_back_all
 from fabric.changes.guard import Guard
 from fabric.changes.kinds import KINDS, UNUSABLE
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Procedure, carry_out
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
 from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
-from fabric.ports import Executor
+from fabric.ports import Executor, MakeExecutor
 from fabric.report.changes import Restored
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import OpenChange, journals, open_or_may_be_live
+from fabric.runs.journal import JOURNAL, Journal, OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
-
-MakeExecutor = Callable[[str, Inventory], Executor]
-"""Builds the executor of a backend, by its name."""
 
 
 def restore(
@@ -133,11 +128,8 @@ def _restore_run(path: Path, changes: tuple[OpenChange, ...], reach: Reach) -> l
     known = {*inventory.topology.hosts, *inventory.topology.logins}
     journal = Journal(path / JOURNAL)
     told: list[Restored] = []
-    try:
+    with closing(journal), closing(executor):
         carry_out((_restore_change(str(path), change, journal, told, known) for change in changes), executor)
-    finally:
-        executor.close()
-        journal.close()
     return told
 
 
@@ -192,12 +184,9 @@ def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: M
     def report(host: str, text: str, certain: bool) -> None:
         told.append(Restored("", "", host, text, certain))
 
-    executor = make_executor(backend or inventory.backend, inventory)
-    try:
-        topology = inventory.topology
-        switches = (name for name, login in topology.logins.items() if login.management)
+    topology = inventory.topology
+    switches = (name for name, login in topology.logins.items() if login.management)
+    with closing(make_executor(backend or inventory.backend, inventory)) as executor:
         names = (*topology.hosts, *topology.management, *switches)
         carry_out((take_back_all(name, guard, report) for name in names), executor)
-    finally:
-        executor.close()
     return told

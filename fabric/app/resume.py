@@ -13,9 +13,9 @@ import orjson
 
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import filled
-from fabric.app.reservation import Reservation
 from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
+from fabric.app.scheduler import Reservation
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.interruption import STOP
@@ -29,16 +29,12 @@ from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.probes.again import because_of
 from fabric.report.output import counted
-from fabric.runs.durable import remove_durably
-from fabric.runs.events import EVENTS, all_events, read_events
+from fabric.runs.events import EVENTS, Progress, all_events, progress_of, read_events
+from fabric.runs.journal import CLOSED, FINAL, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers, tickets_of
-from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
-from fabric.runs.past_run import PastRun
-from fabric.runs.plain_file import storing
-from fabric.runs.progress import Progress, progress_of
-from fabric.runs.run_directory import RunDirectory
-from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
-from fabric.runs.run_folders import run_path
+from fabric.runs.plain_file import remove_durably, storing
+from fabric.runs.run_directory import RunDirectory, run_path
+from fabric.runs.run_document import PastRun, baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
 from fabric.runs.told_verdict import is_told

@@ -1,45 +1,55 @@
-"""Run a plan: measure, judge, report."""
+"""
+Run a plan: measure, judge, report; and ``--on-fail``: a command, or a URL, that is told when the fabric is bad, which
+never holds up or fails a run.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shlex
+import shutil
 import signal
-from collections.abc import Callable, Sequence
+import subprocess
+import tempfile
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
-from fabric.app.reservation import Reservation
+from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
+from fabric.checks.found import note_identity
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
-from fabric.checks.identity import note_identity
-from fabric.engine.deadlines import reached, without_results
+from fabric.engine.deadlines import reached
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
-from fabric.engine.link_watch import stop_watching, watching
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
-from fabric.errors import FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
-from fabric.judge.verdict.further_tests import follow_ups
-from fabric.judge.verdict.gate import out_after, own_fails
+from fabric.engine.watching import stop_watching, watching
+from fabric.errors import ConfigError, FabricError, Interrupted, OutOfMemory, StoreError, out_of_memory
+from fabric.judge.verdict.during_run import follow_ups, out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.runs.events import EVENTS, History, history_of, read_events
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import refuse_while_open, say_what_is_open
-from fabric.runs.past_run import PastRun
-from fabric.runs.progress import Progress
+from fabric.report.output import jsonable
+from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
+from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.run_document import go_on_command, run_document
+from fabric.runs.run_document import PastRun, go_on_command, run_document
 from fabric.runs.run_lock import holding
 
 MakeExecutor = Callable[[Inventory, int], Executor]
@@ -121,7 +131,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        plan = reached(past.plan, without_results(past.plan, by_id))
+        plan = reached(past.plan, not_begun(read_events(past.path / EVENTS, "rounds_over")))
         past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
         verdict = concluded(past)
         directory.close()
@@ -224,3 +234,92 @@ def _own_boot_id() -> str:
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
+
+
+TIMEOUT_S = 60.0
+"""So long may a command take; a URL a sixth of it. A run that ends waits no longer than ``PATIENCE_S`` (choices)."""
+
+PATIENCE_S = 10.0
+
+
+class OnFail:
+    """
+    Tells *target* of the first failure while a run goes on, and of the whole verdict at its end.
+
+    A command gets the JSON on standard input, a URL as the body of a POST. *say* is told where that did not work.
+    Raises ConfigError for a command that is not there and for what is neither.
+    """
+
+    def __init__(self, target: str, say: Callable[[str], None]) -> None:
+        self._say, self._told = say, False
+        self._threads: list[threading.Thread] = []
+        self._url = target if target.startswith(("http://", "https://")) else ""
+        try:
+            self._argv = [] if self._url else shlex.split(target)
+        except ValueError as exc:
+            raise ConfigError.at("--on-fail", f"expected a command or a URL: {exc}, got {target!r}") from exc
+        if not self._url and (not self._argv or shutil.which(self._argv[0]) is None):
+            raise ConfigError.at("--on-fail", f"expected http://..., https://... or a command, got {target!r}")
+
+    def first(self, document: Mapping[str, Any]) -> None:
+        """Tell of a failure while the run goes on; only the first is told."""
+        if not self._told:
+            self._told = True
+            self._tell({"event": "first_fail", **document})
+
+    def judged(self, judge: Judge, plan: PhasePlan, results: Sequence[ProbeResult], run: Mapping[str, Any]) -> None:
+        """A phase is over: tell of the first that has a probe below its limit, with the parts that explain it."""
+        if self._told:
+            return
+        by_id = {one.probe_id: one for one in results}
+        verdicts, located = judge.confirmed([one for one in plan.planned if one.probe_id in by_id], by_id)
+        bad = next((one for one in verdicts.values() if one.outcome is Outcome.FAIL), None)
+        if bad is not None:
+            part = located.suspects[0].component if located.suspects else bad.probe_id
+            document = {**run, "phase": plan.phase.name, "part": part, "reason": bad.reason}
+            self.first({**document, "suspects": jsonable(located.suspects)})
+
+    def end(self, document: Mapping[str, Any]) -> None:
+        """Tell of the verdict, and wait a little until all was told."""
+        self._tell({"event": "end", **document})
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            if thread.is_alive():
+                self._say(f"--on-fail: not done after {PATIENCE_S:g} s; it is left to itself")
+
+    def _tell(self, document: Mapping[str, Any]) -> None:
+        data = orjson.dumps(document)
+        thread = threading.Thread(target=self._told_to, args=(data,), daemon=True, name="on-fail")
+        self._threads.append(thread)
+        thread.start()
+
+    def _told_to(self, data: bytes) -> None:
+        try:
+            if self._url:
+                self._posted(data)
+            else:
+                self._run(data)
+        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+            self._say(f"--on-fail: {exc}")
+
+    def _posted(self, data: bytes) -> None:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url, data, headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S / 6):
+            pass
+
+    def _run(self, data: bytes) -> None:
+        with tempfile.TemporaryFile() as file:  # no pipe: who does not read it must not block
+            file.write(data)
+            file.seek(0)
+            ended = subprocess.run(  # the user's own command, without a shell
+                self._argv,
+                stdin=file,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=TIMEOUT_S,
+                check=False,
+                start_new_session=True,
+            )
+        if ended.returncode:
+            self._say(f"--on-fail: {self._argv[0]} ended with {ended.returncode}")

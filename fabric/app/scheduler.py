@@ -1,25 +1,212 @@
 """
-What a verdict does to the scheduler (Slurm): bad hosts are drained, repaired ones given back.
+What a verdict does to the scheduler (Slurm): bad hosts are drained, repaired ones given back; a run reserves its hosts.
+
+What the newest runs say of a host (``standing``) decides whether a job may begin there, too.
 
 Slurm has no compare-and-swap: a second drain replaces ours, and whoever ends a drain ends anybody's. So a node is read,
 altered and read again, and only a drain whose reason is the very one written here is ended. A line in the ledger of the
 results folder is on disk before Slurm is told anything.
+
+A reservation is no change of the fabric: it stands on no host, where a guard could end it, and other runs may measure
+beside it. So the ledger has it, with the same order of writing: a line on disk, then Slurm is told, then it is read
+back. Slurm itself ends it when its time is over: that is its lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import pwd
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from pathlib import Path
 
-from fabric.app.gate import MOST_PARTS, Standing, standing, told_hosts
-from fabric.errors import ConfigError, ExecutorError, StoreError, ToolError
-from fabric.hosts.process import ProcessExecutor
-from fabric.model.command import Command, CommandResult
+from fabric.engine.interruption import listening
+from fabric.errors import ConfigError, ExecutorError, FabricError, MayBeLive, StoreError, ToolError
+from fabric.hosts.process import run_here
+from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
-from fabric.ports import run_once
-from fabric.runs.ledger import LEDGER, Written, drains
+from fabric.model.part import Part
+from fabric.model.repair import Decision
+from fabric.model.text import fold
+from fabric.plan.plan import Plan
+from fabric.report.changes import Restored
+from fabric.runs.journal import LEDGER, Written, drains, reservations
+from fabric.runs.plain_file import read_plain
+from fabric.runs.run_directory import RUN, run_folders
+from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
+from fabric.runs.run_lock import running
+from fabric.runs.told_verdict import DECISION, told_decision, told_verdict
 from fabric.tools import slurm
-from fabric.tools.driver import complaint
+from fabric.tools.driver import complaint, need_success
+
+MOST_SHARE = 0.25
+"""Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""
+
+_MEASURED = frozenset({"rnic", "gpu", "gpu_pcie", "numa", "path", "link"})
+"""Kinds of suspects whose RNIC, GPU or memory node has a verdict of its own; of others the host has."""
+
+_GOOD = ("pass", "marginal")
+_RUN = re.compile(r"\d{8}-\d", re.ASCII)
+_VALIDATES = re.compile(rb'"because": ?\{')
+"""In the document of a run: it validates a repair, and its verdict alone lets nobody return."""
+
+_CLOCKS_APART = timedelta(hours=1)
+MOST_PARTS = 3
+"""Of a host's bad parts so many are named."""
+_MOST_RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the newest verdict says of a host; INCONCLUSIVE where none speaks of it. *why*, and which *run*."""
+
+    host: str
+    outcome: Outcome
+    why: str
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldHosts:
+    """
+    What a run's files say: its hosts, the *good* parts of all, and who may return.
+
+    *bad*: of each host its parts, and by which part's being good later that is over. *unsure*: what else is not good.
+    """
+
+    path: Path
+    backend: str
+    name: str
+    measured: frozenset[str]
+    good: frozenset[str]
+    bad: Mapping[str, Mapping[str, str]]
+    unsure: Mapping[str, list[str]]
+    wide: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+    @property
+    def too_many(self) -> str:
+        """Why nobody is drained for it; empty where hosts may be."""
+        if len(self.bad) <= max(1, MOST_SHARE * len(self.measured)):
+            return ""
+        return f"{len(self.bad)} of {len(self.measured)} hosts have a bad part: too many to be drained at once"
+
+
+def standing(host: str, results: Path, *, days: int) -> Standing:
+    """
+    What the newest run says that measured *host* well, unless an older one found a part to be bad that no newer one
+    measured as good; none older than *days*.
+
+    Simulated runs say nothing of a host. Where a run cannot be read, or is of the future, nothing is PASS that an older
+    one says. Raises ConfigError where there is no folder of runs.
+    """
+    now = datetime.now(UTC)
+    since, until = (f"{at:%Y%m%d-%H%M%S}" for at in (now - timedelta(days=days), now + _CLOCKS_APART))
+    folders = run_folders(results)
+    doubts = [f"{path}: cannot be read: {why}" for path, why in folders.closed.items()]
+    newest: Standing | None = None
+    healed: set[str] = set()
+    for path, told in _newest_first(folders.runs, since):
+        if isinstance(told, StoreError):
+            doubts += [str(told)] if newest is None else []
+            continue
+        still = [part for part, over in told.bad.get(host, {}).items() if over not in healed]
+        if still:
+            return Standing(host, Outcome.FAIL, ", ".join(still[:MOST_PARTS]), str(path))
+        found = _said_of(host, told)
+        if found is not None and path.name > until:
+            doubts.append(f"{path}: is of the future: a clock is wrong")
+            continue
+        newest = newest or found
+        if host in told.accepted:
+            break
+        healed |= told.good
+    if newest is None or (doubts and newest.outcome is Outcome.PASS):
+        why = next(iter(doubts), f"no run of the last {days} days measured it well")
+        return Standing(host, Outcome.INCONCLUSIVE, why)
+    return newest
+
+
+def _newest_first(runs: Iterable[Path], since: str) -> Iterator[tuple[Path, ToldHosts | StoreError]]:
+    """What each run of real hosts tells, or why it does not; none older than *since*, none that is not judged."""
+    named = sorted((path for path in runs if _RUN.match(path.name) and path.name >= since), key=lambda path: path.name)
+    for path in named[: -_MOST_RUNS - 1 : -1]:
+        try:
+            told = told_hosts(path)
+        except StoreError as exc:
+            yield path, exc
+            continue
+        if told is not None and told.backend != "mock":
+            yield path, told
+
+
+def _said_of(host: str, told: ToldHosts) -> Standing | None:
+    """What a run says of a host that has no bad part; None where it says nothing."""
+    if host in told.unsure:
+        return Standing(host, Outcome.INCONCLUSIVE, ", ".join(told.unsure[host][:MOST_PARTS]), str(told.path))
+    if host in told.accepted or host in told.good:
+        return Standing(host, Outcome.PASS, "everything measured of it is good", str(told.path))
+    return None
+
+
+def told_hosts(path: Path) -> ToldHosts | None:
+    """None without a verdict that rests on all of the run; StoreError for a file that is not as it is written here."""
+    told = told_verdict(path)
+    if told is None:
+        return None
+    bad: dict[str, dict[str, str]] = defaultdict(dict)
+    unsure: dict[str, list[str]] = defaultdict(list)
+    wide = []
+    for one in told.suspects:
+        name = one.component
+        hosts = {part.host for other in (name, *one.ambiguous_with) for part in Part.of(other).members}
+        if one.outcome is Outcome.FAIL and len(hosts) == 1 and (*hosts,) == one.hosts:
+            part = Part.of(name)
+            bad[part.host][name] = f"{part.host}/{part.device}" if one.kind in _MEASURED else part.host
+            continue
+        wide += [name] if one.outcome is Outcome.FAIL else []
+        for host in hosts:
+            unsure[host].append(name)
+    for name, outcome in told.outcome_of.items():
+        if outcome not in _GOOD and outcome != "skipped" and Part.of(name).host not in {*bad, *unsure}:
+            unsure[Part.of(name).host].append(name)
+    named = _decided(path)
+    accepted = named[Decision.ACCEPT]
+    unsure |= {host: ["post-repair: INCONCLUSIVE"] for host in named[Decision.INCONCLUSIVE]}
+    return ToldHosts(
+        path=path,
+        backend=told.backend,
+        name=f"{told.scenario}/{told.run_id}",
+        measured=frozenset(name for name in told.outcome_of if not re.search("[/:+]|--", name)),
+        good=frozenset(name for name, outcome in told.outcome_of.items() if outcome in _GOOD),
+        bad={host: {"post-repair: REJECT": ""} for host in named[Decision.REJECT]}
+        | {host: names for host, names in bad.items() if host not in accepted},
+        unsure={host: names for host, names in unsure.items() if host not in accepted},
+        wide=tuple(wide),
+        accepted=accepted,
+    )
+
+
+def _decided(path: Path) -> Mapping[Decision, tuple[str, ...]]:
+    """Who may return after a repair, and who may not; nobody where the run validated none."""
+    told = told_decision(path)
+    each = told.each if told else {}
+    if not each and (told or _validates(path)):
+        raise StoreError(f"{path / DECISION} decides of no host; fabric report {path} makes it")
+    return {wanted: tuple(name for name, one in each.items() if one is wanted) for wanted in Decision}
+
+
+def _validates(path: Path) -> bool:
+    try:
+        return _VALIDATES.search(read_plain(path / RUN, RUN_BYTES)) is not None
+    except OSError as exc:
+        raise StoreError(f"{path / RUN}: cannot be read: {exc.strerror}") from exc
+
 
 OURS = "fabric: "
 """How the reason of a drain of ours begins: its first word is its owner, as node health checks have it."""
@@ -33,18 +220,15 @@ Run = Callable[[tuple[str, ...]], CommandResult]
 """Runs one command here."""
 
 
-def run_here(argv: tuple[str, ...]) -> CommandResult:
+def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
     """Run one command on this machine; ToolError where it cannot be started or does not answer in time."""
-    executor = ProcessExecutor(agents=False)
     try:
-        return run_once(executor, Command("here", argv, _TIMEOUT_S))
+        return run_here(argv, _TIMEOUT_S)
     except (OSError, ExecutorError) as exc:
         raise ToolError(f"{argv[0]}: {exc}") from exc
-    finally:
-        executor.close()
 
 
-def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
+def act(path: Path, *, run: Run = ask_slurm) -> Iterator[str]:
     """
     Drain the hosts of which a run found a part to be bad, or give back those that a post-repair run accepted.
 
@@ -71,7 +255,7 @@ def act(path: Path, *, run: Run = run_here) -> Iterator[str]:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
 
-def drain(standing: Standing, results: Path, *, run: Run = run_here) -> str:
+def drain(standing: Standing, results: Path, *, run: Run = ask_slurm) -> str:
     """Drain the host that a gate found to be bad; says what was done, and what was not and why."""
     told = told_hosts(Path(standing.run or ""))
     if told is not None and told.too_many:
@@ -132,3 +316,132 @@ def _given_back(host: str, accepted_by: str, results: Path, run: Run) -> str:
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
     return f"{host}: given back to Slurm" if free else f"{host}: still drained"
+
+
+_MARGIN, _LEAST_MARGIN_S = 0.2, 600.0
+"""What is reserved beyond the planned time (choices): probes that are tried again, hosts that are slow to answer."""
+
+_TRIES, _PAUSE_S = 5, 1.0
+"""To give back (choices): Slurm refuses while a job of ours in it ends."""
+
+
+def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> str:
+    """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
+    option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
+    try:
+        if job is None:
+            listed = _nodes(given, run)
+        else:
+            said = run(slurm.job_nodes(given))
+            need_success("squeue", said.stdout, said.stderr, said.exit_status)
+            listed = said.stdout.strip()
+        if not listed:
+            raise ToolError("it has no nodes (yet, or any more)")
+        return ",".join(slurm.unfolded(listed))
+    except (ToolError, ValueError) as exc:
+        raise ConfigError.at(option, f"{given}: {exc}") from exc
+
+
+def minutes(plan: Plan) -> int:
+    """
+    How long the hosts of a plan are reserved: its planned time and a margin.
+
+    Raises ConfigError where the plan starts programs by ``srun``: their jobs would wait for the run's own reservation.
+    """
+    if any(probe.params.get("launcher") == "srun" for phase in plan.phases for probe in phase.planned):
+        raise ConfigError.at("--reserve", "not with launcher: srun, whose jobs would wait for this reservation to end")
+    return ceil((plan.duration_s + max(_LEAST_MARGIN_S, _MARGIN * plan.duration_s)) / 60)
+
+
+class Reservation:
+    """The hosts of one run, reserved in Slurm from ``take`` until the block ends; *say* is told what was done."""
+
+    def __init__(self, say: Callable[[str], None], *, run: Run = ask_slurm) -> None:
+        self._say, self._run = say, run
+        self._path: Path | None = None
+
+    def take(self, path: Path, hosts: Sequence[str], plan: Plan) -> None:
+        """
+        Reserve *hosts* for the run at *path*, named ``fabric-<run id>``, for its planned time and a margin.
+
+        It excludes jobs and other reservations (so it has no MAINT flag). Raises ToolError with Slurm's own words where
+        that is refused, as while a job runs on one of them; StoreError where it cannot be written down.
+        """
+        path, nodes, lasts = path.resolve(), fold(hosts), minutes(plan)
+        name, results = _name(path), path.parent.parent
+        try:
+            command = slurm.reserve(name, nodes, _account(), lasts)
+        except ValueError as exc:
+            raise ToolError(f"slurm: not reserved: {exc}") from exc
+        with Written(results / LEDGER, name, "reserve", run=str(path.relative_to(results)), nodes=nodes) as written:
+            self._path = path
+            said = self._run(command)
+            listed = _nodes(name, self._run)
+            written.state = "refused" if listed is None else "not seen" if said.exit_status else "done"
+        if listed is None:
+            self._path = None
+        if listed is None or said.exit_status:
+            raise ToolError(f"slurm: {nodes} cannot be reserved: {complaint(said.stdout, said.stderr)}")
+        if {*slurm.unfolded(listed)} != {*hosts}:
+            raise ToolError(f"slurm: {nodes} cannot be reserved: {name} has {listed} instead")
+        self._say(f"slurm: {nodes} reserved for {lasts} min: {name}")
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back; MayBeLive where it was not seen to be gone."""
+        if self._path is None:
+            return
+        with listening(lambda: None):  # another Ctrl-C must not leave it behind
+            path, self._path = self._path, None
+            try:
+                was_there = _returned(_name(path), path.parent.parent, self._run)
+            except FabricError as exc:
+                raise MayBeLive(f"slurm: {exc}; it ends by itself, or at once by: fabric restore {path}") from exc
+            self._say("slurm: given back" if was_there else "slurm: it had ended already: jobs may have run beside us")
+
+
+def give_back_all(results: Path, only: Path | None = None, *, run: Run = ask_slurm) -> Iterator[Restored]:
+    """Give back what dead runs below *results* reserved and may still have, or the run *only*."""
+    for name, path in reservations(results).items():
+        if (only is not None and path != only) or running(path) is not None:
+            continue
+        try:
+            said = "given back" if _returned(name, results, run) else "it had ended by itself"
+            yield Restored(str(path), name, "slurm", said, certain=True)
+        except FabricError as exc:
+            yield Restored(str(path), name, "slurm", f"{exc}; it ends by itself", certain=False)
+
+
+def _returned(name: str, results: Path, run: Run) -> bool:
+    """False where there was nothing to give back any more; ToolError where it was not seen to be gone."""
+    with Written(results / LEDGER, name, "unreserve") as written:
+        was_there = _nodes(name, run) is not None
+        for _ in range(_TRIES if was_there else 0):
+            said = run(slurm.unreserve(name))
+            if _nodes(name, run) is None:
+                break
+            time.sleep(_PAUSE_S)
+        else:
+            if was_there:
+                raise ToolError(f"the reservation {name} still stands: {complaint(said.stdout, said.stderr)}")
+        written.state = "done"
+    return was_there
+
+
+def _name(path: Path) -> str:
+    """A run's id is its own in the whole world, so this name is."""
+    return f"fabric-{path.name}"
+
+
+def _account() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError as exc:
+        raise ToolError("slurm: not reserved: this account has no name") from exc
+
+
+def _nodes(name: str, run: Run) -> str | None:
+    said = run(slurm.reservation(name))
+    return slurm.reserved(name, said.stdout, said.stderr, said.exit_status)

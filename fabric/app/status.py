@@ -1,24 +1,285 @@
-"""How far a run is, or many of them, from their files alone; and asking one to stop."""
+"""
+How far a run is, or many of them, from the history as it grows: nobody is asked, nothing is written; and asking one to
+stop.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 
-from fabric.app.watch import RunStatus, Watched
 from fabric.engine.interruption import STOP
-from fabric.errors import ConfigError, FabricError, MayBeLive
-from fabric.runs.durable import write_durably
-from fabric.runs.events import EVENTS, read_events
-from fabric.runs.journal import JOURNAL, read_journal
-from fabric.runs.open_changes import CLOSED, open_or_may_be_live
-from fabric.runs.plain_file import is_there, storing
+from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
+from fabric.model.part import Part
+from fabric.model.verdict import Suspect
+from fabric.runs.events import EVENTS, LIMITS, Event, read_events
+from fabric.runs.journal import CLOSED, JOURNAL, open_changes, open_or_may_be_live, read_journal, reserved_by
+from fabric.runs.line_log import lines_since
+from fabric.runs.plain_file import is_there, storing, write_durably
+from fabric.runs.run_directory import run_folders, run_path
 from fabric.runs.run_document import go_on_command, read_run
-from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
+from fabric.runs.told_verdict import decision_in, told_verdict
+
+SLOW = 0.8
+"""A sample below this share of the median of its like is drawn as slow (a choice: what is really slow, the verdict
+says, which compares with limits and noise)."""
+
+_LEAST_ALIKE = 3  # samples from which there is a median to speak of
+_MOST_ALIKE = 4_096  # of one measurement that are kept for it
+_NO_NUMBER = ("error", "inconclusive")
+
+
+class HostState(Enum):
+    """How a host does, the worst first."""
+
+    OUT = "out"
+    FAILED = "failed"
+    SLOW = "slow"
+    RUNNING = "running"
+    WELL = "well"
+    WAITING = "waiting"
+
+
+@dataclass(slots=True)
+class PhaseProgress:
+    """How far a phase is: *failed* counts what tools called bad, *errors* what could not be measured."""
+
+    name: str
+    planned: int
+    done: int = 0
+    failed: int = 0
+    errors: int = 0
+    over: bool = False
+
+    def count(self, outcome: str, by: int) -> None:
+        """A probe has this outcome (*by* 1), or is measured again and has it no more (-1)."""
+        self.done += by
+        self.failed += by * (outcome == "fail")
+        self.errors += by * (outcome == "error")
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """
+    One run at one moment.
+
+    *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
+    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
+    speaks of all that was measured; *outcome* is what it says, empty while the run goes on, *suspects* are its own, and
+    *decision* is whether a repaired host may return (``ACCEPT``, empty: the run decides nothing, or not yet). *done* of
+    *planned* probes, including those that were planned while it went on. *rate_per_min* and *left_s* are of this
+    session and by the run's clock, which reads *at_s*; None where nothing can be said. *event_age_s* is by the clock of
+    this machine. *holder* is who runs it. *open_changes* may be live on the fabric. *suspects* are None where more
+    probes would have to be judged than a look may take. *no_number* counts finished probes whose tools gave none.
+    *go_on* is the command that measures the rest of a run that was killed or interrupted; empty for others, and where
+    many runs are told. *named*: parts that tools called bad, and how often; *out*: who is out of the run, and why.
+    """
+
+    run: str
+    scenario: str
+    state: str
+    outcome: str = ""
+    phase: str = ""
+    done: int = 0
+    planned: int = 0
+    rate_per_min: float | None = None
+    left_s: float | None = None
+    event_age_s: float | None = None
+    resumed: int = 0
+    holder: str = ""
+    open_changes: tuple[str, ...] = ()
+    suspects: tuple[Suspect, ...] | None = ()
+    trouble: str = ""
+    judged: bool = False
+    no_number: int = 0
+    decision: str = ""
+    go_on: str = ""
+    at_s: float = 0.0
+    phases: tuple[PhaseProgress, ...] = ()
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
+    named: Mapping[str, int] = field(default_factory=dict)
+    out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Alike:
+    """The numbers of one measurement on all hosts, in order."""
+
+    values: list[float] = field(default_factory=list)
+
+    def is_slow(self, value: float) -> bool:
+        """Whether it is far below the median of those before it; then it counts, too."""
+        known = len(self.values)
+        slow = known >= _LEAST_ALIKE and value < SLOW * self.values[known // 2]
+        if known < _MOST_ALIKE:
+            insort(self.values, value)
+        return slow
+
+
+class Watched:
+    """A run that is looked at, perhaps again and again; each look reads what came since."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigError where there is no run."""
+        self._run = run_path(path)
+        scenario = read_run(self._run)["asked"]["scenario"]
+        self._hosts: dict[str, HostState] = dict.fromkeys(scenario["hosts"], HostState.WAITING)
+        self._trouble: dict[str, HostState] = {}
+        self._busy: Counter[str] = Counter()
+        self._phases: dict[str, PhaseProgress] = {}
+        self._outcomes: dict[str, str] = {}  # of each probe that has a result which stands
+        self._alike: dict[tuple[str, ...], _Alike] = {}
+        self._named: Counter[str] = Counter()
+        self._out: dict[str, str] = {}
+        self._phase, self._last = "", "killed"
+        self._planned = self._resumed = self._finished_now = self._no_number = self._bytes = self._lines = 0
+        self._at_s = self._since_s = 0.0
+        self._over = False
+
+    def look(self) -> RunStatus:
+        """The run now; StoreError where its files cannot be read, or are those of another run."""
+        run, events = self._run, self._run / EVENTS
+        if is_there(events):
+            found, self._bytes = lines_since(events, LIMITS, self._bytes, self._lines)
+            self._lines += len(found)
+            self._take(found)
+        told, holder, done = told_verdict(run), running(run), len(self._outcomes)
+        outcome = "" if told is None or (holder is not None and not self._over) else told.outcome
+        decided = decision_in(run) if outcome else None
+        took_s, planned = self._at_s - self._since_s, max(self._planned, done)
+        rate = 60.0 * self._finished_now / took_s if self._finished_now and took_s > 0.0 else None
+        return RunStatus(
+            run=str(run),
+            scenario=run.parent.name,
+            state=self._state(at_work=holder is not None),
+            outcome=outcome,
+            phase=self._phase,
+            done=done,
+            planned=planned,
+            rate_per_min=rate,
+            left_s=60.0 * (planned - done) / rate if rate and holder is not None and not self._over else None,
+            event_age_s=time.time() - events.stat().st_mtime if self._lines else None,
+            resumed=self._resumed,
+            holder="" if holder is None else holder.text,
+            open_changes=(*(one.change_id for one in open_changes(run / JOURNAL)), *reserved_by(run)),
+            suspects=() if told is None else told.suspects,
+            judged=told is not None,
+            no_number=self._no_number,
+            decision="" if decided is None else decided.value,
+            at_s=self._at_s,
+            phases=tuple(self._phases.values()),
+            hosts={name: self._host(name) for name in self._hosts},
+            named=dict(self._named.most_common()),
+            out=dict(self._out),
+        )
+
+    def _state(self, *, at_work: bool) -> str:
+        if self._over:
+            return "ended"
+        if at_work:
+            return "stopping" if (self._run / STOP).exists() else "running"
+        return self._last
+
+    def _host(self, host: str) -> HostState:
+        if any(Part.of(name).host == host for name in self._out):
+            return HostState.OUT
+        return self._trouble.get(host) or (HostState.RUNNING if self._busy[host] > 0 else self._hosts[host])
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            try:
+                self._at_s = max(self._at_s, float(event["at_s"]))
+                if on_event := getattr(self, f"_on_{event['event']}", None):
+                    on_event(event)
+            except (KeyError, TypeError, ValueError, IndexError) as exc:
+                raise StoreError(f"{self._run / EVENTS}: not as this version writes it: {exc!r}") from exc
+
+    def _on_run_started(self, event: Event) -> None:
+        self._planned, self._since_s = int(event["probes"]), float(event["at_s"])
+
+    def _on_resumed(self, event: Event) -> None:
+        """What ran when it died runs no more."""
+        self._resumed, self._finished_now, self._last = self._resumed + 1, 0, "killed"
+        self._since_s = float(event["at_s"])
+        self._busy.clear()
+
+    def _on_run_interrupted(self, _: Event) -> None:
+        self._last = "interrupted"
+
+    def _on_rounds_over(self, event: Event) -> None:
+        self._planned -= int(event["probes"])
+
+    def _on_phase_started(self, event: Event) -> None:
+        self._phase = name = event["phase"]
+        self._phases.setdefault(name, PhaseProgress(name, int(event["probes"])))
+
+    def _on_phase_ended(self, event: Event) -> None:
+        self._phases[event["phase"]].over = True
+        self._busy.clear()
+
+    def _on_started(self, event: Event) -> None:
+        for probe in event["probes"]:
+            self._busy.update(self._hosts_of(probe))
+            self._count(probe, self._outcomes.pop(probe, None), -1)
+
+    def _on_replanned(self, event: Event) -> None:
+        self._planned += 1
+        if event["phase"] in self._phases:
+            self._phases[event["phase"]].planned += 1
+
+    def _on_finished(self, event: Event) -> None:
+        probe, outcome = event["probe"], event["outcome"]
+        hosts = self._hosts_of(probe)
+        self._busy.subtract(hosts)
+        self._finished_now += 1
+        if event.get("again", False):
+            return
+        self._count(probe, self._outcomes.pop(probe, None), -1)
+        self._outcomes[probe] = outcome
+        self._count(probe, outcome, 1)
+        for host in hosts:
+            self._hosts[host] = HostState.WELL
+        if outcome == "fail":
+            self._named[event["named"][0] if "named" in event else "+".join(hosts)] += 1
+            self._trouble.update(dict.fromkeys(hosts, HostState.FAILED))
+        elif outcome == "measured" and self._is_slow(probe, event["measurements"]):
+            for host in hosts:
+                self._trouble.setdefault(host, HostState.SLOW)
+
+    def _count(self, probe: str, outcome: str | None, by: int) -> None:
+        self._no_number += by * (outcome in _NO_NUMBER)
+        phase = self._phases.get(probe.partition("/")[0])
+        if phase is not None and outcome is not None:
+            phase.count(outcome, by)
+
+    def _is_slow(self, probe: str, measurements: list[list[object]]) -> bool:
+        metric, value, unit, size_bytes = measurements[-1]  # the largest message
+        if unit != "Gb/s" or not isinstance(value, float):
+            return False
+        label = probe.rpartition("/")[2]
+        series = (probe.partition("/")[0], label.partition(".r")[0], str(metric), str(size_bytes))
+        return self._alike.setdefault(series, _Alike()).is_slow(value)
+
+    def _on_out(self, event: Event) -> None:
+        self._out[event["component"]] = str(event["reason"])
+
+    def _on_round_judged(self, event: Event) -> None:
+        self._out.update({host: str(why) for host, why in event["left_out"].items()})
+
+    def _on_run_ended(self, _: Event) -> None:
+        self._over = True
+
+    def _hosts_of(self, probe: str) -> list[str]:
+        return [name for name in probe.split("/")[1].split("+") if name in self._hosts]
+
 
 MOST_JUDGED = 5_000
 """Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""

@@ -1,4 +1,9 @@
-"""What a person can ask of certificates: make one of a run, and is this one true?"""
+"""
+Certificates of runs: made, signed, and made again to be compared with what they say.
+
+``ssh-keygen -Y`` of OpenSSH 8.2 or newer makes and checks the signatures. Anybody can check one without this tool:
+``ssh-keygen -Y verify -n fabric-certificate -f allowed -I who -s FILE.sig < FILE``.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from os.path import lexists
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
 
-from fabric.app.analyze import reopened
+from fabric.app.analyze import keep_decision, reopened
 from fabric.app.diagnose import read_input
 from fabric.app.repair import decided
-from fabric.app.report import keep_decision
-from fabric.app.signature import fingerprint, sign, signer
-from fabric.errors import ConfigError, FabricError, StoreError
+from fabric.errors import ConfigError, ExecutorError, FabricError, Problem, StoreError
+from fabric.hosts.process import run_here
+from fabric.model.command import CommandResult
 from fabric.model.differing import differing
 from fabric.model.repair import Acceptance
 from fabric.probes.again import because_of
@@ -33,16 +39,81 @@ from fabric.report.certificate import (
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_bytes, verdict_document
-from fabric.runs.acceptance import FILE as DECISION
-from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.runs.plain_file import read_plain, storing
-from fabric.runs.raw import FOLDER as RAW
+from fabric.runs.plain_file import read_plain, reading, remove_durably, storing, write_durably
+from fabric.runs.run_directory import FOLDER as RAW
+from fabric.runs.run_directory import run_path
 from fabric.runs.run_document import own_version, read_identity
-from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
-from fabric.runs.told_verdict import FILE as VERDICT
+from fabric.runs.told_verdict import DECISION, VERDICT
+
+NAMESPACE = "fabric-certificate"
+"""What is signed with it: a signature made for another purpose is none."""
+
+TIMEOUT_S = 60.0
+"""Of one call (a choice: a key in a token waits for a finger)."""
+
+_WITH_INPUT = 'exec ssh-keygen "$@" < "$0"'
+_SIGNER = re.compile(rf'Good "{NAMESPACE}" signature with \S+ key (SHA256:\S+)')
+_KEY = re.compile(r"[0-9]+ (SHA256:\S+) ")
+_PASSPHRASE = "the key has a passphrase: sign with ssh-keygen -Y sign -n fabric-certificate -f KEY certificate.json"
+
+
+def sign(message: bytes, key: Path) -> bytes:
+    """The armoured signature of a message; ConfigError for a key that cannot sign it."""
+    result = _ssh_keygen(message, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
+    if result.exit_status == 0 and result.stdout.startswith("-----BEGIN SSH SIGNATURE-----"):
+        return result.stdout.encode()
+    text = _PASSPHRASE if "passphrase" in result.stderr else f"cannot sign with it: {_said(result)}"
+    raise ConfigError([Problem(str(key), 0, text)])
+
+
+def signer(message: bytes, signature: bytes) -> str | None:
+    """
+    Whose signature this is, as the fingerprint of the key; None when it is not one of this message.
+
+    StoreError when it is no signature that can be read: of another kind, for another purpose.
+    """
+    with TemporaryDirectory(prefix="fabric-") as folder:
+        file = Path(folder) / "signature"
+        file.write_bytes(signature)
+        result = _ssh_keygen(message, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file))
+    if result.exit_status == 0 and (found := _SIGNER.match(result.stdout)):
+        return found[1]
+    if "incorrect signature" in result.stderr:
+        return None
+    raise StoreError(f"no SSH signature of a certificate: {_said(result)}")
+
+
+def fingerprint(public: bytes, where: str) -> str:
+    """``SHA256:...`` of a public key, the line in a .pub file; ConfigError for anything else."""
+    found = _KEY.match(_ssh_keygen(public, "-l", "-E", "sha256", "-f", "-").stdout)
+    if found is None or len(public.splitlines()) > 1:
+        text = f"no public key: expected a line 'ssh-ed25519 AAAA...', got {public[:40].decode('utf-8', 'replace')!r}"
+        raise ConfigError([Problem(where, 0, text)])
+    return found[1]
+
+
+def _ssh_keygen(message: bytes, *words: str) -> CommandResult:
+    """StoreError where it is not there, or does not answer."""
+    try:
+        with TemporaryDirectory(prefix="fabric-") as folder:
+            file = Path(folder) / "message"
+            file.write_bytes(message)
+            argv = ("sh", "-c", _WITH_INPUT, str(file), *words)
+            result = run_here(argv, TIMEOUT_S, (("SSH_ASKPASS_REQUIRE", "never"),))
+    except (OSError, ExecutorError) as exc:
+        raise StoreError(f"ssh-keygen cannot be run: {exc}") from exc
+    if result.exit_status == 127:
+        raise StoreError("ssh-keygen is not there: install OpenSSH, 8.2 or newer")
+    return result
+
+
+def _said(result: CommandResult) -> str:
+    lines = [line for line in result.stderr.splitlines() if line.strip(" @")]
+    return lines[0].strip()[:200] if lines else f"ssh-keygen ended with {result.exit_status}"
+
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
@@ -330,10 +401,8 @@ def _signature(stated: _Stated, wanted: str | None, found: Verified) -> None:
 
 def _certificate(file: Path) -> _Stated:
     """ConfigError for what is none."""
-    try:
+    with reading(file):
         data = read_plain(file, MOST_BYTES)
-    except OSError as exc:
-        raise ConfigError.at(file, f"cannot read: {exc.strerror or exc}") from exc
     document = None
     if sum(map(data.count, (b",", b"[", b"{"))) <= MOST_VALUES:
         with suppress(orjson.JSONDecodeError):

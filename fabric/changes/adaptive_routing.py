@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fabric.changes import nvue, roce_accl
+from fabric.changes import nvue, retransmission
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
@@ -30,14 +30,14 @@ class AdaptiveRouting(Toggle):
         " hosts) or job (only what the probes ask for)"
     }
 
-    on: Annotated[bool, OnOff()] = Field(alias="adaptive_routing", description="Adaptive routing on or off.")
-    scope: Annotated[str, Choice(("fabric", "host", "job"))] = Field(
-        description="For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."
-    )
+    on: Annotated[bool, OnOff()] = Field(alias="adaptive_routing")
+    """Adaptive routing on or off."""
+    scope: Annotated[str, Choice(("fabric", "host", "job"))]
+    """For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."""
 
     @property
     def _field(self) -> dict[str, int]:
-        return {roce_accl.ADAPTIVE_ROUTING: int(self.on)}
+        return {retransmission.ADAPTIVE_ROUTING: int(self.on)}
 
     @property
     def alters(self) -> bool:
@@ -86,7 +86,7 @@ class AdaptiveRouting(Toggle):
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "host":
-            return (yield from roce_accl.on_host(change.component, self._field, context))
+            return (yield from retransmission.fields_on(change.component, self._field, context))
         if context.topology.ethernet:
             return (yield from nvue.prepare(change.change_id, context, on=self.on))
         return (yield from super().prepare(change, context))
@@ -94,7 +94,7 @@ class AdaptiveRouting(Toggle):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "host":
-            yield from roce_accl.confirm(change, alterations, self._field, context)
+            yield from retransmission.confirm_fields(change, alterations, self._field, context)
         elif context.topology.ethernet:
             yield from nvue.confirm(alterations, context, on=self.on)
         else:

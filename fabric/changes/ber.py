@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import PlainSerializer
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
 
 from fabric.changes.cable_fault import LastingFault
-from fabric.changes.closing import until_active
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
@@ -27,17 +25,15 @@ from fabric.changes.ports import (
     SwitchEnd,
     bit_error_counters,
     end_named,
-    look,
-    need_via,
-    program,
     refuse_our_way,
     register,
-    via_port,
+    until_active,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change, Check, Lease
 from fabric.model.fields.scalars import Choice, Scalar, refusal
+from fabric.model.part import Part
 from fabric.tools import mlxreg
 
 GRACE_S = 30.0
@@ -96,14 +92,6 @@ class BitErrorText(Scalar):
         above = min((rate for rate in near if rate.value > wanted), key=lambda rate: rate.value)
         raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=f"; write {below} or {above}")
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Text in run.json too."""
-        text = core_schema.to_string_ser_schema()
-        return core_schema.no_info_plain_validator_function(self._rate, serialization=text)
-
-    def _rate(self, value: object) -> BitErrorRate:
-        return value if isinstance(value, BitErrorRate) else self.parse(value)
-
     def json_schema(self) -> JsonSchemaValue:
         """A small number, or the same as text."""
         return {
@@ -122,21 +110,22 @@ def _near(wanted: Fraction) -> list[BitErrorRate]:
     return sorted(rates)
 
 
+Rate = Annotated[BitErrorRate, BitErrorText(), PlainSerializer(str)]
+"""A bit error rate, which is text in run.json as it is in a file."""
+
+
 class Ber(LastingFault):
     """Bit errors on some links."""
 
     kind: ClassVar[str] = "ber"
     about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
 
-    raw: Annotated[BitErrorRate, BitErrorText()] | None = Field(
-        None, description="Bit error rate before forward error correction, which mends most of it."
-    )
-    effective: Annotated[BitErrorRate, BitErrorText()] | None = Field(
-        None, description="Bit error rate after forward error correction: what the traffic sees."
-    )
-    direction: Annotated[str, Choice(("up", "down", "both"))] = Field(
-        "both", description="up: what the lower end sends; down: what the upper end sends; both."
-    )
+    raw: Rate | None = None
+    """Bit error rate before forward error correction, which mends most of it."""
+    effective: Rate | None = None
+    """Bit error rate after forward error correction: what the traffic sees."""
+    direction: Annotated[str, Choice(("up", "down", "both"))] = "both"
+    """up: what the lower end sends; down: what the upper end sends; both."""
 
     @property
     def rate(self) -> BitErrorRate:
@@ -170,14 +159,14 @@ class Ber(LastingFault):
         """``up`` is sent by the lower end, the host's own where it is one; the other end is asked for its counters."""
         via = context.settings.via
         for name in self.link_names:
-            host, slash, _ = name.partition("/")
+            part = Part.of(name)
             yield via, Alters(("iblinkinfo", "perfquery"))
-            if slash and self.direction != "down":
-                yield host, Alters(("mlxreg",), guarded=True)
-            if not slash or self.direction != "up":
+            if part.item and self.direction != "down":
+                yield part.host, Alters(("mlxreg",), guarded=True)
+            if not part.item or self.direction != "up":
                 yield via, Alters(("mlxreg",), guarded=True)
-            if slash and self.direction != "up":
-                yield host, Alters(("mlxlink",))
+            if part.item and self.direction != "up":
+                yield part.host, Alters(("mlxlink",))
 
     def through_via(self, component: str) -> bool:
         """What a switch sends."""
@@ -209,7 +198,7 @@ class Ber(LastingFault):
 
     def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
-        tool = program(context, host, "mlxreg")
+        tool = context.program(host, "mlxreg")
         indexes, seen = yield from register(context, host, device, "PTER", indexes)
         get = mlxreg.get(device, "PTER", indexes, tool=tool)
         wanted = self.pter
@@ -235,7 +224,7 @@ class Ber(LastingFault):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
-            fields = mlxreg.read(*(yield from look(context, alteration.host, alteration.checks[0].argv)))
+            fields = mlxreg.read(*(yield from context.look(alteration.host, alteration.checks[0].argv)))
             reason = _not_as_asked(fields, self.pter)
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
@@ -303,8 +292,8 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     if isinstance(end, AdapterEnd):
         return end.host, end.device, mlxreg.pter_indexes(1, ib_number=False)
     assert isinstance(end, SwitchEnd)
-    device = mlxreg.in_band(end.lid, *via_port(context))
-    return need_via(context), device, mlxreg.pter_indexes(end.port, ib_number=True)
+    device = mlxreg.in_band(end.lid, *context.via_port())
+    return context.need_via(), device, mlxreg.pter_indexes(end.port, ib_number=True)
 
 
 def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:

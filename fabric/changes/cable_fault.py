@@ -15,8 +15,7 @@ from fabric.errors import Refused
 from fabric.model.change import Change, When
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
-from fabric.model.fields.quantities import Span
-from fabric.model.fields.scalars import Choice, Whole, Word
+from fabric.model.fields.scalars import Choice, Span, Whole, Word
 from fabric.model.fields.wording import one_of
 
 LINK_TIERS = ("access", "spine", "core")
@@ -35,25 +34,31 @@ Grown = Annotated[int, Whole(0, 2**53)] | None
 class StopAbove(Entry):
     """By how much counters of the receivers may grow while a change is in force."""
 
-    raw_errors: Grown = Field(None, description="Bit errors before forward error correction (ber, from mlxlink).")
-    effective_errors: Grown = Field(None, description="Bit errors after forward error correction (ber, from mlxlink).")
-    symbol_errors: Grown = Field(None, description="Symbol errors.")
-    link_downed: Grown = Field(None, description="How often the link went down.")
-    link_error_recovery: Grown = Field(None, description="How often the link recovered by itself.")
-    receive_errors: Grown = Field(None, description="Packets received with errors (ports of switches, from perfquery).")
+    raw_errors: Grown = None
+    """Bit errors before forward error correction (ber, from mlxlink)."""
+    effective_errors: Grown = None
+    """Bit errors after forward error correction (ber, from mlxlink)."""
+    symbol_errors: Grown = None
+    """Symbol errors."""
+    link_downed: Grown = None
+    """How often the link went down."""
+    link_error_recovery: Grown = None
+    """How often the link recovered by itself."""
+    receive_errors: Grown = None
+    """Packets received with errors (ports of switches, from perfquery)."""
 
 
 class DrawnLinks(Entry):
     """Links drawn without repetition, on different switches and hosts as far as there are enough."""
 
-    tier: Annotated[str, Choice(LINK_TIERS)] = Field(
-        description="access (RNIC to leaf), spine (up to a spine) or core (up to a core switch)."
-    )
-    count: Annotated[int, Whole(1, 256)] = Field(1, description="How many.")
-    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(0, description="What they are drawn with.")
-    of: tuple[Annotated[Folded, FoldedNames()], ...] | None = Field(
-        None, min_length=1, max_length=64, description="Only links of these switches or hosts."
-    )
+    tier: Annotated[str, Choice(LINK_TIERS)]
+    """access (RNIC to leaf), spine (up to a spine) or core (up to a core switch)."""
+    count: Annotated[int, Whole(1, 256)] = 1
+    """How many."""
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = 0
+    """What they are drawn with."""
+    of: tuple[Annotated[Folded, FoldedNames()], ...] | None = Field(None, min_length=1, max_length=64)
+    """Only links of these switches or hosts."""
 
 
 def _sort_of_links(value: object) -> str:
@@ -71,20 +76,12 @@ Links = Annotated[
 class CableFault(Kind):
     """A fault of some cables, each a change of its own; in a plan *links* are the names of those that are meant."""
 
-    links: Links = Field(
-        description="Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."
-    )
-    at_s: Annotated[float, Span(0, DAY_S)] | None = Field(
-        None,
-        alias="at",
-        description="When it comes into force, after the phase's first probe began; before the first probe when left"
-        " out.",
-    )
-    stop_above: StopAbove | None = Field(
-        None,
-        description="Counters of its receivers: when one has grown by more meanwhile, every change of the phase is"
-        " taken back.",
-    )
+    links: Links
+    """Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."""
+    at_s: Annotated[float, Span(0, DAY_S)] | None = Field(None, alias="at")
+    """When it comes into force, after the phase's first probe began; before the first probe when left out."""
+    stop_above: StopAbove | None = None
+    """Counters of its receivers: when one has grown by more meanwhile, every change of the phase is taken back."""
 
     @property
     def link_names(self) -> tuple[str, ...]:
@@ -154,11 +151,8 @@ def held_too_long(for_s: float | None, key: str, context: Context | None) -> Ite
 class LastingFault(CableFault):
     """A fault of cables that may end before its phase does."""
 
-    for_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
-        None,
-        alias="for",
-        description="How long it is in force; until the last probe of the phase has ended when left out.",
-    )
+    for_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(None, alias="for")
+    """How long it is in force; until the last probe of the phase has ended when left out."""
 
     @property
     def when(self) -> When:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from fabric.changes.procedure import Procedure, pause
-from fabric.changes.undo import missing
-from fabric.errors import NotInForce
-from fabric.model.change import Alteration, Change, ChangeSettings, ChangeSpec
+from fabric.changes.guard import missing
+from fabric.changes.procedure import ASK_S, Procedure, Text, pause, plainly
+from fabric.errors import NotInForce, Refused
+from fabric.model.change import Alteration, Argv, Change, ChangeSettings, ChangeSpec
+from fabric.model.part import Part
 from fabric.model.topology import Topology
+from fabric.tools import infiniband
 
 FABRIC = "fabric"
 """The component that a fabric-wide change is said to touch."""
@@ -35,6 +37,40 @@ class Context:
     settings: ChangeSettings
     own_boot_id: str = ""
     hosts: tuple[str, ...] = ()
+
+    def look(self, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
+        """Run a command that only reads, as root; raises as ``plainly``."""
+        prefix = ("sudo", "-n") if self.settings.sudo else ()
+        return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
+
+    def program(self, host: str, name: str) -> str:
+        """What a program is called on a host."""
+        found = self.topology.hosts.get(host)
+        return name if found is None else found.platform.program(name)
+
+    def need_via(self) -> str:
+        """The host from which switches are reached; Refused when there is none."""
+        if self.settings.via is None:
+            raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
+        return self.settings.via
+
+    def via_port(self) -> tuple[str, int]:
+        """The port of ``via`` that in-band tools use: ``via_device``, else that of its first RNIC."""
+        via, device = self.need_via(), self.settings.via_device
+        rnics = self.topology.hosts[via].platform.rnics
+        rnic = next((one for one in rnics if device in (None, one.device)), None)
+        if rnic is None:
+            raise Refused(f"{via} has no RNIC {device} (changes: via_device in the inventory)")
+        return rnic.device, rnic.port
+
+    def in_band(self) -> infiniband.Words:
+        """Out of which port of ``via`` management packets go, with the M_Key; Refused when there is no ``via``."""
+        return infiniband.through(*self.via_port(), self.settings.m_key)
+
+    def ethernet(self, component: str) -> bool:
+        """Whether the cable of an RNIC is an Ethernet one; switches are asked in-band, so their cables are not."""
+        host = self.topology.hosts.get(Part.of(component).host)
+        return host is not None and host.platform.link_layer == "ethernet"
 
 
 @dataclass(frozen=True, slots=True)

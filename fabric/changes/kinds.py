@@ -8,11 +8,11 @@ from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.ber import Ber
 from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
-from fabric.changes.ports import parts
 from fabric.changes.retransmission import Retransmission
-from fabric.changes.shield import Shield
+from fabric.changes.subnet_manager import Shield
 from fabric.model.change import Change, ChangeSettings
-from fabric.model.fields.kinds import add_others
+from fabric.model.fields.entry import add_others
+from fabric.model.part import Part
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
@@ -62,13 +62,9 @@ def _touched(component: str, topology: Topology, hosts: Sequence[str]) -> tuple[
     """The switches and hosts at the ends of a cable; all hosts for the whole fabric."""
     if component == FABRIC:
         return (), tuple(hosts)
-    if "--" in component and "/" not in component:
-        one, other, _ = parts(component)
-        return (one, other), ()
-    name, _, device = component.partition("/")
-    host = topology.hosts.get(name)
+    part = Part.of(component)
+    host = topology.hosts.get(part.host)
     if host is None:
-        return (), ()
-    rnic = host.platform.rnic_by_device.get(device)
-    leaf = host.leaves[rnic.rail : rnic.rail + 1] if rnic is not None else ()
-    return tuple(leaf), (name,)
+        return part.link_ends or (), ()
+    rnic = host.platform.rnic_by_device.get(part.item)
+    return () if rnic is None else host.leaves[rnic.rail : rnic.rail + 1], (host.name,)

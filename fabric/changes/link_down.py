@@ -8,23 +8,28 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
-from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_closed, seen_end, until_active
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
 from fabric.changes.ports import (
+    POLL_S,
     AdapterEnd,
     CableEnd,
     End,
+    Seen,
     SwitchEnd,
     adapter_end,
+    closing,
     end_named,
-    ethernet,
+    refuse_kept_up,
+    seen_closed,
+    seen_end,
+    until_active,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, PortTool
-from fabric.model.fields.quantities import Span
-from fabric.model.fields.scalars import Whole
+from fabric.model.fields.scalars import Span, Whole
+from fabric.model.part import Part
 
 SETTLE_S = 5.0
 """Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
@@ -35,10 +40,8 @@ class ClosedLink(CableFault):
 
     closes: ClassVar[bool] = True
 
-    by: PortTool | None = Field(
-        None,
-        description="The tool that closes the port: ibportstate, mlxlink or ip; else the inventory's port_state.",
-    )
+    by: PortTool | None = None
+    """The tool that closes the port: ibportstate, mlxlink or ip; else the inventory's port_state."""
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.by}"
@@ -46,17 +49,16 @@ class ClosedLink(CableFault):
     def decided(self, link: str, context: Context) -> dict[str, Any]:
         """The tool: ``ibportstate`` knows nothing of Ethernet, mlxlink does."""
         usual = context.settings.port_state
-        return {"by": self.by or ("mlxlink" if usual == "ibportstate" and ethernet(link, context) else usual)}
+        return {"by": self.by or ("mlxlink" if usual == "ibportstate" and context.ethernet(link) else usual)}
 
     def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
         """The tool where the port is closed."""
         for name in self.link_names:
-            host, slash, _ = name.partition("/")
-            by = self.by or context.settings.port_state
-            if by == "ibportstate" or not slash:
+            part, by = Part.of(name), self.by or context.settings.port_state
+            if by == "ibportstate" or not part.item:
                 yield context.settings.via, Alters(("ibportstate", "smpquery", "iblinkinfo"), guarded=True)
             else:
-                yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
+                yield part.host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True)
 
     def through_via(self, component: str) -> bool:
         """What a switch closes."""
@@ -102,7 +104,7 @@ class ClosedLink(CableFault):
     def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
         by_host = self.by != "ibportstate" and "/" in change.component
-        if by_host and (context.settings.via is None or ethernet(change.component, context)):
+        if by_host and (context.settings.via is None or context.ethernet(change.component)):
             return CableEnd(change.component, adapter_end(change.component, context), None)
         return (yield from super().cable(change, context))
 
@@ -120,13 +122,12 @@ class PortFlap(ClosedLink):
     kind: ClassVar[str] = "port_flap"
     about: ClassVar[str] = "Some links closed for a moment, once or again and again."
 
-    down_s: Annotated[float, Span(0.1, 3600)] = Field(
-        alias="down", description="How long the port is closed each time."
-    )
-    count: Annotated[int, Whole(1, 1000)] = Field(1, description="How often.")
-    period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
-        None, alias="period", description="From one closing to the next; required with a count of two or more."
-    )
+    down_s: Annotated[float, Span(0.1, 3600)] = Field(alias="down")
+    """How long the port is closed each time."""
+    count: Annotated[int, Whole(1, 1000)] = 1
+    """How often."""
+    period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(None, alias="period")
+    """From one closing to the next; required with a count of two or more."""
 
     def __str__(self) -> str:
         return f"port_flap {self.count} x {self.down_s:g} s"
@@ -183,7 +184,7 @@ def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: flo
             break
         now_s = yield from pause(min(now_s + POLL_S, until_s))
     if within_s and here.up and isinstance(end, AdapterEnd):
-        keep = "KEEP_ETH_LINK_UP" if ethernet(end.name, context) else "KEEP_IB_LINK_UP"
+        keep = "KEEP_ETH_LINK_UP" if context.ethernet(end.name) else "KEEP_IB_LINK_UP"
         raise NotInForce(f"{end}: the physical link stayed up ({here}): {keep} of the firmware keeps it (mlxconfig)")
     raise NotInForce(f"{end} is {here}" + ("" if there is None else f", {other} is {there}"))
 

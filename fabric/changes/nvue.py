@@ -17,7 +17,6 @@ from hashlib import sha256
 from shlex import join
 
 from fabric.changes.kind import Context
-from fabric.changes.ports import look
 from fabric.changes.procedure import Procedure
 from fabric.changes.sh import one_line
 from fabric.errors import NotInForce, Refused, ToolError
@@ -104,20 +103,20 @@ def _need_time(count: int, context: Context) -> None:
 
 
 def _seen(name: str, context: Context, interface: str | None = None) -> Procedure[Setting]:
-    said = yield from look(context, name, nvue.show(interface), timeout_s=LOOK_S)
+    said = yield from context.look(name, nvue.show(interface), timeout_s=LOOK_S)
     with _on(name):
         return nvue.read(*said)
 
 
 def _configured(name: str, context: Context) -> Procedure[Configured]:
-    said = yield from look(context, name, nvue.commands(), timeout_s=LOOK_S)
+    said = yield from context.look(name, nvue.commands(), timeout_s=LOOK_S)
     with _on(name):
         return nvue.read_commands(*said)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
     """A commit takes along whatever this account has set; that is somebody's work, not ours."""
-    said = yield from look(context, name, nvue.pending(), timeout_s=LOOK_S)
+    said = yield from context.look(name, nvue.pending(), timeout_s=LOOK_S)
     with _on(name):
         lines = nvue.read_pending(*said)
     if lines:

@@ -1,22 +1,23 @@
-"""From the name of a cable to the ports at both its ends: how they are looked at, reached, and what they count."""
+"""
+From the name of a cable to the ports at both its ends: how they are looked at and reached, what they count, and the
+three ways to close one: what each runs, how it is undone, and how its state is read until it is up again.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.procedure import ASK_S, Procedure, ask
-from fabric.errors import Refused, ToolError
-from fabric.model.change import Argv
+from fabric.changes.procedure import ASK_S, Procedure, pause, plainly
+from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
+from fabric.model.change import Alteration, Argv, Check
 from fabric.model.fields.wording import nearest
-from fabric.tools import infiniband, mlxlink, mlxreg, sysfs
+from fabric.model.part import Part
+from fabric.tools import infiniband, interfaces, mlxlink, mlxreg, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
-
-Text = tuple[str, str, int]
-"""What a tool's reader takes: stdout, stderr, exit status."""
 
 FABRIC_S = 60.0
 """Deadline of a walk over the whole fabric (seconds; choice: thousands of ports take some ten)."""
@@ -62,6 +63,9 @@ class SwitchEnd:
 
 End = AdapterEnd | SwitchEnd
 
+Port = tuple[str, int]
+"""RDMA device and port."""
+
 
 @dataclass(frozen=True, slots=True)
 class CableEnd:
@@ -78,59 +82,19 @@ class CableEnd:
     fabric: tuple[PortLine, ...] = ()
 
 
-def look(context: Context, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
-    """
-    Run a command that only reads, as root.
-
-    Raises ToolError when its output was cut, ExecutorError when there is none.
-    """
-    prefix = ("sudo", "-n") if context.settings.sudo else ()
-    return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
-
-
-def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
-    """The same as whoever we are."""
-    result = yield from ask(host, argv, timeout_s=timeout_s)
-    if result.truncated:
-        raise ToolError(f"{host}: {argv[0]} printed more than can be kept")
-    return result.stdout, result.stderr, result.exit_status
-
-
-def in_band(context: Context) -> infiniband.Words:
-    """Out of which of its ports ``via`` sends management packets, with the M_Key; Refused when there is no ``via``."""
-    device, number = via_port(context)
-    return infiniband.through(device, number, context.settings.m_key)
-
-
-def via_port(context: Context) -> tuple[str, int]:
-    """The port of ``via`` that in-band tools use: ``via_device``, else that of its first RNIC."""
-    via, device = need_via(context), context.settings.via_device
-    rnics = context.topology.hosts[via].platform.rnics
-    rnic = next((one for one in rnics if device in (None, one.device)), None)
-    if rnic is None:
-        raise Refused(f"{via} has no RNIC {device} (changes: via_device in the inventory)")
-    return rnic.device, rnic.port
-
-
 def register(
     context: Context, host: str, device: str, name: str, indexes: mlxreg.Fields
 ) -> Procedure[tuple[mlxreg.Fields, mlxreg.Fields]]:
     """The INDEX fields of a register that the host's mlxreg knows, and all fields. Raises ToolError as ``look``."""
-    tool = program(context, host, "mlxreg")
+    tool = context.program(host, "mlxreg")
     while True:
         try:
-            return indexes, mlxreg.read(*(yield from look(context, host, mlxreg.get(device, name, indexes, tool=tool))))
+            return indexes, mlxreg.read(*(yield from context.look(host, mlxreg.get(device, name, indexes, tool=tool))))
         except ToolError as exc:
             known = mlxreg.without_unknown(indexes, str(exc))
             if known is None:
                 raise
             indexes = known
-
-
-def program(context: Context, host: str, name: str) -> str:
-    """What a program is called on a host."""
-    found = context.topology.hosts.get(host)
-    return name if found is None else found.platform.program(name)
 
 
 def end_named(text: str) -> End:
@@ -140,15 +104,6 @@ def end_named(text: str) -> End:
     if found := _ADAPTER_TEXT.fullmatch(text):
         return AdapterEnd(found["host"], found["device"], int(found["port"]))
     raise ValueError(f"{text!r} names no end of a cable")
-
-
-def parts(component: str) -> tuple[str, str, int]:
-    """``a--b#1`` to its switches and which of their parallel cables; ValueError when it is none."""
-    ends, sharp, digits = component.partition("#")
-    one, dashes, other = ends.partition("--")
-    if not dashes or not one or not other or (sharp and not re.fullmatch(r"[0-9]{1,4}", digits, re.ASCII)):
-        raise ValueError(f"{component!r} is no cable between switches")
-    return one, other, int(digits or 0)
 
 
 def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
@@ -162,29 +117,16 @@ def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
     return (yield from _switch_cable(component, context))
 
 
-def need_via(context: Context) -> str:
-    """The host from which switches are reached; Refused when there is none."""
-    if context.settings.via is None:
-        raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
-    return context.settings.via
-
-
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
-    via = need_via(context)
-    argv = infiniband.all_ports(through=in_band(context), tool=program(context, via, "iblinkinfo"))
-    return infiniband.read_ports(*(yield from look(context, via, argv, timeout_s=FABRIC_S)))
-
-
-def ethernet(component: str, context: Context) -> bool:
-    """Whether the cable of an RNIC is an Ethernet one; switches are asked in-band, so their cables are not."""
-    host = context.topology.hosts.get(component.partition("/")[0])
-    return host is not None and host.platform.link_layer == "ethernet"
+    via = context.need_via()
+    argv = infiniband.all_ports(through=context.in_band(), tool=context.program(via, "iblinkinfo"))
+    return infiniband.read_ports(*(yield from context.look(via, argv, timeout_s=FABRIC_S)))
 
 
 def adapter_end(component: str, context: Context) -> AdapterEnd:
     """The RNIC's own end of its cable; Refused when the inventory has no such RNIC."""
-    name, _, device = component.partition("/")
+    name, device = Part.of(component).place
     host = context.topology.hosts.get(name)
     if host is None:
         raise Refused(f"{component}: there is no host {name}{nearest(name, list(context.topology.hosts))}")
@@ -192,6 +134,22 @@ def adapter_end(component: str, context: Context) -> AdapterEnd:
     if device not in rnics:
         raise Refused(f"{component}: {name} has no RNIC {device}{nearest(device, list(rnics))}")
     return AdapterEnd(name, device, rnics[device].port)
+
+
+GONE = "gone"
+"""The state of a port whose device is not there any more."""
+
+
+def port_states(host: str, ports: Sequence[Port], *, timeout_s: float = ASK_S) -> Procedure[dict[Port, str]]:
+    """The state of each RNIC port of a host, by one ``cat``; where some are not there each is asked for by itself."""
+    said = yield from plainly(host, sysfs.states(list(ports)), timeout_s=timeout_s)
+    states = sysfs.read_states(*said)
+    if len(states) == len(ports):
+        return dict(zip(ports, states, strict=True))
+    found: dict[Port, str] = {}
+    for port in ports if len(ports) > 1 else ():
+        found |= yield from port_states(host, [port], timeout_s=timeout_s)
+    return found or dict.fromkeys(ports, GONE)
 
 
 def node_guid(end: AdapterEnd) -> Procedure[int]:
@@ -207,7 +165,7 @@ def line_of(fabric: Iterable[PortLine], guid: int, port: int) -> PortLine | None
 
 def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     lower = adapter_end(component, context)
-    if context.settings.via is None or ethernet(component, context):
+    if context.settings.via is None or context.ethernet(component):
         return CableEnd(component, lower, None)
     fabric = yield from fabric_ports(context)
     guid = yield from node_guid(lower)
@@ -221,10 +179,10 @@ def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
 
 
 def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
-    try:
-        one, other, number = parts(component)
-    except ValueError as exc:
-        raise Refused(str(exc)) from None
+    part = Part.of(component)
+    if part.link_ends is None:
+        raise Refused(f"{component!r} is no cable between switches")
+    one, other = part.link_ends
     wanted = sum({link.a, link.b} == {one, other} for link in context.topology.links())
     fabric = yield from fabric_ports(context)
     lower, upper = _switch_guid(one, fabric), _switch_guid(other, fabric)
@@ -235,9 +193,9 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
             f"{component}: of {wanted} cables between {one} and {other} {len(between)} are up: "
             "which of them is meant cannot be told"
         )
-    if number >= len(between):
+    if part.number >= len(between):
         raise Refused(f"{component}: {one} and {other} have cables #0 to #{len(between) - 1}")
-    line, peer = between[number]
+    line, peer = between[part.number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
     return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
 
@@ -260,9 +218,9 @@ def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]
     """Errors before and after forward error correction where they can be read, and link events, since ever."""
     if isinstance(end, SwitchEnd):
         return (yield from _switch_counters(end, context))
-    tool = program(context, end.host, "mlxlink")
+    tool = context.program(end.host, "mlxlink")
     argv = mlxlink.show(end.device, counters=True, tool=tool)
-    counters = mlxlink.read(*(yield from look(context, end.host, argv))).counters
+    counters = mlxlink.read(*(yield from context.look(end.host, argv))).counters
     return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
@@ -280,11 +238,11 @@ def _kernel_counters(end: AdapterEnd) -> Procedure[dict[str, float]]:
 
 def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, float]]:
     """Extended counters, which are wide; where they lack the errors, the short ones."""
-    via = need_via(context)
-    tool = program(context, via, "perfquery")
+    via = context.need_via()
+    tool = context.program(via, "perfquery")
     for extended in (True, False):
-        argv = infiniband.counters(end.lid, end.port, extended=extended, through=in_band(context), tool=tool)
-        counters = infiniband.read_counters(*(yield from look(context, via, argv)))
+        argv = infiniband.counters(end.lid, end.port, extended=extended, through=context.in_band(), tool=tool)
+        counters = infiniband.read_counters(*(yield from context.look(via, argv)))
         if any(name in counters for name in infiniband.ERRORS.values()):
             break
     names = infiniband.ERRORS.items()
@@ -360,10 +318,174 @@ def _is(line: PortLine, cable: CableEnd) -> bool:
 
 def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:
     """The port that in-band tools on *via* use, as the fabric lists it."""
-    device, number = via_port(context)
+    device, number = context.via_port()
     guid = yield from node_guid(AdapterEnd(via, device, number))
     line = line_of(fabric, guid, number)
     if line is None or not line.active:
         what = f"{via}/{device} is not active in the fabric that it sees"
         raise Refused(f"{what}: switches cannot be reached safely; name another port (changes: via_device)")
     return line.end.guid
+
+
+POLL_S = 0.5
+"""How often an end is asked while it changes (seconds; choice)."""
+
+_NOT_FOUND = 127
+_NOT_CLOSED = '"State" *: *"[A-CE-Z]'
+"""mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A port as some tool saw it; *closed*: somebody closed it; *active*: traffic passes, if it was looked at."""
+
+    text: str
+    up: bool
+    closed: bool
+    active: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
+    """
+    What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
+
+    Raises Refused where that cannot be done, could not be undone, or the link is down already.
+    """
+    if by == "ibportstate":
+        return (yield from _in_band(cable, context))
+    if isinstance(cable.lower, SwitchEnd):
+        raise Refused(
+            f"{cable.component}: {by} numbers the ports of a switch in its own way; cables between switches are closed "
+            "by ibportstate"
+        )
+    end = cable.lower
+    yield from refuse_our_way(cable, context)
+    way = _by_mlxlink if by == "mlxlink" else _by_ip
+    seen, apply, undo, check = yield from way(end, context)
+    if not seen.up:
+        raise Refused(f"{cable.component}: {end} is down already ({seen})")
+    prior = _prior(end, seen.text, cable.upper)
+    return Alteration(end.host, (apply,), (undo,), (check,), prior, devices=(end.device,))
+
+
+def seen_closed(end: End, context: Context) -> Procedure[Seen]:
+    """The end that is closed, as the tool that closes it says."""
+    return (yield from (seen_end(end, context) if isinstance(end, SwitchEnd) else _seen_by_mlxlink(end, context)))
+
+
+def seen_end(end: End, context: Context) -> Procedure[Seen]:
+    """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
+    if isinstance(end, AdapterEnd):
+        port = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
+    else:
+        port = yield from _queried(end, context)
+    return Seen(str(port), port.up, port.disabled, port.active)
+
+
+def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
+    """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
+    if context.ethernet(cable.component):
+        raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
+    end = yield from end_to_close(cable, context)
+    via, words = context.need_via(), context.in_band()
+    tool = context.program(via, "ibportstate")
+    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=context.program(via, "smpquery"))
+    port = yield from _queried(end, context)
+    if not port.active:
+        raise Refused(f"{cable.component}: {end} is {port} already")
+    lower = cable.lower
+    return Alteration(
+        host=via,
+        apply=(infiniband.port(end.lid, end.port, "disable", through=words, tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, "on", through=words, tool=tool),),
+        checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
+        prior=_prior(end, str(port), cable.upper if end == lower else lower),
+        devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
+        outlives=True,
+    )
+
+
+_Way = Procedure[tuple[Seen, Argv, Argv, Check]]
+"""What is there, what closes it, what opens it again, and how to see that it is open."""
+
+
+def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
+    tool = context.program(end.host, "mlxlink")
+    seen = yield from _seen_by_mlxlink(end, context)
+    apply, undo = (mlxlink.port_state(end.device, up=up, tool=tool) for up in (False, True))
+    return seen, apply, undo, Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,))
+
+
+def _by_ip(end: AdapterEnd, context: Context) -> _Way:
+    """The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE)."""
+    if not context.ethernet(end.name):
+        raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
+    tool = context.program(end.host, "ip")
+    name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
+    show = interfaces.show(name, tool=tool)
+    found = interfaces.read(*(yield from plainly(end.host, show)))[0]
+    seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
+    apply, undo = (interfaces.switch(name, up=up, tool=tool) for up in (False, True))
+    return seen, apply, undo, Check(show, (interfaces.switched_on(name),))
+
+
+def _prior(end: End, state: str, other: End | None) -> str:
+    """What was seen, with both ends named as ``fabric.changes.ports.end_named`` reads them back."""
+    return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
+
+
+def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
+    via = context.need_via()
+    tool = context.program(via, "smpquery")
+    argv = infiniband.port_info(end.lid, end.port, through=context.in_band(), tool=tool)
+    return infiniband.read_port(*(yield from context.look(via, argv)))
+
+
+def _seen_by_mlxlink(end: AdapterEnd, context: Context) -> Procedure[Seen]:
+    argv = mlxlink.show(end.device, tool=context.program(end.host, "mlxlink"))
+    link = mlxlink.read(*(yield from context.look(end.host, argv)))
+    closed = link.physical_state.startswith("Disable") or link.state.startswith("Disable")
+    return Seen(f"{link.state}/{link.physical_state}", up=link.up, closed=closed)
+
+
+def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
+    """
+    Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
+
+    Of ways that close the RNIC's own end (mlxlink, ip): a switch that closes its end does not ask the RNIC.
+    Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
+    """
+    setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
+    argv = mlxlink.ask_setting(end.device, setting, tool=context.program(end.host, "mlxconfig"))
+    said = yield from context.look(end.host, argv)
+    if said[2] == _NOT_FOUND or (said[2] != 0 and "command not found" in said[1]):  # sudo says 1 of what is not there
+        return
+    if mlxlink.read_setting(setting, *said):
+        raise Refused(
+            f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
+            f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"
+        )
+
+
+def until_active(end: End, context: Context, until_s: float) -> Procedure[float]:
+    """
+    Ask an end until it is Active; returns the time (executor's seconds).
+
+    While routes change a question may well be lost, so an error is an answer like "not yet". Raises MayBeLive with what
+    was seen last when it is *until_s*.
+    """
+    now_s = yield from pause(0.0)
+    while True:
+        try:
+            seen = yield from seen_end(end, context)
+            if seen.active:
+                return (yield from pause(0.0))
+            text = seen.text
+        except (ToolError, ExecutorError) as exc:
+            text = str(exc).partition("\n")[0]
+        if now_s >= until_s:
+            raise MayBeLive(f"{end} was put back and does not come up: {text}")
+        now_s = yield from pause(min(now_s + POLL_S, until_s))

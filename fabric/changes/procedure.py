@@ -1,19 +1,22 @@
 """
 Steps that take time, written one after the other: a generator that asks for commands and is sent their answers.
 
-Whoever runs a procedure (the engine's loop, ``fabric restore``, a test) carries out each step it yields and sends back
-what came of it: for an Ask the CommandResult (or throws the ExecutorError in), for a Pause the time in seconds.
+Whoever runs a procedure (a Conductor over an executor, a test) carries out each step it yields and sends back what came
+of it: for an Ask the CommandResult (or throws the ExecutorError in), for a Pause the time in seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from itertools import islice
+from math import inf
 from typing import Any, TypeVar
 
-from fabric.errors import ExecutorError
+from fabric.errors import ExecutorError, ToolError
 from fabric.model.change import Argv
-from fabric.model.command import MIB, CommandResult
+from fabric.model.command import MIB, Command, CommandResult
+from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 
 ASK_S = 20.0
 """Deadline of a command that changes or reads one thing (seconds; choice: mlxlink takes up to about 5)."""
@@ -51,6 +54,22 @@ def ask(host: str, argv: Argv, *, timeout_s: float = ASK_S, output_cap_bytes: in
     return answer
 
 
+Text = tuple[str, str, int]
+"""What a tool's reader takes: stdout, stderr, exit status."""
+
+
+def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
+    """
+    Run a command that only reads, as whoever we are.
+
+    Raises ToolError when its output was cut, ExecutorError when there is none.
+    """
+    result = yield from ask(host, argv, timeout_s=timeout_s)
+    if result.truncated:
+        raise ToolError(f"{host}: {argv[0]} printed more than can be kept")
+    return result.stdout, result.stderr, result.exit_status
+
+
 def pause(until_s: float) -> Procedure[float]:
     """Wait; returns the time at which it went on."""
     now_s = yield Pause(until_s)
@@ -86,3 +105,149 @@ def driven(
         except ExecutorError as exc:
             error = exc
     return None
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    procedure: Procedure[None]
+    pause_until_s: float | None = None  # None: a command is under way
+    asked: Command | None = None
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A procedure that has got no answer since *since_s*, when it asked *command*; what it asked later was lost too."""
+
+    procedure: Procedure[None]
+    command: Command
+    since_s: float
+
+
+class Conductor:
+    """
+    One for a run. What it is told (``take``, ``fire``, ``wake``) moves the procedures on.
+
+    An error that a procedure raises reaches whoever moved it; the others can be moved on.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._asked: dict[Ticket, _Task] = {}
+        self._pausing: list[_Task] = []
+
+    @property
+    def at_work(self) -> int:
+        """How many procedures have not ended."""
+        return len(self._asked) + len(self._pausing)
+
+    @property
+    def busy(self) -> bool:
+        """Some procedure has not ended."""
+        return self.at_work > 0
+
+    @property
+    def next_s(self) -> float:
+        """When the next pause ends; infinite when none is on."""
+        return min((task.pause_until_s for task in self._pausing if task.pause_until_s is not None), default=inf)
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """Procedures that wait for an answer, or had none to what they asked last."""
+        tasks = [*self._asked.values(), *self._pausing]
+        return tuple(task.silence for task in tasks if task.silence is not None)
+
+    def asked(self, ticket: Ticket) -> tuple[Procedure[None], Command] | None:
+        """The procedure that a command under way belongs to, and that command; None for somebody else's."""
+        task = self._asked.get(ticket)
+        return None if task is None or task.asked is None else (task.procedure, task.asked)
+
+    def give_up(self, procedure: Procedure[None], error: ExecutorError) -> None:
+        """Do not wait for the answer to what a procedure asked: it gets *error*; nothing when it asks nothing now."""
+        for ticket, task in list(self._asked.items()):
+            if task.procedure is procedure:
+                del self._asked[ticket]
+                self._executor.cancel(ticket)
+                self._throw(task, error)
+
+    def drop(self) -> None:
+        """End every procedure where it is, and what it asked."""
+        tasks = [*self._asked.values(), *self._pausing]
+        for ticket in self._asked:
+            self._executor.cancel(ticket)
+        self._asked.clear()
+        self._pausing.clear()
+        for task in tasks:
+            task.procedure.close()
+
+    def begin(self, procedure: Procedure[None]) -> None:
+        """Start a procedure."""
+        self._move(_Task(procedure), lambda: next(procedure))
+
+    def take(self, happening: Happening) -> bool:
+        """Move on by one happening; False when it belongs to somebody else."""
+        if isinstance(happening, Ready):
+            return happening.ticket in self._asked
+        task = self._asked.pop(happening.ticket, None)
+        if task is None:
+            return False
+        if isinstance(happening, Lost):
+            self._throw(task, happening.error)
+        else:
+            task.silence = None
+            self._send(task, happening.result)
+        return True
+
+    def fire(self) -> None:
+        """Move on whose pause is over."""
+        now_s = self._executor.now()
+        for task in [one for one in self._pausing if one.pause_until_s is not None and one.pause_until_s <= now_s]:
+            self._resume(task)
+
+    def wake(self) -> None:
+        """End every pause now: those who pause were told something, and look up."""
+        for task in list(self._pausing):
+            self._resume(task)
+
+    def _resume(self, task: _Task) -> None:
+        self._pausing.remove(task)
+        task.pause_until_s = None
+        self._send(task, self._executor.now())
+
+    def _send(self, task: _Task, answer: Any) -> None:
+        self._move(task, lambda: task.procedure.send(answer))
+
+    def _throw(self, task: _Task, error: ExecutorError) -> None:
+        self._move(task, lambda: task.procedure.throw(error))
+
+    def _move(self, task: _Task, on: Callable[[], Ask | Pause]) -> None:
+        """Let a procedure go on, and do what it asks for next."""
+        try:
+            step = on()
+        except StopIteration:
+            return
+        if isinstance(step, Pause):
+            task.pause_until_s = step.until_s
+            self._pausing.append(task)
+        else:
+            task.asked = command = Command(step.host, step.argv, step.timeout_s, output_cap_bytes=step.output_cap_bytes)
+            if task.silence is None:
+                task.silence = Silence(task.procedure, command, self._executor.now())
+            self._asked[self._executor.start(command)] = task
+
+
+_LOOK_UP_S = 60.0
+
+
+def carry_out(procedures: Iterable[Procedure[None]], executor: Executor, *, most: int | None = None) -> None:
+    """Run all of them, at *most* so many at once; each ends by itself, because each of its steps has a limit."""
+    conductor, left = Conductor(executor), iter(procedures)
+    while True:
+        begun = list(islice(left, None if most is None else most - conductor.at_work))
+        for procedure in begun:
+            conductor.begin(procedure)
+        if not conductor.busy and not begun:
+            return
+        for happening in executor.wait(min(conductor.next_s, executor.now() + _LOOK_UP_S)) if conductor.busy else ():
+            conductor.take(happening)
+        conductor.fire()

@@ -1,21 +1,27 @@
 """
-Guard rails that need the fabric: what is looked at on the hosts before anything is altered.
+Guard rails: what is looked at on the hosts before anything is altered, and what may be altered at the same time.
 
-That a closed switch port can be opened again in-band is looked at where the port is chosen (fabric.changes.reach); that
+That a closed switch port can be opened again in-band is looked at where the port is chosen (fabric.changes.ports); that
 the session itself does not go through what is closed, by the guard on the target.
+
+Each change is looked at on its own, and alone each may be fine. Looks run side by side, and things take longer than
+planned. So a change is held against the others twice: when it is looked at, against what is planned for the same time,
+and when it is about to be made, against what is live then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import permutations
+from math import inf
 
-from fabric.changes.kind import Context
-from fabric.changes.ports import plainly, program
-from fabric.changes.procedure import Procedure
+from fabric.changes.kind import Context, kind_of
+from fabric.changes.ports import port_states
+from fabric.changes.procedure import Procedure, plainly
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings
-from fabric.tools import sysfs
+from fabric.model.topology import Topology
 from fabric.tools.driver import complaint, word
 
 BUSY, ISOLATE = "busy_hosts", "isolate"
@@ -56,16 +62,15 @@ def check_rails(
 
 def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
     """The first name of ``management`` that a change touches, None when it touches none of them."""
-    host, slash, device = change.component.partition("/")
-    names = {change.component, host, *change.switches, *((device,) if slash else ())}
+    part = change.part
+    names = {change.component, part.host, *change.switches, *((part.item,) if part.item else ())}
     if change.scope != "fabric":
         names |= set(change.hosts)
     for alteration in alterations:
         names |= {f"{alteration.host}/{device}" for device in alteration.devices}
         names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
-    one, dashes, other = change.component.partition("#")[0].partition("--")
-    if dashes:  # a cable between switches, whichever end is named first
-        names |= {f"{one}--{other}", f"{other}--{one}"}
+    if part.link_ends:  # whichever end is named first
+        names |= {"--".join(ends) for ends in permutations(part.link_ends)}
     folded = {name.casefold() for name in names}
     return next((name for name in settings.management if name.casefold() in folded), None)
 
@@ -77,7 +82,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
         found &= yield from _on_gpus(host, context, but_ours=True)
     if found:
         raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
-    squeue = (program(context, host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
+    squeue = (context.program(host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
     stdout, stderr, status = yield from plainly(host, squeue)
     if status not in (0, _NOT_FOUND):
         said = complaint(stdout, stderr)
@@ -90,7 +95,7 @@ def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None
 def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
     """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
     asked = "pid,process_name" if but_ours else "pid"
-    smi = (program(context, host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
+    smi = (context.program(host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
     stdout, stderr, status = yield from plainly(host, smi)
     if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
         said = complaint(stdout, stderr)
@@ -101,18 +106,199 @@ def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[st
 
 def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
     """The other RNICs of the host that are Active; Refused when there is none."""
-    name, _, device = change.component.partition("/")
+    name = change.part.host
     host = context.topology.hosts.get(name)
-    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != device]
-    asked = [others] if others else []
-    active: set[str] = set()
-    while asked:
-        rnics = asked.pop()
-        states = sysfs.read_states(*(yield from plainly(name, sysfs.states([(one.device, one.port) for one in rnics]))))
-        if len(states) == len(rnics):
-            active |= {rnic.device for rnic, state in zip(rnics, states, strict=True) if state == "ACTIVE"}
-        elif len(rnics) > 1:  # some are not there, and which is not said: one by one
-            asked += [[rnic] for rnic in rnics]
+    rnics = () if host is None else host.platform.rnics
+    others = [(rnic.device, rnic.port) for rnic in rnics if rnic.device != change.part.item]
+    states = (yield from port_states(name, others)) if others else {}
+    active = frozenset(device for (device, _), state in states.items() if state == "ACTIVE")
     if not active:
         raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)
-    return frozenset(active)
+    return active
+
+
+ALLOW = "blast_radius"
+"""The word of a scenario's ``allow`` for more than the blast radius."""
+
+HANDOVER_S = 90.0
+"""
+A change waits so long for one that should be over and is not taken back yet (seconds; choice).
+
+An undo and the training of a link take some seconds, a subnet manager's new routes up to 80.
+"""
+
+_NEVER = "nothing allows it"
+
+
+def blast_problems(
+    changes: Sequence[Change], topology: Topology, settings: ChangeSettings, allow: Collection[str]
+) -> list[str]:
+    """Everything that is too much, in words; each says what would allow it, or that nothing does."""
+    context = Context(topology, settings)
+    found = list(_single(changes, context))
+    for together in at_once(changes):
+        found += _together(together, context, allow)
+    return list(dict.fromkeys(found))
+
+
+def _together(together: tuple[Change, ...], context: Context, allow: Collection[str]) -> Iterator[str]:
+    """What is too much of changes that are in force at the same time."""
+    yield from _pairs(together)
+    yield from _same_keys(together, context)
+    if ALLOW not in allow:
+        yield from (f"{text}{_unless(ALLOW)}" for text in _counted(together, context))
+    if ISOLATE not in allow:
+        yield from (f"{text}{_unless(ISOLATE)}" for text in _cut_off(together, context.topology))
+
+
+def _unless(word: str) -> str:
+    return f" (to do it all the same: allow: [{word}])"
+
+
+def span_s(change: Change) -> tuple[float, float]:
+    """From when until when a change may be in force, seconds after the phase's first probe; a flap's whole span."""
+    at_s, lasts_s = change.when.at_s, inf if change.lasts_s is None else change.lasts_s
+    return (-inf, lasts_s) if at_s is None else (at_s, at_s + lasts_s)
+
+
+def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """Every set of changes that are in force together: those at the moment at which each one begins."""
+    spans = [(change, *span_s(change)) for change in changes]
+    sets = dict.fromkeys((change.phase, begin_s) for change, begin_s, _ in spans)
+    for phase, now_s in sets:
+        yield tuple(change for change, from_s, until_s in spans if change.phase == phase and from_s <= now_s < until_s)
+
+
+def _single(changes: Sequence[Change], context: Context) -> Iterator[str]:
+    """What no other change makes better or worse."""
+    for change in changes:
+        kind, name = kind_of(change), managed(change, (), context.settings)
+        if name is not None:
+            yield f"{change.change_id}: {name} is for management and never touched; {_NEVER}"
+        if kind.sets(context) and not context.settings.subnet_managers:
+            yield f"{change.change_id}: the inventory names no subnet managers (changes: subnet_managers); {_NEVER}"
+        if context.settings.via is None and kind.through_via(change.component):
+            yield f"{change.change_id}: switch ports are reached through a host (changes: via); {_NEVER}"
+
+
+def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
+    """Two changes of one cable or setting: neither could tell what it found from what the other one did."""
+    seen: dict[object, Change] = {}
+    for change in together:
+        key = (change.scope, change.kind if change.scope != "port" else "", _cable(change))
+        first = seen.setdefault(key, change)
+        if first is not change:
+            yield f"{change.change_id}: {first.change_id} alters {change.component} at the same time; {_NEVER}"
+
+
+def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
+    """Two changes that give one key of the subnet managers' file a value: the undo of one would undo the other."""
+    seen: dict[str, Change] = {}
+    for change in together:
+        for key in kind_of(change).sets(context):
+            first = seen.setdefault(key, change)
+            if first.kind != change.kind:
+                yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
+
+
+def _cable(change: Change) -> tuple[object, ...]:
+    """The same for both ways to write a cable: ``a--b``, ``b--a#0``."""
+    return (*sorted(change.part.link_ends or (change.component,)), change.part.number)
+
+
+def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
+    """
+    The four numbers of the blast radius.
+
+    What is counted are faults: how the fabric routes is said by its scope, not by a number. At least one link may
+    always be altered, however few there are.
+    """
+    most = context.settings.blast_radius
+    faults = [change for change in together if change.is_fault]
+    if len(faults) > most.changes:
+        yield f"{len(faults)} changes at the same time in {together[0].phase}, {most.changes} are allowed"
+    for what, names, limit in (
+        ("switch", [name for change in faults for name in change.switches], most.per_switch),
+        ("host", [name for change in faults for name in change.hosts], most.per_host),
+    ):
+        for name in dict.fromkeys(names):
+            if names.count(name) > limit:
+                yield f"{names.count(name)} changes at the same time at {what} {name}, {limit} allowed for each {what}"
+    links = {_cable(change) for change in faults if change.scope == "port"}
+    if links:
+        total = context.topology.link_count
+        share = max(1, int(most.links_fraction * total))
+        if len(links) > share:
+            part = f"links_fraction {most.links_fraction:g}"
+            yield f"{len(links)} of {total} links at the same time, {share} allowed ({part})"
+
+
+def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
+    """The RNICs of each host that faults alter."""
+    altered: dict[str, set[str]] = {}
+    for change in together:
+        if change.part.item and change.is_fault:
+            altered.setdefault(change.part.host, set()).add(change.part.item)
+    return altered
+
+
+def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
+    """Hosts of whose RNICs every one that has a cable is altered at the same time."""
+    for name, devices in _altered(together).items():
+        host = topology.hosts.get(name)
+        cabled = set() if host is None else {r.device for r in host.platform.rnics if r.rail < len(host.leaves)}
+        if cabled and cabled <= devices:
+            what = "its only RNIC" if len(cabled) == 1 else f"all its {len(cabled)} RNICs"
+            yield f"{name} would lose its last path: {what} would be altered at the same time"
+
+
+class Concurrency:
+    """The changes of one phase that were not refused and have not ended."""
+
+    def __init__(self, context: Context, allow: Collection[str]) -> None:
+        self._context, self._allow = context, allow
+        self._planned: dict[str, Change] = {}
+        self._live: dict[str, Change] = {}
+
+    def join(self, change: Change, other_paths: frozenset[str] | None) -> None:
+        """
+        A look has found nothing against it. *other_paths*: RNICs of its host seen active; None: it needs none.
+
+        Raises Refused for what is too much together with those that joined before.
+        """
+        planned = (*self._planned.values(), change)
+        for together in at_once(planned):
+            if change in together:
+                wrong = self._wrong(together, change, other_paths)
+                if wrong:
+                    raise Refused(f"together with {_others(together, change)}: {wrong}")
+        self._planned[change.change_id] = change
+
+    def begin(self, change: Change, other_paths: frozenset[str] | None) -> str:
+        """It is about to be made; returns what is wrong with that now, empty when it counts as live from here on."""
+        live = tuple(one for one in self._live.values() if one is not change)
+        wrong = self._wrong((*live, change), change, other_paths) if live else ""
+        if wrong:
+            return f"{_others((*live, change), change)} not taken back yet: {wrong}"
+        self._live[change.change_id] = change
+        return ""
+
+    def leave(self, change: Change) -> None:
+        """It was refused, or nothing of it is left."""
+        self._planned.pop(change.change_id, None)
+        self._live.pop(change.change_id, None)
+
+    def _wrong(self, together: tuple[Change, ...], change: Change, other_paths: frozenset[str] | None) -> str:
+        if len(together) < 2:
+            return ""
+        found = next(_together(together, self._context, self._allow), "")
+        if found:
+            return found
+        host = change.part.host
+        if other_paths is not None and not other_paths - _altered(together).get(host, set()):
+            return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
+        return ""
+
+
+def _others(together: tuple[Change, ...], change: Change) -> str:
+    return ", ".join(one.change_id for one in together if one is not change)

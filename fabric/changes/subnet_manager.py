@@ -2,7 +2,7 @@
 Keys in the configuration files of all subnet managers, read by them anew: fabric-wide, for everybody who uses it.
 
 Every manager's file is changed, standby ones first and the master last, so that a handover on the way finds what was
-asked for.
+asked for. SHIELD is such a key alone; adaptive routing is one of InfiniBand (``adaptive_routing.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from hashlib import sha256
 from shlex import join, quote
 from typing import Annotated, ClassVar
 
+from pydantic import Field
+
 from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
-from fabric.changes.ports import Text, fabric_ports, in_band, look, plainly, program
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.ports import fabric_ports
+from fabric.changes.procedure import Procedure, Text, pause, plainly
 from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
-from fabric.model.fields.scalars import OnOff
+from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import infiniband, management
 
 ABSENT = "absent"
@@ -139,7 +141,7 @@ def _alteration(
     if all(before.get(key) == value for key, value in wanted.items()):
         return None
     backup = backup_of(manager.config, change.change_id)
-    _, _, status = yield from look(context, manager.host, ("cat", backup))
+    _, _, status = yield from context.look(manager.host, ("cat", backup))
     if status == 0:
         raise Refused(
             f"{manager.host}: {backup} is there: an earlier change of this file was not taken back (fabric restore)"
@@ -184,7 +186,7 @@ def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | Non
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
-    stdout, stderr, status = yield from look(context, manager.host, show_conf(manager.config))
+    stdout, stderr, status = yield from context.look(manager.host, show_conf(manager.config))
     if status != 0:
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
     if not stdout.endswith(WHOLE):
@@ -209,9 +211,9 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    words = () if context.settings.via is None else in_band(context)
-    argv = infiniband.subnet_manager(through=words, tool=program(context, host, "sminfo"))
-    return (yield from look(context, host, argv))
+    words = () if context.settings.via is None else context.in_band()
+    argv = infiniband.subnet_manager(through=words, tool=context.program(host, "sminfo"))
+    return (yield from context.look(host, argv))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
@@ -266,7 +268,7 @@ def _engine(context: Context) -> Procedure[tuple[str | None, str]]:
     for manager in settings.subnet_managers:
         keys = yield from _keys(manager, context)
         path = keys.get("log_file", management.LOG)
-        told = management.read_log(*(yield from look(context, manager.host, management.ask_log(path))))
+        told = management.read_log(*(yield from context.look(manager.host, management.ask_log(path))))
         if told.master and told.engine is not None:
             unknown = f" (it does not know {', '.join(told.unknown)})" if told.unknown else ""
             return told.engine, f"{manager.host}:{path} says that {told.engine} routes{unknown}"
@@ -316,3 +318,27 @@ def drop_backup(config: str, backup: str) -> Argv:
 def backup_of(config: str, change_id: str) -> str:
     """Where the file as it was is kept: beside it, named by the change."""
     return f"{config}.fabric-{sha256(change_id.encode()).hexdigest()[:12]}"
+
+
+class Shield(Toggle):
+    """The change shield."""
+
+    kind: ClassVar[str] = "shield"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric, because it is the subnet managers' setting, for everyone on this fabric"
+    }
+
+    on: Annotated[bool, OnOff()] = Field(alias="shield")
+    """SHIELD (switches reroute around dead ports) on or off."""
+    scope: Annotated[str, Choice(("fabric",))]
+    """fabric: it is the subnet managers' setting, for everyone on this fabric."""
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """Subnet managers that nobody knows."""
+        yield from super().problems(context)
+        if context is not None and not context.settings.subnet_managers:
+            yield ("shield",), f"to switch SHIELD {SM_NEEDED}"
+
+    def sets(self, context: Context) -> Mapping[str, str]:
+        """As the inventory says."""
+        return dict(context.settings.shield_on if self.on else context.settings.shield_off)

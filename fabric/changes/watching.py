@@ -13,13 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.changes.cable_fault import CableFault
-from fabric.changes.closing import seen_end
 from fabric.changes.kind import Context, Counters, kind_of
-from fabric.changes.ports import AdapterEnd, End, cable_of, plainly
+from fabric.changes.ports import AdapterEnd, End, Port, cable_of, port_states, seen_end
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import FabricError
 from fabric.model.change import Change
-from fabric.tools import sysfs
 
 LOOK_S = 5.0
 """Pause between two looks at a host (seconds; choice: one ``cat`` is nothing that a measurement sees)."""
@@ -30,13 +28,7 @@ LOOKS_PER_S = 100.0
 ANSWER_S = 10.0
 """Deadline of a look (seconds; choice: a host that takes longer to read a file of /sys hangs)."""
 
-GONE = "gone"
-"""The state of a port whose device is not there any more."""
-
 _UP = frozenset({"ACTIVE", "ACTIVE_DEFER"})
-
-Port = tuple[str, int]
-"""RDMA device and port."""
 
 Links = Mapping[str, str]
 """The state of each link by name; empty text: up."""
@@ -112,18 +104,8 @@ def _watch(name: str, host: str, read: Callable[[], Procedure[Links]], lookout: 
 
 
 def _links_of(host: str, ports: Sequence[Port]) -> Procedure[Links]:
-    """One ``cat`` for all ports; where some are not there it cannot say which, and each is asked for by itself."""
-    states = yield from _states(host, ports)
-    if len(states) != len(ports):
-        found: list[str] = []
-        for port in ports:
-            found += (yield from _states(host, [port])) or (GONE,)
-        states = tuple(found)
-    return {f"{host}/{port[0]}": "" if state in _UP else state for port, state in zip(ports, states, strict=True)}
-
-
-def _states(host: str, ports: Sequence[Port]) -> Procedure[tuple[str, ...]]:
-    return sysfs.read_states(*(yield from plainly(host, sysfs.states(list(ports)), timeout_s=ANSWER_S)))
+    states = yield from port_states(host, ports, timeout_s=ANSWER_S)
+    return {f"{host}/{device}": "" if state in _UP else state for (device, _), state in states.items()}
 
 
 def _link_of(name: str, end: End, context: Context) -> Procedure[Links]:

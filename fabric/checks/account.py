@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
-from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import Argv, HostAnswer, HostCheck, HostNeeds, Looked, excuse, problem, quoted, unknown, warning
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.finding import Finding
 from fabric.model.text import size_text

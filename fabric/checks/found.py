@@ -1,25 +1,121 @@
 """
-What is really there: RNICs and GPUs of each host, and every cable, asked of the hosts in two rounds and a walk.
+What is really there: RNICs and GPUs of each host, who is who by serial numbers, and every cable.
 
-On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on Ethernet each host hears which port of which
-switch it is in (LLDP). What nobody said is left open and told; nothing is altered anywhere.
+Hosts are asked in two rounds and a walk. On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on
+Ethernet each host hears which port of which switch it is in (LLDP). What nobody said is left open and told, never
+guessed; nothing is altered anywhere.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, parsed, quoted
+from fabric.checks.kind import Answers, Argv, HostAnswer, ask_all, parsed, quoted
 from fabric.model.command import MIB
 from fabric.model.fields.scalars import DEVICE, HOST_PATTERN
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric, FoundHost, FoundRnic
+from fabric.model.repair import HostIdentity, PartIdentity
+from fabric.model.scenario import Scenario
 from fabric.model.text import fold
-from fabric.model.topology import Host
+from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
-from fabric.tools import gpu_topology, infiniband, lldp, sysfs
+from fabric.runs.run_document import write_identity
+from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice, RdmaPort
+
+
+def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
+    """Every host in *hosts*, in that order; one that does not answer has no parts, and the reason."""
+    answers = ask_all(executor, {name: commands(topology.hosts[name]) for name in hosts})
+    return {name: read(topology.hosts[name], answers[name]) for name in hosts}
+
+
+def note_identity(executor: Executor, run: Path, scenario: Scenario, topology: Topology) -> None:
+    """Write down who is who when a run begins, where its scenario asks for it; raises StoreError."""
+    if scenario.identity:
+        write_identity(run, identify(executor, topology, scenario.hosts).values())
+
+
+def commands(host: Host) -> tuple[Argv, ...]:
+    """What one host is asked; nothing about parts that its platform does not have."""
+    asked: list[Argv] = []
+    if host.platform.rnics:
+        asked += [_files(host), _vpd(host), *(_module(host, rnic.device) for rnic in host.platform.rnics)]
+    if host.platform.gpus:
+        asked.append(_gpus(host))
+    return tuple(asked)
+
+
+def read(host: Host, answers: Answers) -> HostIdentity:
+    """What its answers say; raises nothing for any text."""
+    unread: list[str] = []
+    parts = [*_rnic_parts(host, answers, unread), *_gpu_parts(host, answers, unread)]
+    return HostIdentity(host.name, tuple(parts), tuple(dict.fromkeys(unread)))
+
+
+def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+    if not host.platform.rnics:
+        return []
+    devices = parsed(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
+    vpd = parsed(answers[_vpd(host)], host_parts.read_rnics, "serial numbers of RNICs", unread) or {}
+    parts = []
+    for rnic in host.platform.rnics:
+        device = devices.get(rnic.device)
+        if devices and device is None:
+            unread.append(f"{rnic.device}: no such device")
+        data = vpd.get(device.pci_address or "") if device else None
+        if device:
+            parts.append(
+                PartIdentity(
+                    part=rnic.device,
+                    kind="rnic",
+                    serial=data.serial if data else None,
+                    part_number=data.part_number if data else device.board_id,
+                    firmware=device.firmware,
+                    unique=device.node_guid,
+                )
+            )
+        module = parsed(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
+        if module is not None:
+            parts.append(
+                PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
+            )
+    return parts
+
+
+def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+    if not host.platform.gpus:
+        return []
+    if host.platform.amd:
+        unread.append("GPUs: serial numbers of AMD's are not read")
+        return []
+    found = parsed(answers[_gpus(host)], host_parts.read_gpus, "GPUs", unread)
+    if found is None:
+        return []
+    if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
+        unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
+        return []
+    return [PartIdentity(f"gpu{gpu.index}", "gpu", gpu.serial, None, gpu.vbios, gpu.uuid) for gpu in found]
+
+
+def _files(host: Host) -> Argv:
+    return sysfs.identity([rnic.device for rnic in host.platform.rnics])
+
+
+def _vpd(host: Host) -> Argv:
+    return host_parts.ask_rnics(host.platform.program("lspci"))
+
+
+def _module(host: Host, device: str) -> Argv:
+    return mlxlink.module(device, host.platform.program("mlxlink"))
+
+
+def _gpus(host: Host) -> Argv:
+    return host_parts.ask_gpus(host.platform.program("nvidia-smi"))
+
 
 _LIST: Argv = ("ls", sysfs.ROOT)
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
@@ -56,7 +152,7 @@ def discover(
     first = ask_all(executor, {name: (*asked, _matrix(host)) for name, host in hosts.items()})
     devices = {name: _devices(answers[_LIST]) for name, answers in first.items()}
     further = {
-        name: (sysfs.identity(there), sysfs.places(there), *((lldp.neighbours(),) if there else ()))
+        name: (sysfs.identity(there), sysfs.places(there), *((interfaces.neighbours(),) if there else ()))
         for name, there in devices.items()
         if there
     }
@@ -67,7 +163,7 @@ def discover(
     if not listed:
         walks.all(found)
     silent: dict[str, list[str]] = {}
-    heard = list(_heard(found, second, devices, silent))
+    heard = list(_heard(found, second, silent))
     cables, switches, strangers = cables_of(walks.lines.values(), found)
     return FoundFabric(
         found,
@@ -80,7 +176,7 @@ def discover(
 
 
 def _matrix(host: Host) -> Argv:
-    return gpu_topology.topology(tool=host.platform.program("nvidia-smi"))
+    return host_parts.topology(tool=host.platform.program("nvidia-smi"))
 
 
 def _devices(answer: HostAnswer) -> tuple[str, ...]:
@@ -109,7 +205,7 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     if odd:
         names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
         unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
-    matrix = parsed(answers[_matrix(host)], gpu_topology.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
@@ -231,10 +327,7 @@ def _switch_names(lines: Iterable[PortLine], hosts: Container[str]) -> dict[int,
 
 
 def _heard(
-    found: Mapping[str, FoundHost],
-    answers: Mapping[str, Answers],
-    devices: Mapping[str, Sequence[str]],
-    silent: dict[str, list[str]],
+    found: Mapping[str, FoundHost], answers: Mapping[str, Answers], silent: dict[str, list[str]]
 ) -> Iterator[FoundCable]:
     """
     Cables of Ethernet ports, by what their interfaces hear; where two neighbours are heard nobody is believed.
@@ -245,13 +338,11 @@ def _heard(
         if all(rnic.link_layer != "ethernet" for rnic in host.rnics):
             continue
         unread: list[str] = []
-        neighbours = parsed(answers[name][lldp.neighbours()], lldp.read_neighbours, "LLDP", unread) or ()
+        neighbours = parsed(answers[name][interfaces.neighbours()], interfaces.read_neighbours, "LLDP", unread) or ()
         for reason in unread:
             silent.setdefault(reason, []).append(name)
-        _, ports = parsed(answers[name][sysfs.places(devices[name])], sysfs.read_places, "ports", []) or ({}, {})
         for rnic in host.rnics:
-            port = ports.get((rnic.device, rnic.port))
-            here = [one for one in neighbours if port and one.interface == port.netdev and one.switch]
+            here = [one for one in neighbours if rnic.netdev and one.interface == rnic.netdev and one.switch]
             if len(here) == 1 and _is_name(str(here[0].switch)) and here[0].switch not in found:
                 end = FoundEnd(f"{name}/{rnic.device}", str(rnic.port))
                 yield FoundCable(end, FoundEnd(str(here[0].switch), here[0].port), rnic.rate_gbps)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.guard import Guard, Listed
-from fabric.checks.ask import Argv, HostAnswer, ask_all, excuse, quoted
-from fabric.checks.kind import problem, unknown, warning
+from fabric.checks.kind import Argv, HostAnswer, ask_all, excuse, problem, quoted, unknown, warning
 from fabric.errors import ChangeError, MayBeLive
 from fabric.model.fields.folded import some
 from fabric.model.finding import Finding

@@ -1,15 +1,265 @@
-"""What a check is, how it says what it found, and the checks that other packages add."""
+"""
+What a check is, how many hosts are asked at the same time, how it says what it found; what a scenario needs of hosts.
+
+Other packages add checks by entry points.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
 
-from fabric.checks.ask import Answers, Argv, quoted
-from fabric.checks.needs import HostNeeds
+from fabric.changes.kind import Alters, Context, Kind
+from fabric.changes.procedure import Procedure, ask, carry_out
+from fabric.errors import CommandTimeout, ExecutorError, ToolError
+from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Finding, Severity
-from fabric.model.topology import Host
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import ProbeSpec, Scenario
+from fabric.model.topology import Host, Platform
+from fabric.ports import Executor
+from fabric.tools import infiniband, management
+from fabric.tools.driver import complaint, plain
+
+Argv = tuple[str, ...]
+Read = TypeVar("Read")
+
+IN_FLIGHT_MOST = 256
+"""Commands at the same time over all hosts; a choice: a thread each over SSH."""
+PER_HOST_MOST = 3
+"""Commands at the same time on one host; a choice, far below the 10 sessions that sshd allows."""
+TIMEOUT_S = 15.0
+"""Deadline of one command; a choice: the slowest asked here, nvidia-smi without persistence, takes a few seconds."""
+TIMEOUTS_MOST = 3
+"""After so many deadlines a host is asked nothing more."""
+OUTPUT_MOST_BYTES = 256 << 10
+"""Of one command; what eight RNICs tell of RoCE is 50 KiB (choice: twice that of sixteen)."""
+
+_MOST = 160  # characters of a quoted line
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswer(CommandResult):
+    """How one command ended; *lost* says why there is no answer, and is empty when there is one."""
+
+    lost: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both streams without colours, for tools that do not care which one they use."""
+        return plain(f"{self.stdout}\n{self.stderr}")
+
+    @property
+    def absent(self) -> bool:
+        """The program is not there, or not the libraries it needs."""
+        return not self.lost and self.exit_status == 127
+
+
+Answers = Mapping[Argv, HostAnswer]
+"""All that one host answered, by the command."""
+
+
+def quoted(text: str) -> str:
+    """Text of a host as a finding may quote it: one line, cut at 160 characters, and always encodable."""
+    line = " ".join(plain(text).split())
+    shown = line.encode("utf-8", "replace").decode("utf-8")
+    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
+
+
+def excuse(answer: HostAnswer) -> str:
+    """Why an answer cannot be used: it was lost, or the line in which the tool complains."""
+    if answer.lost:
+        return quoted(answer.lost)
+    return f"exit {answer.exit_status}: {quoted(complaint(answer.stdout, answer.stderr))}"
+
+
+def parsed(answer: HostAnswer, parse: Callable[[str, str, int], Read], what: str, unread: list[str]) -> Read | None:
+    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
+    if answer.lost:
+        unread.append(f"{what}: {quoted(answer.lost)}")
+        return None
+    try:
+        return parse(answer.stdout, answer.stderr, answer.exit_status)
+    except ToolError as exc:
+        unread.append(f"{what}: {quoted(str(exc))}")
+        return None
+
+
+def ask_all(
+    executor: Executor,
+    asked: Mapping[str, Sequence[Argv]],
+    *,
+    in_flight: int = IN_FLIGHT_MOST,
+    timeout_s: float = TIMEOUT_S,
+    output_most_bytes: int = OUTPUT_MOST_BYTES,
+) -> dict[str, dict[Argv, HostAnswer]]:
+    """
+    Every command on its host, each once; there is an answer for every one.
+
+    A host that cannot be reached, or lets too many deadlines pass, is asked nothing more: the rest is lost for the
+    same reason.
+    """
+    answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in asked}
+    left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
+    limits = timeout_s, output_most_bytes
+    turns = (_turn(host, argvs, answers[host], *limits) for host, argvs in left.items() for _ in range(PER_HOST_MOST))
+    carry_out(turns, executor, most=in_flight)
+    return answers
+
+
+def _turn(
+    host: str, left: deque[Argv], answers: dict[Argv, HostAnswer], timeout_s: float, most_bytes: int
+) -> Procedure[None]:
+    """Ask what is left, one after the other; several such turns share it."""
+    late = f"no answer within {timeout_s:g} s"
+    while left:
+        argv = left.popleft()
+        try:
+            result = yield from ask(host, argv, timeout_s=timeout_s, output_cap_bytes=most_bytes)
+        except ExecutorError as exc:
+            timed_out = isinstance(exc, CommandTimeout)
+            why = late if timed_out else str(exc).removeprefix(f"{host}: ")  # findings are folded over hosts
+            answers[argv] = _unanswered(host, argv, why)
+            if not timed_out or [one.lost for one in answers.values()].count(late) >= TIMEOUTS_MOST:
+                answers.update((one, _unanswered(host, one, why)) for one in left)
+                left.clear()
+        else:
+            answers[argv] = HostAnswer(**{field.name: getattr(result, field.name) for field in fields(result)})
+
+
+def _unanswered(host: str, argv: Argv, why: str) -> HostAnswer:
+    return HostAnswer(Command(host, argv, TIMEOUT_S), -1, "", "", 0.0, 0.0, lost=why)
+
+
+GUARD_PROGRAMS = ("flock", "setsid", "timeout")
+"""What the guard of a change calls beside sh and the smallest tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostNeeds:
+    """
+    What one host must have.
+
+    *measured*: it takes part in the measurement; else it only carries changes out. *programs* are called by probes,
+    *alters* says what changes call as root. *cuda*: ib_write_bw reaches GPU memory itself. *gpudirect*: some RNIC
+    reads GPU memory. *pinned_bytes*: the most that one program locks. *peer*: the host that mpirun logs in to from
+    here, by the name it uses. *sudo*: commands that need root go through sudo. *ssh*: it is reached over SSH.
+    *in_band*: what shows that switches, and UFM, can be reached from here.
+    """
+
+    measured: bool = True
+    programs: tuple[str, ...] = ()
+    alters: Alters = field(default_factory=Alters)
+    cuda: bool = False
+    gpudirect: bool = False
+    pinned_bytes: int = 0
+    peer: str | None = None
+    sudo: bool = False
+    ssh: bool = False
+    in_band: tuple[tuple[str, ...], ...] = ()
+
+
+def host_needs(
+    scenario: Scenario | None, hosts: tuple[str, ...], inventory: Inventory, *, backend: str
+) -> dict[str, HostNeeds]:
+    """
+    The needs of *hosts*, and of those that carry out the scenario's changes.
+
+    Without a scenario: what is true of every measurement on these hosts, but no program.
+    """
+    specs = [spec for phase in scenario.phases for spec in phase.probes] if scenario else []
+    alters = altering(scenario, inventory) if scenario else {}
+    common = HostNeeds(sudo=inventory.changes.sudo, ssh=backend == "ssh")
+    made: dict[str, HostNeeds] = {}
+    by_platform: dict[int, HostNeeds] = {}
+    for name in hosts:
+        platform = inventory.topology.hosts[name].platform
+        needs = by_platform.get(id(platform))
+        if needs is None:
+            needs = by_platform[id(platform)] = _of_platform(specs, platform, common)
+        made[name] = replace(needs, alters=alters[name]) if name in alters else needs
+    for name, what in alters.items():
+        if name not in made:
+            made[name] = replace(common, measured=False, alters=what)
+    via = inventory.changes.via
+    if via in made:
+        asked = [*_reaching(Context(inventory.topology, inventory.changes))] if via in alters else []
+        ufm = management.UfmAccess.of(inventory.changes)
+        if ufm is not None and scenario is not None and scenario.sample is not None:
+            asked.append(management.ask_telemetry(ufm))
+        made[via] = replace(made[via], in_band=tuple(asked))
+    return made
+
+
+def _reaching(context: Context) -> Iterator[tuple[str, ...]]:
+    """Of ``via``: the question that shows whether its port leads to the fabric, and that for UFM's list."""
+    settings, via = context.settings, context.need_via()
+    platform = context.topology.hosts[via].platform
+    if platform.link_layer == "infiniband":
+        asked = infiniband.subnet_manager(through=context.in_band(), tool=platform.program("sminfo"))
+        yield (*(("sudo", "-n") if settings.sudo else ()), *asked)
+    if (ufm := management.UfmAccess.of(settings)) is not None:
+        yield management.list_unhealthy(ufm)
+
+
+def with_peers(
+    needs: Mapping[str, HostNeeds], reached: tuple[str, ...], hosts: Mapping[str, Host]
+) -> dict[str, HostNeeds]:
+    """The same for the hosts that answer, each that uses mpirun with another to log in to, all of them in a ring."""
+    ring = [name for name in reached if "mpirun" in needs[name].programs and _by_ssh(hosts[name].platform)]
+    peers = {name: ring[(place + 1) % len(ring)] for place, name in enumerate(ring)} if len(ring) > 1 else {}
+    return {name: replace(needs[name], peer=peers[name]) if name in peers else needs[name] for name in reached}
+
+
+def _by_ssh(platform: Platform) -> bool:
+    """Open MPI starts its daemons over ssh, unless the site's own options say otherwise."""
+    return not any("plm" in word for word in platform.mpirun_options)
+
+
+def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) -> HostNeeds:
+    found = [need for need in (spec.uses(platform) for spec in specs) if need is not None]
+    return replace(
+        common,
+        programs=tuple(dict.fromkeys(name for need in found for name in need.programs)),
+        cuda=any(need.cuda for need in found),
+        gpudirect=any(need.gpudirect for need in found),
+        pinned_bytes=max((need.pinned_bytes for need in found), default=0),
+    )
+
+
+def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:
+    """The hosts that carry out changes of a scenario, or read light levels, and what they need as root for it."""
+    made: dict[str, Alters] = {}
+    for host, more in _needs(scenario, inventory):
+        if host is not None:
+            made[host] = _joined(made.get(host, Alters()), more)
+    return made
+
+
+def needs_via(scenario: Scenario, inventory: Inventory) -> bool:
+    """True when some change reaches a switch in-band, so that the inventory must say from where."""
+    return any(host is None for host, _ in _needs(scenario, inventory))
+
+
+def _needs(scenario: Scenario, inventory: Inventory) -> Iterator[tuple[str | None, Alters]]:
+    context = Context(inventory.topology, inventory.changes, hosts=scenario.hosts)
+    if scenario.sample is not None and scenario.sample.optics:
+        yield from ((host, Alters(("mlxlink",))) for host in scenario.hosts)
+    for phase in scenario.phases:
+        for spec in phase.changes:
+            if isinstance(spec, Kind):
+                yield from spec.needs(context)
+
+
+def _joined(one: Alters, other: Alters) -> Alters:
+    return Alters(
+        tuple(dict.fromkeys(one.programs + other.programs)),
+        one.guarded or other.guarded,
+    )
+
 
 GROUP = "fabric.checks"
 """The entry point group in which a package names its own checks, each a ``HostCheck``."""

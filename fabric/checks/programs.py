@@ -7,9 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
-from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
-from fabric.checks.needs import GUARD_PROGRAMS, HostNeeds
+from fabric.checks.kind import (
+    GUARD_PROGRAMS,
+    Argv,
+    HostAnswer,
+    HostCheck,
+    HostNeeds,
+    Looked,
+    excuse,
+    problem,
+    quoted,
+    unknown,
+    warning,
+)
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
 

@@ -91,7 +91,7 @@ def show(name: str, baselines: Path, *, as_json: bool) -> int:
 def check(name: str, baselines: Path, *, as_json: bool) -> int:
     """Hold the limits against what was recorded; exit 2 when good parts do not meet a limit."""
     from fabric.app.baseline import named_baseline
-    from fabric.judge.normal.limits import fit_notes
+    from fabric.judge.normal.baseline import fit_notes
 
     notes = fit_notes(named_baseline(name, baselines=baselines))
     code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0

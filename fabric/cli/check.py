@@ -97,7 +97,7 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
     Nothing is altered. InfiniBand: cables as iblinkinfo lists them; Ethernet: what LLDP hears. Read the result before
     you believe it: guesses are marked. Compare later what is there with it: fabric check --inventory FILE --wiring.
     """
-    from fabric.app.discover import discovered
+    from fabric.app.check import discovered
     from fabric.model.text import fold
     from fabric.report.output import say, warn
     from fabric.wiring import make_executor

@@ -23,7 +23,7 @@ GROUPS = {
         "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
         "plan": ("plan", "Show what a scenario would run, and for how long."),
         "run": ("run", "Run a scenario and judge it."),
-        "watch": ("watch", "Watch a run: phases, hosts, bad parts, changes, time left."),
+        "watch": ("status", "Watch a run: phases, hosts, bad parts, changes, time left."),
         "status": ("status", "How far a run is, or all runs at a glance."),
         "stop": ("status", "End a run from anywhere; its changes are taken back."),
         "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),
@@ -39,7 +39,7 @@ GROUPS = {
         "verify": ("report", "Check a certificate: is it true, who signed it, which file was changed?"),
         "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
         "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
-        "hang": ("hang", "Name the rank that a hung training job waits for, and what to test now."),
+        "hang": ("diagnose", "Name the rank that a hung training job waits for, and what to test now."),
         "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
     },
     "Repair": {
@@ -103,7 +103,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=lambda *args: _version(*args))
+@click.version_option(package_name="fabric-testbench", prog_name="fabric", message="%(prog)s %(version)s")
 def main() -> None:
     """
     Burn-in, post-repair validation and resilience drills for GPU cluster networks.
@@ -116,19 +116,6 @@ def main() -> None:
 
     Exit 0: good, 1: the fabric is bad, 2: your file or command line is wrong, 3: not measured, 4: a change may be live.
     """
-
-
-def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    del option
-    if not wanted:
-        return
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        click.echo(f"fabric {version('fabric-testbench')}")
-    except PackageNotFoundError:
-        click.echo("fabric (not installed: run from its source)")
-    ctx.exit(0)
 
 
 def run() -> None:

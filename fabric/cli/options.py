@@ -6,14 +6,12 @@ import gc
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
 
 import click
 
 from fabric.report.output import say, visible
-
-if TYPE_CHECKING:
-    from fabric.model.fields.scalars import Scalar
 
 PATH = click.Path(path_type=Path)
 
@@ -22,22 +20,19 @@ class Number(click.ParamType[float]):
     """A number of an option, within bounds (both are allowed), read as a key of a file is."""
 
     name = "number"
+    read_as = "scalars:Decimal"
+    """The type of such a key; pydantic takes a while to import, and ``--help`` does without."""
 
     def __init__(self, least: float, most: float) -> None:
         self.least, self.most = least, most
-
-    def field(self) -> Scalar:
-        """The type of such a key; pydantic takes a while to import, and ``--help`` does without."""
-        from fabric.model.fields.scalars import Decimal
-
-        return Decimal(self.least, self.most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value; click's refusal, with what is expected, for anything else."""
         from pydantic_core import PydanticCustomError
 
+        field = resolve_name(f"fabric.model.fields.{self.read_as}")(self.least, self.most)
         try:
-            return self.field().parse(str(value))
+            return field.parse(str(value))
         except PydanticCustomError as exc:
             self.fail(exc.message(), param, ctx)
 
@@ -45,24 +40,16 @@ class Number(click.ParamType[float]):
 class WholeNumber(Number):
     """A whole number in plain digits."""
 
-    def field(self) -> Scalar:
-        """As ``Whole``."""
-        from fabric.model.fields.scalars import Whole
-
-        return Whole(self.least, self.most)
+    read_as = "scalars:Whole"
 
 
 class Time(Number):
-    """A duration such as 90m, in seconds."""
+    """A duration such as 90m, in seconds, which may have a fraction as all seconds."""
 
-    def field(self) -> Scalar:
-        """As ``Duration``."""
-        from fabric.model.fields.quantities import Duration
-
-        return Duration(self.least, self.most)
+    read_as = "scalars:Duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As a number that may have a fraction, as all seconds."""
+        """As ``Number``."""
         return float(super().convert(value, param, ctx))
 
 
@@ -123,7 +110,7 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
         if slurm_job is not None or reservation is not None:
             if [hosts, slurm_job, reservation].count(None) < 2:
                 raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
-            from fabric.app.reservation import hosts_of
+            from fabric.app.scheduler import hosts_of
 
             hosts = hosts_of(job=slurm_job, reserved=reservation)
         return function(hosts=hosts, **named)
@@ -141,6 +128,22 @@ class AfterRepair(NamedTuple):
     links: str | None
 
 
+def bundled(kind: type[NamedTuple], name: str, *options: Callable[..., Any]) -> Callable[..., Any]:
+    """These options of a command as one *kind*, whose fields are called as they are, passed as *name*."""
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @wraps(function)
+        def command(*given: Any, **named: Any) -> int:
+            words = [named.pop(field) for field in kind._fields]
+            return function(*given, **{name: kind(*words)}, **named)
+
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
     """The scenario file and what overrides it as one ``Given``, *backend*, and *repair* as one ``AfterRepair``."""
 
@@ -148,13 +151,11 @@ def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
     def command(**named: Any) -> int:
         from fabric.app.prepare import Given
 
-        words = {name: named.pop(name) for name in ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")}
-        repair = AfterRepair(*(named.pop(name) for name in AfterRepair._fields))
-        return function(Given(**words), repair=repair, **named)
+        words = ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")
+        return function(Given(**{name: named.pop(name) for name in words}), **named)
 
-    for decorate in reversed(_REPAIR):
-        command = decorate(command)
-    return click.argument("scenario", type=PATH)(overrides(command))
+    repaired = bundled(AfterRepair, "repair", *reversed(_REPAIR))(command)
+    return click.argument("scenario", type=PATH)(overrides(repaired))
 
 
 results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)

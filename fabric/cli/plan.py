@@ -23,12 +23,12 @@ from fabric.cli.options import (
 from fabric.errors import ConfigError
 from fabric.model.text import duration_text
 from fabric.report.output import counted, jsonable, some
-from fabric.runs.run_folders import run_path
+from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
     from fabric.plan.budget import Chosen
-    from fabric.plan.plan import Plan, Told
+    from fabric.plan.plan import Plan
 
 
 _NAMED = 4  # components named in a line; the rest are counted
@@ -46,8 +46,8 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, rese
     from fabric.report.progress import planning
 
     collect_seldom()
-    with planning() as told:
-        asked = asked_for(given, repair, outline=True, told=told)
+    with planning():
+        asked = asked_for(given, repair, outline=True)
     backend_of(asked, backend)
     settings, plan = asked.inventory.changes, asked.plan
     gpus = sum(len(asked.inventory.topology.hosts[name].platform.gpus) for name in asked.scenario.hosts)
@@ -70,13 +70,13 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, rese
 
 def _reserved(plan: Plan, hosts: Sequence[str]) -> dict[str, Any]:
     """What ``run --reserve`` would ask Slurm for."""
-    from fabric.app.reservation import minutes
+    from fabric.app.scheduler import minutes
     from fabric.model.text import fold
 
     return {"nodes": fold(hosts), "minutes": minutes(plan)}
 
 
-def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False, told: Told) -> Asked:
+def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False) -> Asked:
     """What is to be run, planned; after a repair filled with what failed. *outline*: only to be shown."""
     from fabric.app.prepare import prepare, require_run
 
@@ -84,7 +84,7 @@ def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False, told:
     if because is None:
         for option in (["--quick"] if quick else []) + ([] if links is None else ["--links"]):
             raise ConfigError.at(option, "it goes with --because RUN, after a repair")
-        found = prepare(given, outline=outline, told=told)
+        found = prepare(given, outline=outline)
         return found if outline else require_run(found)
     if given.lasts_s is not None:
         raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
@@ -108,7 +108,7 @@ def backend_of(asked: Asked, backend: str | None) -> str:
 
 def budget_lines(asked: Asked) -> Iterator[str]:
     """What fits into a budget, what is left out, and what is then not covered; none without one."""
-    from fabric.model.fields.quantities import in_unit
+    from fabric.model.fields.scalars import in_unit
 
     if (chosen := asked.chosen) is None or asked.given.budget_s is None:
         return

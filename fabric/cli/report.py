@@ -21,7 +21,7 @@ from fabric.cli.options import (
 )
 from fabric.errors import ConfigError, StoreError
 from fabric.report.output import say, visible, warn
-from fabric.runs.run_folders import run_path
+from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.model.verdict import JudgedRun
@@ -75,7 +75,7 @@ def report_command(
     if certificate or key is not None:
         return _certify(run, key)
     if probe is not None:
-        from fabric.app.report import raw_output
+        from fabric.app.analyze import raw_output
 
         print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
         return 0
@@ -155,9 +155,8 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric.app.analyze import reopened
+    from fabric.app.analyze import keep_decision, reopened
     from fabric.app.repair import decided
-    from fabric.app.report import keep_decision
     from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_text
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
@@ -173,7 +172,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _print_csv(path: Path) -> int:
-    from fabric.app.frames import load
+    from fabric.app.analyze import load
     from fabric.report.exports import csv_lines
 
     for lines in csv_lines(load(path).samples):
@@ -182,8 +181,7 @@ def _print_csv(path: Path) -> int:
 
 
 def _drawn(path: Path, folder: Path) -> int:
-    from fabric.app.analyze import reopened
-    from fabric.app.report import draw_figures
+    from fabric.app.analyze import draw_figures, reopened
 
     written = draw_figures(reopened(path), folder)
     say("\n".join(str(one) for one in written) if written else "nothing to draw: nothing was measured")
@@ -192,7 +190,7 @@ def _drawn(path: Path, folder: Path) -> int:
 
 def _made(path: Path, *, push: str | None, open_it: bool) -> int:
     """What is made of a run that is judged again: metrics for a push gateway, or its reports."""
-    from fabric.app import report
+    from fabric.app import analyze
     from fabric.app.analyze import reopened
     from fabric.app.repair import decided
     from fabric.probes.again import because_of
@@ -200,19 +198,15 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
 
     run = reopened(path)
     if push is not None:
-        report.push(run, push)
+        analyze.push(run, push)
         say(f"pushed to {push}")
         return 0
     if because_of(run.judged.scenario):  # its page begins with the decision
-        report.keep_decision(path, acceptance_document(decided(run)))
-    page = report.make_reports(run)
+        analyze.keep_decision(path, acceptance_document(decided(run)))
+    page = analyze.make_reports(run)
     say(str(page))
-    return _show_in_browser(page) if open_it else 0
-
-
-def _show_in_browser(path: Path) -> int:
-    """0 also where there is no browser: the path was printed, and the file is there."""
-    click.launch(str(path.resolve()))
+    if open_it:
+        click.launch(str(page.resolve()))  # where there is no browser, the path was printed
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from fabric.cli.options import (
     AfterRepair,
     WholeNumber,
     act_option,
+    bundled,
     collect_seldom,
     json_option,
     reserve_option,
@@ -29,13 +30,11 @@ from fabric.model.outcome import Outcome
 from fabric.report.output import visible, warn
 
 if TYPE_CHECKING:
-    from fabric.app.on_fail import OnFail
     from fabric.app.prepare import Asked, Given
-    from fabric.app.reservation import Reservation
-    from fabric.engine.observer import Observer
+    from fabric.app.run import OnFail
     from fabric.model.verdict import JudgedRun
     from fabric.plan.plan import Plan
-    from fabric.runs.past_run import PastRun
+    from fabric.runs.run_document import PastRun
 
 
 _TOLD = ("format", "minor", "scenario", "run_id", "path", "backend", "outcome", "exit_code", "reasons", "suspects")
@@ -53,29 +52,21 @@ class HowRun(NamedTuple):
     reserve: bool
 
 
-def _how_it_is_run(function: Callable[..., int]) -> Callable[..., int]:
-    """These options as one ``HowRun``."""
-
-    @wraps(function)
-    def command(*given: Given, **named: Any) -> int:
-        how = HowRun(*(named.pop(name) for name in HowRun._fields))
-        return function(*given, how=how, **named)
-
-    for option in (
-        json_option,
-        click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
-        click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
-        click.option(
-            "--on-fail",
-            metavar="CMD|URL",
-            help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
-            "on standard input, or POST.",
-        ),
-        act_option,
-        reserve_option,
-    ):
-        command = option(command)
-    return command
+_how_it_is_run = bundled(
+    HowRun,
+    "how",
+    json_option,
+    click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
+    click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
+    click.option(
+        "--on-fail",
+        metavar="CMD|URL",
+        help="Told of the first failure (a slow part: when its phase ends), and of the verdict if it is FAIL: JSON "
+        "on standard input, or POST.",
+    ),
+    act_option,
+    reserve_option,
+)
 
 
 @click.command("run")
@@ -84,13 +75,7 @@ def _how_it_is_run(function: Callable[..., int]) -> Callable[..., int]:
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
 @_how_it_is_run
 def run_command(
-    given: Given,
-    backend: str | None,
-    results: Path,
-    seed: int,
-    *,
-    repair: AfterRepair,
-    how: HowRun,
+    given: Given, backend: str | None, results: Path, seed: int, *, repair: AfterRepair, how: HowRun
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
@@ -100,8 +85,8 @@ def run_command(
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    with planning() as told:
-        asked = asked_for(given, repair, told=told)
+    with planning():
+        asked = asked_for(given, repair)
     name = backend_of(asked, backend)
     refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)
@@ -112,19 +97,7 @@ def run_command(
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
 
-    def measure(observer: Observer, reservation: Reservation | None) -> JudgedRun:
-        return run(
-            asked,
-            backend=name,
-            make_executor=make_executor,
-            results=results,
-            seed=seed,
-            observer=observer,
-            reports=not how.no_html,
-            say=_tell,
-            reservation=reservation,
-        )
-
+    measure = partial(run, asked, backend=name, make_executor=make_executor, results=results, seed=seed, say=_tell)
     return _carried_out(how, measure, asked, results)
 
 
@@ -156,23 +129,14 @@ def resume_command(run: Path, *, force: bool, how: HowRun) -> int:
     refuse_simulated(how.act, past.backend, reserve=how.reserve)
     for text in found.differs:
         say(f"gone on all the same: {text}")
-    note = out_of_reach_line(past.scenario, past.inventory, past.baselines)
-    if note is not None:
+    if note := out_of_reach_line(past.scenario, past.inventory, past.baselines):
         say(f"note: {note}")
     if past.backend != "mock":
         _agree(past.plan, yes=how.yes)
 
-    def measure(observer: Observer, reservation: Reservation | None) -> JudgedRun:
-        return resume(
-            found,
-            make_executor=make_executor,
-            observer=observer,
-            say=say,
-            reports=not how.no_html,
-            reservation=reservation,
-        )
-
-    return _carried_out(how, measure, past, past.path.parent.parent)
+    return _carried_out(
+        how, partial(resume, found, make_executor=make_executor, say=say), past, past.path.parent.parent
+    )
 
 
 def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[str, Any]:
@@ -191,18 +155,13 @@ def _told_of(run: Asked | PastRun, hook: OnFail | None, results: Path) -> dict[s
     }
 
 
-def _carried_out(
-    how: HowRun,
-    measure: Callable[[Observer, Reservation | None], JudgedRun],
-    asked: Asked | PastRun,
-    results: Path,
-) -> int:
+def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | PastRun, results: Path) -> int:
     """
     Measured, shown, and told to those who are to hear of it: the scheduler first, for jobs begin meanwhile, and while
     the hosts are reserved.
     """
-    from fabric.app.on_fail import OnFail
-    from fabric.app.reservation import Reservation, minutes
+    from fabric.app.run import OnFail
+    from fabric.app.scheduler import Reservation, minutes
     from fabric.report.progress import ConsoleProgress
     from fabric.report.verdict_json import verdict_document
 
@@ -211,7 +170,8 @@ def _carried_out(
         minutes(asked.plan)  # refuses what could not run, before anything is begun
     with Reservation(lambda text: warn(visible(text))) as reservation:
         with ConsoleProgress(quiet=how.as_json, **_told_of(asked, hook, results)) as progress:
-            judged = measure(progress, reservation if how.reserve else None)
+            taken = reservation if how.reserve else None
+            judged = measure(observer=progress, reports=not how.no_html, reservation=taken)
         code = show(judged, as_json=how.as_json)
         if how.act is not None:
             act_on(Path(judged.path))

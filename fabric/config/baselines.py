@@ -4,44 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, with_config
+from pydantic import Field
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems, report, valid_items
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import STRICT, Entry, key, written_keys
+from fabric.model.fields.entry import Entry, written_keys
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.recorded import Key, Recorded
+from fabric.model.recorded import Recorded
 from fabric.model.scenario import LimitKey, Scenario
 from fabric.model.text import fold, size_text
-from fabric.model.topology import NVLINK, Platform
-from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
+from fabric.model.topology import Platform
+from fabric.model.verdict import (
+    ONE_LINE,
+    RING,
+    Baseline,
+    Limit,
+    bound_by_lines,
+    least_gbps,
+    most_specific,
+    out_of_reach,
+)
 from fabric.probes.loopback import link_classes
 
 BACKENDS = ("ssh", "process", "mock")
 T = TypeVar("T")
-
-_LINE_FIELDS = ((Key, fields(Key)), (Recorded, fields(Recorded)[1:]))
-
-RecordedLine: Any = with_config(STRICT)(
-    make_dataclass(
-        "RecordedLine",
-        [
-            (one.name, hints[one.name], key(one.default, **one.metadata))
-            for hints, those in ((get_type_hints(of, include_extras=True), those) for of, those in _LINE_FIELDS)
-            for one in those
-        ],
-        frozen=True,
-        kw_only=True,
-    )
-)
-"""What good runs measured for one key as a file writes it: the fields of the key beside the others."""
 
 
 class CandidateFile(Entry):
@@ -49,7 +42,7 @@ class CandidateFile(Entry):
 
     name: Annotated[str, SAFE_NAME]
     backend: Annotated[str, Choice(BACKENDS)]
-    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)]
+    recorded: Annotated[tuple[Recorded, ...], Field(min_length=1, max_length=10_000)]
 
 
 class BaselineFile(Entry):
@@ -57,7 +50,7 @@ class BaselineFile(Entry):
 
     name: Annotated[str, SAFE_NAME]
     limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=10_000)]
-    recorded: Annotated[tuple[RecordedLine, ...], Field(min_length=1, max_length=10_000)] = ()
+    recorded: Annotated[tuple[Recorded, ...], Field(min_length=1, max_length=10_000)] = ()
 
 
 def load_baseline(path: Path) -> Baseline:
@@ -189,7 +182,7 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit], asked: Sequence[L
     for limit in limits:
         meant = [limit.algorithm or RING] if limit.link_class in (None, *classes) else []
         if asked is not None:
-            meant = [str(one.algorithm) for one in asked if _matches(limit, one)]
+            meant = [str(one.algorithm) for one in asked if most_specific([limit], *one)]
         least = least_gbps(limit, platform)
         slow = next(filter(None, (_too_slow(platform, limit, algorithm) for algorithm in meant)), None)
         if slow is not None:
@@ -213,7 +206,7 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
         spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
     ):
         for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
-            if any(_matches(limit, asked) for limit in listed):
+            if most_specific(listed, *asked):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
@@ -222,20 +215,6 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
 def _expected(scenario: Scenario) -> frozenset[str]:
     """The written names of the phases that an expectation judges: they need no limit."""
     return frozenset(ref.label for one in scenario.expect for ref in one.refs)
-
-
-def _matches(limit: Limit, asked: LimitKey) -> bool:
-    pairs = (
-        (limit.link_class, asked.link_class),
-        (limit.size_bytes, asked.size_bytes),
-        (limit.ranks, asked.ranks),
-        (limit.algorithm, asked.algorithm),
-    )
-    if NVLINK == asked.link_class != limit.link_class:
-        return False
-    if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
-        return False
-    return all(part in (None, wanted) for part, wanted in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +237,9 @@ def load_candidate(path: Path) -> Candidate:
     return Candidate(str(tree["name"]), str(tree["backend"]), entries)
 
 
-def _values(of: type, line: Any) -> dict[str, Any]:
-    """What a line says of the fields of a part of it."""
-    return {one.name: getattr(line, one.name) for one in dict(_LINE_FIELDS)[of]}
-
-
 def _recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
     """The well formed entries of the section."""
-    lines = _each_once(
-        RecordedLine, tree, "recorded", problems, "the one recorded", lambda line: Key(**_values(Key, line))
-    )
-    return tuple(Recorded(Key(**_values(Key, line)), **_values(Recorded, line)) for line in lines)
+    return _each_once(Recorded, tree, "recorded", problems, "the one recorded", lambda line: line.key)
 
 
 def _each_once(
@@ -328,8 +299,7 @@ _PLACES = {"line_rate_gbps": "g", "median_gbps": ".6g", "mad_gbps": ".4g", "cv":
 
 
 def _line(entry: Recorded) -> str:
-    given = {**asdict(entry.key), **asdict(entry), "runs": f"[{', '.join(entry.runs)}]"}
-    given["trimmed"] = entry.trimmed or None
-    given["size"] = None if entry.key.size_bytes is None else size_text(entry.key.size_bytes)
-    known = ((key, given[key]) for key in written_keys(RecordedLine) if given[key] is not None)
+    given = {**asdict(entry), "runs": f"[{', '.join(entry.runs)}]", "trimmed": entry.trimmed or None}
+    given["size"] = None if entry.size_bytes is None else size_text(entry.size_bytes)
+    known = ((key, given[key]) for key in written_keys(Recorded) if given[key] is not None)
     return f"  - {{{', '.join(f'{key}: {format(value, _PLACES.get(key, str()))}' for key, value in known)}}}"

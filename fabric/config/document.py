@@ -61,6 +61,7 @@ Tree: TypeAlias = "str | list[Tree] | dict[str, Tree]"
 
 BYTES_MOST = 1 << 20
 DEPTH_MOST = 50
+_TOO_DEEP = f"nested deeper than {DEPTH_MOST} levels"
 NODES_MOST = 200_000  # 2,048 hosts written one by one are 30,000
 
 # What YAML 1.1 may hold, without NEL, LS and PS: YAML counts lines by them and editors do not.
@@ -138,7 +139,10 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
             problems.at_line(line, "a tab cannot indent or start a value in YAML; use spaces")
         else:
             said = ", ".join(part for part in (exc.context, exc.problem) if part)
-            problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
+            if "maximum nesting depth" in said:  # libyaml 0.2.6 and later has a bound of its own, above ours
+                problems.at_line(line, _TOO_DEEP)
+            else:
+                problems.at_line(line, f"not readable as YAML: {shown(said, most=200)}{_unquoted(text, line)}")
         raise _Stop from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: "\U00110000" in the pure Python parser
         problems.at_line(0, f"not readable as YAML: {shown(str(exc), most=200)}")
@@ -165,7 +169,7 @@ def _check(events: Iterable[yaml.Event], problems: Problems) -> None:
                     what = f"anchor {quoted(f'&{event.anchor}')}"
                 said = f"{what} is not allowed: write the value out"
             elif depth > DEPTH_MOST:
-                said = f"nested deeper than {DEPTH_MOST} levels"
+                said = _TOO_DEEP
             tag: str | None = getattr(event, "tag", None)
             if tag is not None and not said:
                 problems.at_line(line, f"tag {quoted(tag)} is not allowed")

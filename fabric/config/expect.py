@@ -14,8 +14,7 @@ from fabric.config.document import Tree
 from fabric.config.problems import KeyPath, Problems, valid_items
 from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.quantities import Size, Span
-from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Word, refusal
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Size, Span, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.scenario import (
     LEAST_ROUNDS,
@@ -34,7 +33,7 @@ from fabric.model.scenario import (
 from fabric.model.text import size_text
 
 if TYPE_CHECKING:
-    from fabric.config.matrix import Matrix
+    from fabric.config.phases import Matrix
 
 ENDS = ("completed", "aborted")
 SINCE = ("end", "begin")
@@ -55,31 +54,37 @@ _STATISTIC_TEXT = "Of the members (rings, pairs): cv is sigma / mean, p5 the 5th
 class Somewhere(Entry):
     """What is expected under some values of the matrix."""
 
-    where: Values = Field({}, max_length=6, description="Only the phases with these values of the matrix.")
+    where: Values = Field({}, max_length=6)
+    """Only the phases with these values of the matrix."""
 
 
 class PhaseEntry(Somewhere):
     """What is expected of one phase."""
 
-    phase: Name = Field(description="Which phase, by the name that is written.")
+    phase: Name
+    """Which phase, by the name that is written."""
 
 
 class BoundedEntry(Entry):
     """What bounds a number, and which measurements it is of."""
 
-    at_least: Bound | None = Field(None, description="It is not below this.")
-    at_most: Bound | None = Field(None, description="It is not above this.")
-    probe: Name | None = Field(None, description="Only probes of this name.")
-    size: Annotated[int, Size(1, 256 * GIB)] | None = Field(None, description="Only messages of this size.")
+    at_least: Bound | None = None
+    """It is not below this."""
+    at_most: Bound | None = None
+    """It is not above this."""
+    probe: Name | None = None
+    """Only probes of this name."""
+    size: Annotated[int, Size(1, 256 * GIB)] | None = None
+    """Only messages of this size."""
 
 
 class CompareEntry(BoundedEntry, Somewhere):
     """The bandwidth of one phase, or another statistic of it, over that of another."""
 
-    compare: Annotated[str, COMPARED] = Field(description="degraded/healthy: the bandwidth of one over the other's.")
-    against: Values | None = Field(
-        None, min_length=1, max_length=6, description="The values of what it is compared with; where's when left out."
-    )
+    compare: Annotated[str, COMPARED]
+    """degraded/healthy: the bandwidth of one over the other's."""
+    against: Values | None = Field(None, min_length=1, max_length=6)
+    """The values of what it is compared with; where's when left out."""
     statistic: Statistic = Field(MEAN, description=_STATISTIC_TEXT)
 
 
@@ -92,24 +97,28 @@ class StatisticEntry(BoundedEntry, PhaseEntry):
 class EndsEntry(PhaseEntry):
     """How every probe of a phase ends."""
 
-    ends: Annotated[str, Choice(ENDS)] = Field(
-        description="completed, or aborted: given up by the transport (retries exceeded)."
-    )
+    ends: Annotated[str, Choice(ENDS)]
+    """completed, or aborted: given up by the transport (retries exceeded)."""
 
 
 class RecoversEntry(PhaseEntry):
     """How soon bandwidth is back after each change of a phase."""
 
-    recovers_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's end.")
-    since: Annotated[str, Choice(SINCE)] = Field("end", description="begin: the time after each change's begin.")
-    to: Fraction = Field(0.95, description="Fraction of the median before the change.")
+    recovers_within: Annotated[float, Span(0.1, 86_400)]
+    """The time after each change's end."""
+    since: Annotated[str, Choice(SINCE)] = "end"
+    """begin: the time after each change's begin."""
+    to: Fraction = 0.95
+    """Fraction of the median before the change."""
 
 
 class FallsEntry(PhaseEntry):
     """How soon each change of a phase is felt."""
 
-    falls_within: Annotated[float, Span(0.1, 86_400)] = Field(description="The time after each change's begin.")
-    to: Fraction = Field(0.95, description="Fraction of the median before the change; less than it is felt.")
+    falls_within: Annotated[float, Span(0.1, 86_400)]
+    """The time after each change's begin."""
+    to: Fraction = 0.95
+    """Fraction of the median before the change; less than it is felt."""
 
 
 _ENTRIES: dict[str, type[Entry]] = {

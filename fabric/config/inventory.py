@@ -12,12 +12,12 @@ from pydantic import Field
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem
+from fabric.config.links import component_problem, factor_problem, fault_from_text, network_problem
 from fabric.config.platforms import PlatformEntry, platform
 from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
 from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
-from fabric.model.fields.entry import Entry
+from fabric.model.fields.entry import Entry, from_file
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
@@ -29,24 +29,26 @@ BACKENDS = ("mock", "ssh", "process")
 class InventoryFile(Entry):
     """A whole inventory file."""
 
-    name: Annotated[str, SAFE_NAME] = Field(description="What this fabric is called.")
-    backend: Annotated[str, Choice(BACKENDS)] = Field(
-        description="How hosts are reached: mock (simulated), ssh or process."
-    )
-    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
-    hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
-    switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
-    routing: Annotated[str, Choice(ROUTING)] | None = Field(
-        None, description="How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."
-    )
-    ssh: SshSettings = Field(SshSettings(), description="With backend ssh: how hosts are reached.")
-    process: ProcessSettings = Field(
-        ProcessSettings(), description="With backend process: what carries a command to a host."
-    )
-    changes: ChangeSettings = Field(
-        ChangeSettings(), description="How changes are made on this fabric, and how many at once."
-    )
-    mock: MockSettings = Field(MockSettings(), description="With backend mock: how the simulated rack behaves.")
+    name: Annotated[str, SAFE_NAME]
+    """What this fabric is called."""
+    backend: Annotated[str, Choice(BACKENDS)]
+    """How hosts are reached: mock (simulated), ssh or process."""
+    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1)
+    """Host layouts by name."""
+    hosts: tuple[HostsEntry, ...] = Field(min_length=1)
+    """The machines under test."""
+    switches: tuple[SwitchesEntry, ...] = ()
+    """The switches between them."""
+    routing: Annotated[str, Choice(ROUTING)] | None = None
+    """How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."""
+    ssh: SshSettings = SshSettings()
+    """With backend ssh: how hosts are reached."""
+    process: ProcessSettings = ProcessSettings()
+    """With backend process: what carries a command to a host."""
+    changes: ChangeSettings = ChangeSettings()
+    """How changes are made on this fabric, and how many at once."""
+    mock: MockSettings = MockSettings()
+    """With backend mock: how the simulated rack behaves."""
 
 
 T = TypeVar("T")
@@ -68,7 +70,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
-    file = InventoryFile.from_file(tree)
+    file = from_file(InventoryFile, tree)
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
     same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "process", "changes", "routing")}
     return Inventory(source=str(path), topology=topology, mock=mock, **same)

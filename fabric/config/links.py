@@ -1,23 +1,183 @@
-"""Names of links in a scenario: checked against the topology, or drawn from it."""
+"""
+Names of links and faults: links of a scenario, checked against the topology or drawn from it; faults of the simulated
+rack, read from the file or from ``--fault`` and checked against what is there.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
+from typing import TYPE_CHECKING
+
+from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import DrawnLinks
-from fabric.config.faults import cable_problem
 from fabric.config.platforms import unfolded
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.topology import TIERS
 from fabric.model.fields.folded import some
+from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.topology import Topology
-from fabric.sim.faults import cable_ends
+from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
+from fabric.model.part import Part
+from fabric.model.topology import Platform, Topology
+from fabric.sim.faults import KINDS, PORT, WAYS, CableEnds, cable_ends, faults_by_host, is_above_leaves, require_passing
+
+if TYPE_CHECKING:
+    from fabric.sim.net.named_clos import NamedClos
+
+
+_TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
+
+
+def factor_problem(fault: Fault) -> tuple[KeyPath, str] | None:
+    """What is wrong with its factor, and where: kinds that leave a part of the bandwidth have one, and no other."""
+    if fault.kind in PARTIAL and fault.factor == WHOLE:
+        return (), f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
+    if fault.kind not in PARTIAL and fault.factor != WHOLE:
+        return ("factor",), f"'factor' goes with kind slow, not with {fault.kind}"
+    return None
+
+
+def fault_from_text(text: str, problems: Problems) -> Fault | None:
+    """``gpu003/mlx5_2:slow=0.5`` as given with ``--fault``."""
+    try:
+        found = _fault(text)
+    except PydanticCustomError as exc:
+        problems.at_line(0, exc.message())
+        return None
+    wrong = factor_problem(found)
+    if wrong:
+        problems.at_line(0, wrong[1])
+    return found
+
+
+def _fault(text: str) -> Fault:
+    """What the file would say; PydanticCustomError for the first thing that is wrong."""
+    match = _TEXT.fullmatch(text)
+    if not match:
+        quote = " (a shell takes > as its own: put it in quotes)" if text.endswith("-") else ""
+        raise refusal(f"COMPONENT:KIND or COMPONENT:slow=FACTOR, such as gpu003/mlx5_2:slow=0.5{quote}", text)
+    component, kind, factor = match.groups()
+    return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
+
+
+def component_problem(component: str, kind: str, topology: Topology, *, for_good: bool = True) -> str | None:
+    """
+    Why a component does not exist or cannot have that kind of fault, or None when all is well.
+
+    What it can have the simulation itself says; here a name that is not there gets the nearest one that is. Not *for
+    good*: it comes over a running rack.
+    """
+    fault = Fault(component, kind)
+    above = is_above_leaves(fault, topology)
+    absent = _absent_above(component, topology) if above else _absent(component, topology)
+    if absent:
+        return absent
+    if kind == "absent" and component.endswith(":nvlink"):
+        return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
+    try:
+        if KINDS[kind].comes or not for_good:
+            require_passing(fault, topology)
+        if not KINDS[kind].comes:
+            faults_by_host(topology, (fault,))
+    except ValueError as exc:
+        return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
+    return _not_simulated(component, kind, topology) if above else None
+
+
+def _absent(component: str, topology: Topology) -> str | None:
+    """Why there is no such host, leaf, part of a host or path in it."""
+    name, slash, part = component.partition("/")
+    host = topology.hosts.get(name)
+    if host is None:
+        if name in topology.switches:
+            ends = "a port of a switch is named by its cable: HOST/RNIC:port (the leaf's end), LEAF--SPINE, LEAF->SPINE"
+            return f"{quoted(component)}: {ends}" if slash else None
+        known, what = (
+            ([*topology.hosts], "host") if slash else ([*topology.hosts, *topology.switches], "host or switch")
+        )
+        return f"no {what} {quoted(name)}{nearest(name, known)}"
+    parts = _parts(host.platform)
+    return None if not slash or part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
+
+
+def _parts(platform: Platform) -> tuple[str, ...]:
+    """Every part of a host that can be bad by itself, and the paths from its RNICs."""
+    rnics, gpus = platform.rnic_by_device, platform.gpu_by_name
+    groups = (f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
+    ends = (*platform.endpoints, *groups)
+    return (
+        *rnics,
+        *(f"{device}{way}" for device in rnics for way in (PORT, *WAYS.values())),
+        *gpus,
+        *(f"{gpu}:nvlink" for gpu in gpus),
+        *(f"numa{number}" for number in range(platform.numa_nodes)),
+        *(switch.name for switch in platform.pcie_switches),
+        *(f"{device}->{end}" for device in rnics for end in ends),
+    )
+
+
+def cable_problem(ends: CableEnds, switches: Collection[str], count: int, number: int = 0, *, hint: str = "") -> str:
+    """Why there is no cable of this *number* between two switches that *count* cables join; "" where there is one."""
+    one, other = ends.one, ends.other
+    for name in (one, other):
+        if name not in switches:
+            return f"no switch {quoted(name)}{nearest(name, switches)}"
+    if not count:
+        return f"no cable between {one} and {other}{hint}"
+    return "" if number < count else f"{one} and {other} have cables #0 to #{count - 1}, got #{number}"
+
+
+def _absent_above(component: str, topology: Topology) -> str | None:
+    """Why there is no such cable between switches; a switch is there."""
+    ends = _ends(component, topology)
+    if ends is None:
+        return None
+    pair = {ends.one, ends.other}
+    count = sum(uplinks.count for uplinks in topology.uplinks if pair & {*uplinks.lower} and pair & {*uplinks.upper})
+    said = cable_problem(ends, topology.switches, count)
+    return f"{quoted(component)}: {said}" if said else None
+
+
+def _ends(component: str, topology: Topology) -> CableEnds | None:
+    return None if component in topology.switches else cable_ends(component, topology.switches)
+
+
+def _not_simulated(component: str, kind: str, topology: Topology) -> str | None:
+    """What the simulation cannot show above the leaves."""
+    ends = _ends(component, topology)
+    if kind == "swapped" and (ends is None or not ends.both):
+        return f"{quoted(component)}: only a cable is swapped: write su0-leaf3--spine02, or gpu003/mlx5_2:port"
+    if kind == "broken" and ends is not None and not ends.both:
+        return f"{quoted(component)}: a cable breaks in both directions: write {ends.one}--{ends.other}"
+    irregular = network_problem(topology)
+    return None if irregular is None else f"{quoted(component)} cannot be simulated: {irregular}"
+
+
+def regular_net(topology: Topology) -> NamedClos:
+    """The network above the leaves; ValueError where it is none that can be simulated."""
+    from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
+
+    layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
+    if len(layers) > 1:
+        raise ValueError(f"hosts have different link layers: {', '.join(layers)}")
+    return net_from_topology(topology)
+
+
+def network_problem(topology: Topology) -> str | None:
+    """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
+    try:
+        regular_net(topology)
+    except ValueError as exc:
+        return f"the switches are no regular Clos network: {exc} (docs/simulate.md says what can be simulated)"
+    return None
+
 
 _LOOKED_AT_MOST = 1024  # cables of one lower end that are compared for one draw; no switch has more ports
 
@@ -79,7 +239,7 @@ class Links:
 
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
-        name, _, device = text.partition("/")
+        name, device = Part.of(text).place
         host = self.topology.hosts.get(name)
         if host is None:
             return f"no host {quoted(name)}{nearest(name, self.topology.hosts)}"

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import with_config
 
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.entry import STRICT, Entry, key
 from fabric.model.fields.folded import Folded, FoldedNames
-from fabric.model.fields.quantities import Indexes
-from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Whole
+from fabric.model.fields.scalars import BASELINE_NAME, DEVICE, SAFE_NAME, Choice, Decimal, Indexes, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic, ToolSettings
 
@@ -109,34 +108,40 @@ def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ..
 class PcieSwitchEntry(Entry):
     """One PCIe switch of a host, or several alike."""
 
-    name: Annotated[Folded, FoldedNames(64)] = Field(description="Its name; pcie[0-1] makes two alike.")
-    numa: Annotated[int, Whole(0, 63)] = Field(description="The NUMA node it hangs off.")
+    name: Annotated[Folded, FoldedNames(64)]
+    """Its name; pcie[0-1] makes two alike."""
+    numa: Annotated[int, Whole(0, 63)]
+    """The NUMA node it hangs off."""
 
 
 class GpuEntry(Entry):
     """One GPU of a host, or several alike."""
 
-    index: Annotated[tuple[int, ...], Indexes()] = Field(description="Its CUDA index; 0-3 makes four alike.")
-    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
-    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
-        None, description="Its PCIe switch; none: straight off the CPU."
-    )
+    index: Annotated[tuple[int, ...], Indexes()]
+    """Its CUDA index; 0-3 makes four alike."""
+    numa: Annotated[int, Whole(0, 63)] | None = None
+    """Its NUMA node; else that of its PCIe switch."""
+    pcie_switch: Annotated[str, SAFE_NAME] | None = None
+    """Its PCIe switch; none: straight off the CPU."""
 
 
 class RnicEntry(Entry):
     """One RDMA port of a host."""
 
-    device: Annotated[str, DEVICE] = Field(description="Its RDMA device, as ibv_devices lists it.")
-    port: Annotated[int, Whole(1, 8)] = Field(1, description="The port of that device.")
-    rail: Annotated[int, Whole(0, 63)] = Field(description="Its rail, counted from 0; decides its leaf switch.")
-    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
-    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
-        None, description="Its PCIe switch; none: straight off the CPU."
-    )
-    line_rate_gbps: LineRate = Field(description="What the link signals, in decimal Gb/s: 400 for NDR, 200 for HDR.")
-    nearest_gpus: tuple[Annotated[int, Whole(0, 99)], ...] | None = Field(
-        None, description="The GPUs it serves; else those on its PCIe switch."
-    )
+    device: Annotated[str, DEVICE]
+    """Its RDMA device, as ibv_devices lists it."""
+    port: Annotated[int, Whole(1, 8)] = 1
+    """The port of that device."""
+    rail: Annotated[int, Whole(0, 63)]
+    """Its rail, counted from 0; decides its leaf switch."""
+    numa: Annotated[int, Whole(0, 63)] | None = None
+    """Its NUMA node; else that of its PCIe switch."""
+    pcie_switch: Annotated[str, SAFE_NAME] | None = None
+    """Its PCIe switch; none: straight off the CPU."""
+    line_rate_gbps: LineRate
+    """What the link signals, in decimal Gb/s: 400 for NDR, 200 for HDR."""
+    nearest_gpus: tuple[Annotated[int, Whole(0, 99)], ...] | None = None
+    """The GPUs it serves; else those on its PCIe switch."""
 
 
 @with_config(STRICT)
@@ -144,12 +149,18 @@ class RnicEntry(Entry):
 class PlatformEntry(ToolSettings):
     """A host layout, described once."""
 
-    baseline: Annotated[str, BASELINE_NAME] = key(description="What is normal for it: baselines/<this>.yaml.")
-    link_layer: Annotated[str, Choice(LINK_LAYERS)] = key(description="infiniband or ethernet (RoCE).")
-    numa_nodes: Annotated[int, Whole(1, 64)] = key(description="How many memory nodes a host has.")
-    pcie_switches: tuple[PcieSwitchEntry, ...] = key((), max_length=64, description="The PCIe switches of a host.")
-    gpus: tuple[GpuEntry, ...] = key((), max_length=64, description="The GPUs of a host.")
-    rnics: tuple[RnicEntry, ...] = key(min_length=1, max_length=64, description="The RDMA ports of a host.")
+    baseline: Annotated[str, BASELINE_NAME]
+    """What is normal for it: baselines/<this>.yaml."""
+    link_layer: Annotated[str, Choice(LINK_LAYERS)]
+    """infiniband or ethernet (RoCE)."""
+    numa_nodes: Annotated[int, Whole(1, 64)]
+    """How many memory nodes a host has."""
+    pcie_switches: tuple[PcieSwitchEntry, ...] = key((), max_length=64)
+    """The PCIe switches of a host."""
+    gpus: tuple[GpuEntry, ...] = key((), max_length=64)
+    """The GPUs of a host."""
+    rnics: tuple[RnicEntry, ...] = key(min_length=1, max_length=64)
+    """The RDMA ports of a host."""
 
 
 _ENDPOINT = re.compile(r"(gpu|numa)[0-9]+")

@@ -102,7 +102,7 @@ _EXPECTED = {
 def report(model: type[Entry], tree: object, problems: Problems) -> None:
     """Note everything in *tree* that the model refuses."""
     try:
-        model.from_file(tree)
+        from_file(model, tree)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
@@ -171,7 +171,7 @@ def _models_at(model: type, path: KeyPath) -> list[Any]:
     here = [model]
     for step in path[:-1]:
         chosen = [one for one in here if step in written_keys(one)]  # the tag of a union is a key that only one has
-        inner = [each for one in chosen for each in _models_in(written_keys(one)[str(step)])]
+        inner = [each for one in chosen for each in _models_in(written_keys(one)[str(step)][1])]
         here = inner or chosen or here  # list positions and names of a mapping are no fields
     return here
 

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, with_config
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
-from fabric.config.matrix import Matrix, MatrixValues, check_all_used, read_matrix, rounds
-from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
+from fabric.config.phases import (
+    PHASES_MOST,
+    Fabric,
+    Matrix,
+    MatrixValues,
+    check_all_used,
+    check_names,
+    expanded,
+    read_matrix,
+    read_phases,
+    rounds,
+    written_names,
+)
 from fabric.config.problems import Problems, report, valid
-from fabric.config.selection import HostsText, Selection, selected
+from fabric.config.selection import HostsText, Selection, hosts_named
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.entry import STRICT, Entry, key
+from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import Choice, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
+from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import (
     DRILLS,
     Expectation,
     JudgeSettings,
-    Judging,
     Name,
     Phase,
     RunTime,
@@ -45,70 +53,37 @@ ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 ROUND_ORDERS = ("as_written", "abba")
 
 
-Criterion = Annotated[str, Choice(CRITERIA)]
-
-
-@with_config(STRICT)
-@dataclass(frozen=True)
-class JudgeEntry(Judging):
-    """How measurements are judged."""
-
-    zero_growth: tuple[Criterion, ...] = key(
-        (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
-    )
-    allowed_growth: ZeroGrowth | None = key(
-        None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
-    )
-
-    @property
-    def settings(self) -> JudgeSettings:
-        """With both together; None where nothing is asked."""
-        allowed = self.allowed_growth or ZeroGrowth()
-        growth = replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
-        return JudgeSettings(self.baseline, self.marginal, growth)
-
-
 class ScenarioFile(Entry):
     """A whole scenario file."""
 
-    name: Name = Field(description="Its name; results go to results/<name>/.")
-    description: Annotated[str, Line("a description", most=2000)] | None = Field(
-        None, description="One line for people."
-    )
-    inventory: Annotated[str, Line("a path", most=4096)] | None = Field(
-        None, description="The inventory file, relative to this one; --inventory overrides it."
-    )
-    hosts: Annotated[Selection, HostsText()] = Field(
-        Selection("all"),
-        description="Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it.",
-    )
-    matrix: dict[Name, MatrixValues] = Field(
-        {},
-        min_length=1,
-        max_length=6,
-        description="Values by name: the phases run once per combination, $name stands for the value.",
-    )
-    rounds: Annotated[int, Whole(1, 100)] = Field(1, description="How often all combinations are run.")
-    order: Annotated[str, Choice(ROUND_ORDERS)] = Field(
-        "as_written", description="abba: every second round runs the combinations backwards, so that drift cancels out."
-    )
-    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
-    judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
-    expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
-    sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
-    for_s: RunTime | None = Field(
-        None,
-        validation_alias="for",
-        description="How long the whole run lasts, for phases with a share of it; or --for.",
-    )
-    identity: Annotated[bool, Flag()] = Field(
-        False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
-    )
-    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
-        (),
-        max_length=len(ALLOWED),
-        description="What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills.",
-    )
+    name: Name
+    """Its name; results go to results/<name>/."""
+    description: Annotated[str, Line("a description", most=2000)] | None = None
+    """One line for people."""
+    inventory: Annotated[str, Line("a path", most=4096)] | None = None
+    """The inventory file, relative to this one; --inventory overrides it."""
+    hosts: Annotated[Selection, HostsText()] = Selection("all")
+    """Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it."""
+    matrix: dict[Name, MatrixValues] = Field({}, min_length=1, max_length=6)
+    """Values by name: the phases run once per combination, $name stands for the value."""
+    rounds: Annotated[int, Whole(1, 100)] = 1
+    """How often all combinations are run."""
+    order: Annotated[str, Choice(ROUND_ORDERS)] = "as_written"
+    """abba: every second round runs the combinations backwards, so that drift cancels out."""
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64)
+    """Its parts, in order."""
+    judge: JudgeSettings = JudgeSettings()
+    """Which limits count, and what is near them."""
+    expect: tuple[ExpectEntry, ...] = Field((), max_length=100)
+    """What shall come out, phase against phase."""
+    sample: SampleSettings | None = None
+    """What is read on the hosts while the run works."""
+    for_s: RunTime | None = Field(None, validation_alias="for")
+    """How long the whole run lasts, for phases with a share of it; or --for."""
+    identity: Annotated[bool, Flag()] = False
+    """Whether serial numbers and firmware of the hosts' parts are read when the run begins."""
+    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field((), max_length=len(ALLOWED))
+    """What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills."""
 
 
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds
@@ -136,7 +111,7 @@ def load_scenario(
     names = _hosts(hosts, tree, inventory, problems, command_line)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
     file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
-    judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
+    judge = valid(JudgeSettings, tree.get("judge", {})) or JudgeSettings()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
@@ -145,7 +120,6 @@ def load_scenario(
     problems.raise_if_any((*others, *command_line.all()))
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    settings = judge.settings
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -153,10 +127,10 @@ def load_scenario(
         inventory=inventory.source,
         hosts=names,
         phases=phases,
-        judge=settings,
+        judge=judge,
         expect=expect,
         allow=file.allow,
-        sample=_sample(file.sample, settings.zero_growth),
+        sample=_sample(file.sample, judge.growth),
         identity=file.identity,
         lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
@@ -168,7 +142,7 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 """Criteria that need a limit, and its key."""
 
 
-def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problems: Problems) -> None:
+def _check_zero_growth(judge: JudgeSettings, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
     criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
     for position, name in enumerate(criteria):
@@ -238,14 +212,9 @@ def _hosts(
     text: str | None, tree: dict[str, Tree], inventory: Inventory | None, problems: Problems, command_line: Problems
 ) -> tuple[str, ...]:
     """The hosts that ``--hosts``, else the file's own key selects; none when it is wrong."""
-    try:
-        wanted = HostsText().parse(tree.get("hosts", "all") if text is None else text)
-    except PydanticCustomError as exc:
-        if text is not None:  # the file's own key is refused with all others
-            command_line.at_line(0, exc.message())
-        return ()
-    say = partial(problems.add, ("hosts",)) if text is None else partial(command_line.at_line, 0)
-    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
+    if text is not None:
+        return hosts_named(text, inventory, partial(command_line.at_line, 0))
+    return hosts_named(tree.get("hosts", "all"), inventory, partial(problems.add, ("hosts",)))  # each problem once
 
 
 def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import sys
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from fabric.config.inventory import InventoryFile
-from fabric.config.matrix import FIXED_KEYS, REFERENCE
+from fabric.config.phases import FIXED_KEYS, REFERENCE
 from fabric.config.scenario import ScenarioFile
-from fabric.model.fields.entry import Entry
+from fabric.model.fields.entry import Entry, written_keys
 from fabric.probes.kinds import ASKED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -70,8 +75,44 @@ def _schema(model: type[Entry]) -> dict[str, Any]:
     return {"$schema": _DIALECT, **model.model_json_schema(by_alias=True, schema_generator=_Generator)}
 
 
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """The docstring of each field of each class of a module, on one line; none where its source is not there."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except OSError:
+        return {}
+    return {
+        one.name: {
+            field.target.id: " ".join(said.value.value.split())
+            for field, said in pairwise(one.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant) and isinstance(said.value.value, str)
+        }
+        for one in ast.parse(source).body
+        if isinstance(one, ast.ClassDef)
+    }
+
+
 class _Generator(GenerateJsonSchema):
-    """Leaves out what the files do not know: null, and defaults that are no JSON."""
+    """Tells of each key what its field's docstring does; leaves out null, and defaults that are no JSON."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """With what is said of its keys."""
+        return self._told(super().model_schema(schema), schema["cls"])
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """The same."""
+        return self._told(super().dataclass_schema(schema), schema["cls"])
+
+    @staticmethod
+    def _told(made: JsonSchemaValue, model: type) -> JsonSchemaValue:
+        said = [_docstrings(one.__module__).get(one.__name__, {}) for one in model.__mro__[:-1]]
+        for key, (name, _) in written_keys(model).items():
+            text = next((one[name] for one in said if name in one), None)
+            if text is not None:
+                made["properties"][key].setdefault("description", text)
+        return made
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         """An optional key may be left out, not be null."""

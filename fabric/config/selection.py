@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
 from fabric.model.fields.scalars import SAFE_NAME, Scalar, refusal
 from fabric.model.fields.wording import nearest, quoted, shown
+from fabric.model.inventory import Inventory
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 
@@ -74,6 +75,16 @@ def _group(value: dict[str, object]) -> Selection:
         text = f"unknown key {quoted(key)}{nearest(key, _GROUPS)}; expected {_EXPECTED}"
         raise PydanticCustomError("group", text)
     return Selection(key, group=SAFE_NAME.parse(group))
+
+
+def hosts_named(text: object, inventory: Inventory | None, say: Callable[[str], None]) -> tuple[str, ...]:
+    """The hosts that ``--hosts`` or a file selects; none where the text is wrong, which is said, or no inventory is."""
+    try:
+        wanted = HostsText().parse(text)
+    except PydanticCustomError as exc:
+        say(exc.message())
+        return ()
+    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
 
 
 def selected(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Annotated
 
-from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
@@ -107,52 +106,54 @@ class TemplateOrList(Scalar):
 class HostsEntry(Entry):
     """Hosts that are alike; racks and units are counted over them in the order written."""
 
-    names: Annotated[Folded, FoldedNames()] = Field(description="Which hosts: gpu[001-016].")
-    role: Annotated[str, Choice(ROLES)] = Field(
-        "test", description="test, or management: a subnet manager's or UFM's host, on which nothing is measured."
-    )
-    platform: Annotated[str, SAFE_NAME] | None = Field(
-        None, description="Their layout, one of platforms; required of hosts under test."
-    )
-    address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = Field(
-        None, description="Where each is reached; {name} when left out."
-    )
-    rack: Annotated[Template, TemplateText(("rack", "unit"))] | None = Field(
-        None, description="The rack of each, such as r{rack:02}."
-    )
-    hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = Field(
-        None, description="After so many, {rack} grows by one."
-    )
+    names: Annotated[Folded, FoldedNames()]
+    """Which hosts: gpu[001-016]."""
+    role: Annotated[str, Choice(ROLES)] = "test"
+    """test, or management: a subnet manager's or UFM's host, on which nothing is measured."""
+    platform: Annotated[str, SAFE_NAME] | None = None
+    """Their layout, one of platforms; required of hosts under test."""
+    address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = None
+    """Where each is reached; {name} when left out."""
+    rack: Annotated[Template, TemplateText(("rack", "unit"))] | None = None
+    """The rack of each, such as r{rack:02}."""
+    hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = None
+    """After so many, {rack} grows by one."""
     leaves: Annotated[tuple[Template, ...], TemplateOrList(TemplateText(("rail", "unit", "rack", "name")))] | None = (
-        Field(None, description="The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order.")
+        None
     )
-    hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = Field(
-        None, description="After so many, {unit} grows by one."
-    )
+    """The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order."""
+    hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = None
+    """After so many, {unit} grows by one."""
 
 
 class UplinksEntry(Entry):
     """Cables from each of some switches to each of others."""
 
-    to: Annotated[Folded, FoldedNames()] = Field(description="The switches above: spine[00-31].")
-    count: Annotated[int, Whole(1, 1024)] = Field(1, description="Parallel cables between each two.")
-    line_rate_gbps: LineRate = Field(description="What each cable signals, in decimal Gb/s.")
+    to: Annotated[Folded, FoldedNames()]
+    """The switches above: spine[00-31]."""
+    count: Annotated[int, Whole(1, 1024)] = 1
+    """Parallel cables between each two."""
+    line_rate_gbps: LineRate
+    """What each cable signals, in decimal Gb/s."""
 
 
 class SwitchesEntry(Entry):
     """Switches that are alike."""
 
-    names: Annotated[Folded, FoldedNames()] = Field(description="Which switches: su0-leaf[0-7].")
-    tier: Annotated[str, Choice(TIERS)] = Field(description="leaf, spine or core.")
-    uplinks: UplinksEntry | None = Field(None, description="Their cables upwards.")
-    address: Annotated[Template, TemplateText(("name",))] | None = Field(
-        None, description="Where each is reached itself, such as {name}.mgmt; none: it is not."
-    )
-    management: Annotated[str, Choice(MANAGEMENT)] | None = Field(
-        None, description="What its system is configured with: nvue (Cumulus Linux)."
-    )
-    user: Annotated[str, USER] | None = Field(None, description="The account on it; else that of ssh.")
-    port: Annotated[int, Whole(1, 65_535)] | None = Field(None, description="Its SSH port; else that of ssh.")
+    names: Annotated[Folded, FoldedNames()]
+    """Which switches: su0-leaf[0-7]."""
+    tier: Annotated[str, Choice(TIERS)]
+    """leaf, spine or core."""
+    uplinks: UplinksEntry | None = None
+    """Their cables upwards."""
+    address: Annotated[Template, TemplateText(("name",))] | None = None
+    """Where each is reached itself, such as {name}.mgmt; none: it is not."""
+    management: Annotated[str, Choice(MANAGEMENT)] | None = None
+    """What its system is configured with: nvue (Cumulus Linux)."""
+    user: Annotated[str, USER] | None = None
+    """The account on it; else that of ssh."""
+    port: Annotated[int, Whole(1, 65_535)] | None = None
+    """Its SSH port; else that of ssh."""
 
 
 CABLES_MOST = 1_000_000

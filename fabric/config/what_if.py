@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from fabric.config.faults import cable_problem, regular_net
 from fabric.config.inventory import load_inventory
+from fabric.config.links import cable_problem, regular_net
 from fabric.config.problems import Problems
-from fabric.config.selection import HostsText, selected
+from fabric.config.selection import hosts_named
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
+from fabric.model.part import Part
 from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
 from fabric.sim.net.named_clos import Cable, NamedClos
 from fabric.sim.net.route import ENGINES
@@ -106,12 +107,7 @@ def _net(inventory: Inventory) -> NamedClos:
 
 def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Problems) -> tuple[int, ...]:
     """Ids of the hosts that take part, in inventory order; at least two."""
-    try:
-        selection = HostsText().parse("all" if text is None else text)
-    except PydanticCustomError as exc:
-        problems.at_line(0, exc.message())
-        return ()
-    names = selected(selection, inventory.topology, lambda said: problems.at_line(0, said), source=inventory.source)
+    names = hosts_named("all" if text is None else text, inventory, partial(problems.at_line, 0))
     if len(names) < 2 and not problems:
         problems.at_line(0, f"expected at least 2 hosts, got {len(names)}")
     return tuple(net.host_ids[name] for name in names)
@@ -212,7 +208,7 @@ def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
 
 
 def _access(link: str, net: NamedClos) -> Cable:
-    host, _, device = link.partition("/")
+    host, device = Part.of(link).place
     if host not in net.host_ids:
         raise _Wrong(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
     devices = tuple(net.devices[host].values())

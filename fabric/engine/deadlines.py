@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 TIMES = 3.0
@@ -106,12 +106,3 @@ def reached(plan: Plan, not_begun: frozenset[str]) -> Plan:
     if not not_begun:
         return plan
     return Plan(tuple(phase_plan for phase_plan in plan.phases if phase_plan.phase.name not in not_begun))
-
-
-def without_results(plan: Plan, results: Container[str]) -> frozenset[str]:
-    """Of a run that reached its end: the rounds without a result (by id of a probe), which the clock left out."""
-    return frozenset(
-        one.phase.name
-        for one in plan.phases
-        if one.phase.fills is not None and one.schedule.slots and one.schedule.slots[0].probe.probe_id not in results
-    )

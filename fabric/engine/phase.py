@@ -6,21 +6,19 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning
+from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning, Waiting
 from fabric.engine.deadlines import LearnedDeadlines
-from fabric.engine.follow_up import FollowUp, FollowUps, announce
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.interruption import Interruption
-from fabric.engine.observer import Observer
+from fabric.engine.observer import FollowUp, FollowUps, Observer, announce
 from fabric.engine.probe_run import ProbeRun, Timers
-from fabric.engine.waiting import Waiting
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
-from fabric.runs.progress import Progress, Round
+from fabric.runs.events import Progress, Round
 from fabric.runs.run_directory import RunDirectory
 
 

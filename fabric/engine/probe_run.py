@@ -49,10 +49,10 @@ SERVER_READY_S = 15.0
 """A server that does not listen within this is given up (seconds)."""
 
 SERVER_END_S = 10.0
-"""After its client ended well, a server gets this long to end by itself (seconds)."""
+"""After its clients ended well, a server gets this long to end by itself (seconds)."""
 
 SERVER_END_AFTER_FAILURE_S = 2.0
-"""After its client failed, a server gets this long to say why (seconds)."""
+"""After all clients ended and one of them failed, a server gets this long to say why (seconds)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class ProbeRun:
     A small state machine, driven by what the executor reports and by one deadline.
 
     It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
-    released. *limit_s*: its client gets no more time than this (seconds), where that is less than its kind allows.
+    released. *limit_s*: no client gets more time than this (seconds), where that is less than its kind allows.
     *names*: what hosts call themselves, as far as any was asked; those of its own are added where its output needs it.
     *missing*: the first host that did not answer as it must when it was asked afterwards, and what it did instead.
     """
@@ -124,10 +124,14 @@ class ProbeRun:
             self._late = f"its command cannot be built: {type(exc).__name__}: {exc}"
             self._late_host = self.probe.hosts[0]
             return []
-        client = self._commands.client
-        if self.limit_s is not None and self.limit_s < client.timeout_s:
-            self._commands = replace(self._commands, client=replace(client, timeout_s=self.limit_s))
+        client, *beside = (self._within_limit(one) for one in (self._commands.client, *self._commands.beside))
+        self._commands = replace(self._commands, client=client, beside=tuple(beside))
         return self._read_counters() or self._begin()
+
+    def _within_limit(self, client: Command) -> Command:
+        if self.limit_s is None or self.limit_s >= client.timeout_s:
+            return client
+        return replace(client, timeout_s=self.limit_s)
 
     def _read_counters(self) -> list[Ticket]:
         tickets = [self._start(command) for command in self._commands.counters]
@@ -303,16 +307,18 @@ class ProbeRun:
         del self._open[ticket]
         if ticket == self._client_ticket:
             self._client = result
-            grace_s = SERVER_END_S if result.exit_status == 0 else SERVER_END_AFTER_FAILURE_S
-            self.deadline_s = self.executor.now() + grace_s if self._open else None
-            return
-        self._outputs.append(result)
+        else:
+            self._outputs.append(result)
         if ticket in self._beside:
             self._beside[ticket] = result if ticket not in self._cancelled else None
-        elif ticket not in self._cancelled:
+        elif ticket != self._client_ticket and ticket not in self._cancelled:
             self._servers.append(result)
             if self._client_ticket is None:
                 self._cancel_open()
+        clients = {self._client_ticket, *self._beside}
+        if ticket in clients and clients.isdisjoint(self._open):
+            grace_s = SERVER_END_S if self._measured() else SERVER_END_AFTER_FAILURE_S
+            self.deadline_s = self.executor.now() + grace_s if self._open else None
 
     def _lost(self, happening: Lost) -> None:
         command = self._open.pop(happening.ticket)

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fabric.engine.admission import HostHealth, JudgeOwn, LeftOut
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
-from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
-from fabric.engine.observer import Observer
+from fabric.engine.observer import FollowUp, Observer, Remembers
 from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from fabric.runs.run_directory import RunDirectory
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]

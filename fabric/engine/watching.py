@@ -1,17 +1,37 @@
-"""Counters, temperatures and light of every host, sampled beside the probes from the first phase to the last."""
+"""
+What is read beside the probes: counters, temperatures and light of every host, and both ends of every cable.
+
+Links are looked at before the first probe, again and again while they run, and after the last. On InfiniBand one port
+of each subnet (a rail or a plane that nothing joins with the others is one) asks all switches and adapters of it at
+once. A host that cannot is not asked again at once: another one is. On Ethernet each switch that has a login, and each
+host, tells of its own ports. A look that fails costs nothing but its time: counters go on counting meanwhile. Modules
+and raw bit errors of both ends are read seldom: ``mlxlink`` takes its time port by port.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
+from fabric.changes.procedure import Conductor, Procedure, ask, pause
+from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
+from fabric.errors import ExecutorError, StoreError, ToolError
+from fabric.model.command import MIB, CommandResult
+from fabric.model.inventory import Inventory
 from fabric.model.sampling import SampleSettings, Value
+from fabric.model.scenario import Scenario
+from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
-from fabric.runs.samples import FILE, SampleLog
+from fabric.runs.samples import SAMPLES as FILE
+from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
+from fabric.tools.mlxlink import Optics
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
 """By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
@@ -175,3 +195,241 @@ class Watch(Beside):
                 None if one is None else ((one.part, one.name), one.scale, STEPS.get(one.name, 0.0)) for one in means
             ]
         return found
+
+
+EVERY_S = 7200.0
+"""How often (a choice: light drifts over days, and a pod's 1,536 switch ports take some two minutes)."""
+
+THROUGH_FABRIC = 8
+"""Ports of switches asked at once (nvibt's berquery asks 5; more than 8 perfquery led to time-outs)."""
+
+ASK_S = 30.0
+"""Deadline of one (a choice: one takes less than a second)."""
+
+IN_VAIN = 3
+"""After so many failures in a row a host is not asked further this time: the tool is not there, or not allowed."""
+
+_STEP_DBM, _STEP_C = 0.25, 2.0  # by how much it must move to be written again (choice)
+
+
+_CAP_BYTES = 64 * MIB  # NVUE prints some kilobytes a port, UFM about one of each port of the fabric
+
+
+class OpticsWatch:
+    """Rounds of questions, a few at a time, which a conductor carries out; what is answered goes into the log."""
+
+    def __init__(self, log: LinkLog) -> None:
+        self._log = log
+        self._kept: dict[tuple[End, str], float] = {}
+        self.busy = 0
+        """So many are still to ask in this round."""
+
+    def round(self, asks: Iterable[OpticsAsk], *, through: Collection[str]) -> Iterator[Procedure[None]]:
+        """Who asks for all of these; hosts that ask *through* the fabric ask for several at once."""
+        waiting: dict[str, deque[OpticsAsk]] = {}
+        for one in asks:
+            waiting.setdefault(one.host, deque()).append(one)
+        for host, queue in waiting.items():
+            failures = [0]
+            for _ in range(min(len(queue), THROUGH_FABRIC if host in through else 1)):
+                self.busy += 1
+                yield self._asking(queue, failures)
+
+    def _asking(self, queue: deque[OpticsAsk], failures: list[int]) -> Procedure[None]:
+        """One after the other; *failures* in a row are counted by all who ask on a host."""
+        while queue:
+            one = queue.popleft()
+            try:
+                said = yield from ask(one.host, one.argv, timeout_s=ASK_S, output_cap_bytes=_CAP_BYTES)
+                found = one.read(said)
+            except (ExecutorError, ToolError) as exc:
+                failures[0] += 1
+                if failures[0] == IN_VAIN:
+                    self._log.failed(f"{one.host}: {exc}"[:300])
+                    queue.clear()
+                continue
+            failures[0] = 0
+            for end, optics in found.items():
+                self._write(end, optics, said.started_s)
+        self.busy -= 1
+
+    def _write(self, end: End, found: Optics, at_s: float) -> None:
+        rx, tx = found.rx, found.tx
+        limits = [bound for light in (rx, tx) for bound in ((light.low_dbm, light.high_dbm) if light else (None, None))]
+        limits += [light.warn_dbm if light else None for light in (rx, tx)]
+        if (one := found.module) is not None:
+            self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
+        counts = ("raw_errors", "effective_errors", "full_blocks")
+        values: dict[str, Value] = {name: getattr(found, name) for name in counts}
+        for way, light in (("rx", rx), ("tx", tx)):
+            for lane, dbm in enumerate(light.lanes_dbm if light else ()):
+                values[f"{way}{lane}_dbm"] = self._moved(end, f"{way}{lane}", dbm, _STEP_DBM)
+        if found.temperature_c is not None:
+            values["module_c"] = self._moved(end, "module", found.temperature_c, _STEP_C)
+        known = {name: value for name, value in values.items() if value is not None}
+        self._log.add(end[0], at_s, [(end[1], name) for name in known], list(known.values()))
+
+    def _moved(self, end: End, name: str, value: float, step: float) -> float:
+        """What is written of something that wavers: the same until it has moved far enough."""
+        kept = self._kept.get((end, name))
+        if kept is None or abs(value - kept) >= step:
+            kept = self._kept[end, name] = round(value, 2)
+        return kept
+
+
+TRIES = 3
+"""So many hosts are asked for one look (a choice)."""
+
+OPTICS_S = 600.0
+"""So long is waited for the light of all ports after the last probe (a choice)."""
+
+LOOKS = "looks"
+"""A reading of nobody's: how often all links were looked at."""
+
+
+class LinkWatch(Beside):
+    """
+    Looks at all links that *hosts* and switches tell of, every *every_s* seconds, while another executor works.
+
+    What is written down are the ends on these *nodes* (hosts and switches).
+
+    ``finish`` takes the last look; ``end`` makes what was seen durable.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        folder: Path,
+        inventory: Inventory,
+        hosts: Sequence[str],
+        every_s: float,
+        *,
+        nodes: Collection[str],
+    ) -> None:
+        super().__init__(executor)
+        self._every_s = every_s
+        self._log = LinkLog(folder, every_s)
+        platforms = {name: inventory.topology.hosts[name].platform for name in hosts}
+        on_infiniband = [name for name, one in platforms.items() if one.link_layer == "infiniband"]
+        switches, self._mute = switches_of(inventory.topology, nodes)
+        self._views: list[View] = [
+            *(Subnet(askers, inventory, nodes) for askers in askers_of(inventory, on_infiniband)),
+            *(SwitchView(name, inventory, nodes) for name in switches),
+            *(HostView(name, inventory) for name in hosts if name not in on_infiniband),
+        ]
+        self._looks, self._under_way, self._last = Conductor(executor), 0, False
+        self._optics, self._optics_s = OpticsWatch(self._log), -inf
+        self._failed = ""
+        for view in self._views:
+            self._looks.begin(self._looking(view))
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """As the executor's; also returns, with nothing, when a look at the links ended."""
+        self._looks.fire()
+        found = self._inner.wait(min(until_s, self._looks.next_s))
+        return [one for one in found if not self._looks.take(one)]
+
+    def finish(self) -> None:
+        """Look once more, now, when what is under way has ended."""
+        self._last = True
+        self._looks.wake()
+        until_s = self._inner.now() + 2 * OPTICS_S
+        while self._looks.busy and self._inner.now() < until_s:
+            self.wait(until_s)
+        if self._mute:
+            why = f"nothing asks {fold(self._mute)}: add `address` and `management: nvue` under switches:"
+            self._log.failed(f"{why}; {self._failed}" if self._failed else why)
+
+    def end(self) -> None:
+        """Write down what was seen."""
+        self._looks.drop()
+        self._log.close()
+        super().end()
+
+    def _looking(self, view: View) -> Procedure[None]:
+        """Look at once, again and again, and once more at the end; between two looks the fabric is left alone."""
+        period_s = EVERY_S if view.seldom else self._every_s
+        last = False
+        while not last:
+            last, view.whole = self._last, self._last or not view.looks
+            self._under_way += 1
+            began_s = yield from self._look(view)
+            self._under_way -= 1
+            self._begin_optics()
+            if not self._last:
+                yield from pause(max(began_s + period_s, self._inner.now() + period_s / 4))
+
+    def _look(self, view: View) -> Procedure[float]:
+        """Ask, and write down what was found; who cannot is followed by another, but not for ever. Returns when."""
+        began_s = self._inner.now()
+        for _ in range(min(TRIES, len(view.askers))):
+            began_s, answers = self._inner.now(), dict[str, CommandResult]()
+            try:
+                for name, question in view.questions().items():
+                    answers[name] = yield question
+                self._take(view, answers)
+            except (ExecutorError, ToolError) as exc:
+                self._failed = f"{view.asker}: {exc}"[:300]
+                self._log.failed(self._failed)
+                view.turn += 1
+            else:
+                break
+        return began_s
+
+    def _take(self, view: View, answers: Mapping[str, CommandResult]) -> None:
+        """Write down what a look found; raises ToolError for answers that are none."""
+        at_s = max(result.started_s for result in answers.values())
+        seen = view.seen(answers)
+        if seen is None:
+            for node in view.nodes:
+                self._log.add(node, at_s, (), ())
+        else:
+            self._log.joined(seen.cables)
+            rows: dict[str, dict[tuple[str, str], Value]] = {}
+            for (node, part), readings in seen.rows.items():
+                rows.setdefault(node, {}).update({(part, name): value for name, value in readings.items()})
+            for node, of_node in rows.items():
+                self._log.add(node, at_s, list(of_node), list(of_node.values()))
+            view.nodes = tuple(rows)
+        view.looks += 1
+        self._log.add("", at_s, [("", LOOKS)], [max(one.looks for one in self._views)])
+
+    def _begin_optics(self) -> None:
+        """Ask for all light, when no look is under way and it is time; at the end unless that was lately."""
+        every_s = EVERY_S / 4 if self._last else EVERY_S
+        now_s = self._inner.now()
+        if self._under_way or self._optics.busy or now_s - self._optics_s < every_s:
+            return
+        if asks := [ask for one in self._views for ask in one.optics()]:
+            self._optics_s = now_s
+            for procedure in self._optics.round(asks, through={one.asker for one in self._views}):
+                self._looks.begin(procedure)
+
+
+def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: Inventory) -> Executor:
+    """The executor to run with: one that samples on the scenario's hosts and looks at all links where it says so."""
+    topology, settings = inventory.topology, scenario.sample
+    if settings is None:
+        return executor
+    watch = Watch(executor, folder, settings, sudo=inventory.changes.sudo)
+    watch.begin([topology.hosts[name] for name in scenario.hosts])
+    asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
+    able = [name for name in asked if topology.hosts[name].platform.rnics]
+    if not able or not settings.counters:
+        return watch
+    links = topology.links_between(scenario.hosts)
+    nodes = {name.partition("/")[0] if "/" in name else name for link in links for name in (link.a, link.b)}
+    try:
+        return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes)
+    except BaseException:
+        with suppress(StoreError):  # the first error counts; what was opened must not stay open
+            watch.end()
+        raise
+
+
+def stop_watching(executor: Executor) -> None:
+    """The last look is taken, and what was seen is on disk when this returns; nothing is done where nothing looks."""
+    if isinstance(executor, LinkWatch):
+        executor.finish()
+    if isinstance(executor, Beside):
+        executor.end()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.executor import AgentExecutor
 from fabric.hosts.stream import GRACE_S, HostStream
+from fabric.model.command import Command, CommandResult
+from fabric.ports import run_once
 
 _CHUNK_BYTES = 256 << 10
 _STATUS_S = 0.5
@@ -26,6 +28,12 @@ class ProcessExecutor(AgentExecutor):
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream:
         del limit_s  # nothing here blocks
         return _ProcessStream(host, tuple(word.replace("{host}", host) for word in self._prefix) + argv, stdin)
+
+
+def run_here(argv: tuple[str, ...], timeout_s: float, env: tuple[tuple[str, str], ...] = ()) -> CommandResult:
+    """Run one command on this machine; raises ExecutorError or OSError where it cannot be started, or is late."""
+    with contextlib.closing(ProcessExecutor(agents=False)) as executor:
+        return run_once(executor, Command("here", argv, timeout_s, env=env))
 
 
 class _ProcessStream:

@@ -31,39 +31,30 @@ class HostStream(Protocol):
 
     def announce(self, arrived: Callable[[], None]) -> None:
         """Call *arrived*, from any thread, when ``read`` may have something; not needed by a stream that has *fds*."""
-        ...
 
     def fds(self) -> tuple[int, ...]:
         """Descriptors that become readable when ``read`` has something; none if it announces that."""
-        ...
 
     def write(self, data: bytes) -> int:
         """Send what can be sent at once; returns how many bytes. Raises OSError or EOFError when it has ended."""
-        ...
 
     def read(self) -> tuple[bytes, bytes] | None:
         """What has arrived on stdout and stderr, both empty when nothing has; None when nothing will ever come."""
-        ...
 
     def end(self) -> None:
         """Close stdin: the program over there ends what it runs."""
-        ...
 
     def alive(self) -> bool:
         """False when the other side is known to be gone, even if nobody has read so far."""
-        ...
 
     def epitaph(self, program: str) -> str:
         """Why the stream of *program* ended, for people; may wait for a moment."""
-        ...
 
     def abandon(self, why: str) -> None:
         """Cut the way to the host, because it does not answer any more."""
-        ...
 
     def close(self) -> None:
         """Let go; the host ends what it runs. May block for some seconds; safe to call twice."""
-        ...
 
 
 @dataclass(slots=True)

@@ -9,11 +9,12 @@ stopped or only unheard: it may be the one, and is never more than that.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
+from fabric.judge.normal.keys import grouped
 from fabric.model.diagnosis import PairTest
 from fabric.model.hang import (
     Call,
@@ -44,11 +45,9 @@ _NAMED_MOST = 64
 def judge_hang(evidence: JobEvidence) -> Hang:
     """The verdict on all evidence together; each trace of a rank in a group is there once but for those of NCCL RAS."""
     evidence = replace(evidence, ranks=evidence.ranks.union(*(trace.members for trace in evidence.traces)))
-    groups: dict[str, list[RankTrace]] = defaultdict(list)
-    for trace in evidence.traces:
-        groups[trace.group].append(trace)
+    groups = grouped(evidence.traces, lambda trace: trace.group)
     notes = list(evidence.notes)
-    found: list[tuple[Standstill, list[HangSuspect]]] = []
+    found: list[_Told] = []
     for group, traces in groups.items():
         members = frozenset[int]().union(*(trace.members for trace in traces))
         if group.endswith("(default_pg)"):
@@ -85,23 +84,21 @@ def judge_hang(evidence: JobEvidence) -> Hang:
 
 def _of_one_job(traces: Sequence[RankTrace]) -> list[RankTrace]:
     """Those whose calls are near in time to the others' calls of the same number."""
-    times: dict[int, list[int]] = defaultdict(list)
-    for trace in traces:
-        for number, call in trace.calls.items():
-            if call.at_ns is not None:
-                times[number].append(call.at_ns)
-    usual = {number: median(of_all) for number, of_all in times.items()}
 
-    def is_near(trace: RankTrace) -> bool:
-        calls = ((number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None)
-        return all(abs(at_ns - usual[number]) < ANOTHER_JOB_NS for number, at_ns in calls)
+    def timed(trace: RankTrace) -> list[tuple[int, int]]:
+        return [(number, call.at_ns) for number, call in trace.calls.items() if call.at_ns is not None]
 
-    return [trace for trace in traces if is_near(trace)]
+    calls = grouped((one for trace in traces for one in timed(trace)), lambda one: one[0])
+    usual = {number: median(at_ns for _, at_ns in of_all) for number, of_all in calls.items()}
+    return [
+        trace for trace in traces if all(abs(at_ns - usual[number]) < ANOTHER_JOB_NS for number, at_ns in timed(trace))
+    ]
 
 
-def _standstill(
-    group: str, traces: Sequence[RankTrace], members: frozenset[int]
-) -> tuple[Standstill, list[HangSuspect]] | None:  # fmt: skip
+_Told = tuple[Standstill, list[HangSuspect]]  # where a group stands still, and who may be why
+
+
+def _standstill(group: str, traces: Sequence[RankTrace], members: frozenset[int]) -> _Told | None:
     """The first collective with something wrong, and who is to blame; None where all ranks told that all is over."""
     if not traces:
         return None
@@ -127,7 +124,8 @@ def _standstill(
             tuple(waiting),
             tuple(rank for rank in states if rank not in waiting),
             tuple(sorted(silent)),
-            certain=not (absent and _is_past(number, traces, waiting)),
+            # Where nobody waits in it and others went on, who did not call it left a dump of an earlier time.
+            certain=not absent or bool(waiting) or not any(_went_on(one, number) for one in traces),
         )
         if odd and earlier is None:
             earlier = standing, _different(standing, odd, calls, sure=sure)
@@ -136,11 +134,8 @@ def _standstill(
     return None
 
 
-def _is_past(number: int, traces: Iterable[RankTrace], waiting: Sequence[int]) -> bool:
-    """Whether nobody waits in it and others went on: then who did not call it left a dump of an earlier time."""
-    return not waiting and any(
-        one.called > number or _state(one, number) is CallState.COMPLETED for one in traces if one.called >= number
-    )
+def _went_on(one: RankTrace, number: int) -> bool:
+    return one.called > number or (one.called == number and _state(one, number) is CallState.COMPLETED)
 
 
 def _state(trace: RankTrace, number: int) -> CallState:
@@ -214,9 +209,7 @@ def _words(call: Call) -> str:
     return f"{call.op}{counts}{' ' if call.dtypes else ''}{', '.join(call.dtypes)}"
 
 
-def _counted(
-    group: str, traces: Sequence[RankTrace], furthest: int
-) -> tuple[Standstill, list[HangSuspect]] | None:  # fmt: skip
+def _counted(group: str, traces: Sequence[RankTrace], furthest: int) -> _Told | None:
     """The same of what NCCL RAS counted; None where a later answer shows that the job goes on."""
     times = sorted({trace.at_s for trace in traces if trace.at_s is not None})
     frozen = bool(times) and times[-1] - times[0] >= FROZEN_S
@@ -230,9 +223,7 @@ def _counted(
     return standing, list(_awaited(standing, absent, {}))
 
 
-def _causes(
-    found: Sequence[tuple[Standstill, list[HangSuspect]]], evidence: JobEvidence, *, all_known: bool
-) -> list[HangSuspect]:  # fmt: skip
+def _causes(found: Sequence[_Told], evidence: JobEvidence, *, all_known: bool) -> list[HangSuspect]:
     """
     Without ranks that are absent because they wait in another group, or because a peer of theirs went away.
 

@@ -10,24 +10,24 @@ known to be below a bound, and so is everything that follows from it.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import fsum, inf, log, sqrt
 
 from fabric.judge.course.rows import LEAST_ROUNDS
-from fabric.judge.normal.samples import gave_up
+from fabric.judge.normal.keys import gave_up, grouped
 from fabric.judge.ports.health import steps_of, windows_of
 from fabric.judge.ports.verdict import PortFindings, SeenCounters
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ChangeEffect, LinkCoverage, TrainingImpact
-from fabric.runs.links import End, LinkSamples
+from fabric.runs.samples import End, LinkSamples
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
@@ -120,18 +120,12 @@ def _stretched(retained: float) -> str:
     return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
-@dataclass(slots=True)
-class _Round:
-    """Who did well in a round, what went badly, and when its last probe had ended."""
-
-    well: set[str] = field(default_factory=set)
-    bad: list[tuple[Probe, ProbeResult]] = field(default_factory=list)
-    ended_s: float = 0.0
+_Ran = tuple[Probe, ProbeResult]
 
 
 def watched(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     shared: Mapping[str, Collection[str]] | None = None,
 ) -> Observed | None:
@@ -141,17 +135,21 @@ def watched(
     None where there is no such phase. *shared*: by parts that failed the hosts behind each. Of those that fail in one
     round it is the part that failed.
     """
-    altered = {(phase.written, phase.where) for phase in phases if phase.changes}
-    series: dict[tuple[str, object], dict[str, _Round]] = defaultdict(dict)
-    for phase in phases:
-        if (phase.written, phase.where) not in altered:
-            series[phase.written, phase.where][phase.name] = _Round()
-    kept = [rounds for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
-    last_well = _fill({name: one for rounds in kept for name, one in rounds.items()}, probes, results)
+    altered = {phase.repeated for phase in phases if phase.changes}
+    series = grouped((phase for phase in phases if phase.repeated not in altered), lambda phase: phase.repeated)
+    kept = [[phase.name for phase in rounds] for rounds in series.values() if len(rounds) >= LEAST_ROUNDS]
+    names = {name for rounds in kept for name in rounds}
+    asked = ((probe, results.get(probe.probe_id)) for probe in probes if probe.phase in names)
+    ran = [(probe, result) for probe, result in asked if result is not None and result.attempt > 0]
+    last_well: dict[str, float] = {}  # when each host last measured well, seconds
+    for probe, result in ran:
+        for host in probe.hosts if result.outcome is None else ():
+            last_well[host] = max(result.ended_s, last_well.get(host, 0.0))
+    of_round = grouped(ran, lambda one: one[0].phase)
     spans = [
         span
         for rounds in kept
-        for span in _watch([one for one in rounds.values() if one.ended_s > 0], last_well, shared or {})
+        for span in _watch([of_round[name] for name in rounds if name in of_round], last_well, shared or {})
     ]
     failures = {failure for _, _, failure in spans if failure is not None}
     failed = frozenset(host for host, _, failure in spans if failure is not None)
@@ -162,9 +160,7 @@ DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
-def downs(
-    samples: Samples, links: LinkSamples | None = None, changes: Sequence[ChangeResult] = ()
-) -> dict[frozenset[End], int]:
+def downs(samples: Samples, links: LinkSamples | None = None, changes: Changes = ()) -> dict[frozenset[End], int]:
     """
     How often each link went down, but for changes of ours, by its ends as far as they were counted.
 
@@ -181,45 +177,28 @@ def downs(
     return most
 
 
-def _fill(
-    by_phase: Mapping[str, _Round], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-) -> Mapping[str, float]:
-    """Sort the results into their rounds; when each host last measured well, seconds."""
-    last_well: dict[str, float] = {}
-    for probe in probes:
-        into, result = by_phase.get(probe.phase), results.get(probe.probe_id)
-        if into is None or result is None or result.attempt == 0:
-            continue
-        into.ended_s = max(into.ended_s, result.ended_s)
-        if result.outcome is None:
-            into.well.update(probe.hosts)
-            for host in probe.hosts:
-                last_well[host] = max(result.ended_s, last_well.get(host, 0.0))
-        else:
-            into.bad.append((probe, result))
-    return last_well
-
-
 def _watch(
-    rounds: Sequence[_Round], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
+    rounds: Sequence[Sequence[_Ran]], last_well: Mapping[str, float], shared: Mapping[str, Collection[str]]
 ) -> Iterator[tuple[str, float, tuple[float, str] | None]]:
     """Hosts, for how long each was watched, and the failure that ended it: when its round ended, and the part."""
     well_since: dict[str, float] = {}
-    for one in rounds:
-        failed = _failed(one.bad, last_well)
+    for ran in rounds:
+        well = {host for probe, result in ran if result.outcome is None for host in probe.hosts}
+        bad = [(probe, result) for probe, result in ran if result.outcome is not None]
+        failed, ended_s = _failed(bad, last_well), max(result.ended_s for _, result in ran)
         parts = {host: part for part, hosts in shared.items() if not failed.isdisjoint(hosts) for host in hosts}
         failed |= parts.keys()
-        for host in (one.well | failed) & well_since.keys():
-            until_s, part = one.ended_s, parts.get(host, host)
+        for host in (well | failed) & well_since.keys():
+            until_s, part = ended_s, parts.get(host, host)
             if host in failed:
                 mine = set(shared.get(part, (host,)))
-                failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
+                failed_s = [result.started_s for probe, result in bad if not mine.isdisjoint(probe.hosts)]
                 until_s = max(min(failed_s, default=until_s), well_since[host])
-            yield host, until_s - well_since[host], (one.ended_s, part) if host in failed else None
-        well_since = dict.fromkeys(one.well - failed, one.ended_s)
+            yield host, until_s - well_since[host], (ended_s, part) if host in failed else None
+        well_since = dict.fromkeys(well - failed, ended_s)
 
 
-def _failed(bad: Iterable[tuple[Probe, ProbeResult]], last_well: Mapping[str, float]) -> set[str]:
+def _failed(bad: Iterable[_Ran], last_well: Mapping[str, float]) -> set[str]:
     """The fewest hosts that explain what went badly: of several that explain as much the first by name."""
     failed: set[str] = set()
     open_: list[tuple[str, ...]] = []
@@ -249,11 +228,11 @@ def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) ->
 def impact_of(
     seen: SeenCounters,
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     topology: Topology,
     ports: PortFindings,
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     effects: Sequence[ChangeEffect],
 ) -> TrainingImpact | None:
     """What a run means for a job over all GPUs of its hosts; None where they have none."""
@@ -261,9 +240,12 @@ def impact_of(
     if not gpus:
         return None
     each = gpus / len(seen.hosts)
+    faults = {one.change.change_id for one in changes if one.change.is_fault}
+    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
+    retained = min(1.0, *shares) if shares else None  # the least that a fault made on purpose left
     leaves = {one.component: one.hosts for one in ports.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
     failures = watched(probes, results, phases, leaves)
-    impact = training_impact(gpus, failures, gpus_per_host=each, retained=_retained(changes, effects))
+    impact = training_impact(gpus, failures, gpus_per_host=each, retained=retained)
     if failures is None or impact.mttf_s is None:
         return impact
     found = downs(seen.samples, seen.links, changes)
@@ -289,10 +271,3 @@ def _none_down(seen: LinkCoverage | None) -> str:
     if seen is None or not seen.whole:
         return "no port of a host went down meanwhile; cables between switches were not looked at"
     return f"no link went down meanwhile of the {seen.whole:,} of {seen.cables:,} cables that were looked at"
-
-
-def _retained(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> float | None:
-    """The least bandwidth that a fault made on purpose left; None where none was made, or nothing measured."""
-    faults = {one.change.change_id for one in changes if one.change.is_fault}
-    shares = [one.retained for one in effects if one.change_id in faults and one.retained is not None]
-    return min(min(shares), 1.0) if shares else None

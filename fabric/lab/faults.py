@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ConfigError
-from fabric.lab.configs import shaped
-from fabric.lab.layout import DEVICE, Box, BoxCable, BoxPort
+from fabric.lab.layout import DEVICE, Box, BoxCable, BoxPort, shaped
 
 KINDS = {
     "slow": "=SHARE of its rate is left",

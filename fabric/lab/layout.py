@@ -1,9 +1,15 @@
-"""What a box is made of: hosts, leaves and spines, their ports, cables and addresses, and its inventory. Pure."""
+"""
+What a box is made of: hosts, leaves and spines, their ports, cables and addresses; and all texts that follow from them.
+
+Texts are what each node is configured with (``templates/``), and the inventory. Nothing is touched here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 ORCHESTRATOR = "orch"
 """Where ``fabric run`` works: it has the management network and nothing else."""
@@ -122,25 +128,86 @@ class Box:
         return f"10.{leaf[1:]}.0.0/24"
 
 
+DAEMONS = ("zebra", "bgpd", "bfdd")
+"""What FRR runs on a switch."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def cable_lines(box: Box) -> dict[str, list[str]]:
+    """For each node that makes cables the lines of an ``ip -batch``: the other ends land in their namespaces."""
+    lines: dict[str, list[str]] = {MANAGEMENT: ["link add br0 type bridge", "link set br0 up"]}
+    for node in (ORCHESTRATOR, *box.leaf_of):
+        peer = f"peer name {MANAGEMENT_PORT} netns {box.namespace(node)}"
+        lines[MANAGEMENT] += [f"link add m-{node} type veth {peer}", f"link set m-{node} master br0 up"]
+    for cable in box.cables:
+        low, high = cable.low, cable.high
+        peer = f"peer name {low.name} netns {box.namespace(low.node)}"
+        lines.setdefault(high.node, []).append(f"link add {high.name} type veth {peer}")
+    return lines
+
+
+def address_lines(box: Box, node: str) -> list[str]:
+    """The lines of an ``ip -batch`` that give a node its addresses and set its ports up."""
+    lines = ["link set lo up"]
+    if node == ORCHESTRATOR or node in box.leaf_of:
+        lines += [f"address add {box.management_address(node)}/24 dev {MANAGEMENT_PORT}"]
+        lines += [f"link set {MANAGEMENT_PORT} up"]
+    if node in box.leaf_of:
+        lines += [f"address add {box.data_address(node)}/24 dev {HOST_PORT}", f"link set {HOST_PORT} up"]
+        lines += [f"route add 10.0.0.0/8 via {box.gateway(box.leaf_of[node])}"]
+    if node in box.leaf_names:
+        lines += ["link add br0 type bridge", f"address add {box.gateway(node)}/24 dev br0", "link set br0 up"]
+        lines += [f"link set sw{host[1:]} master br0 up" for host, leaf in box.leaf_of.items() if leaf == node]
+    for port, address in _uplinks(box, node):
+        lines += [f"address add {address}/31 dev {port}", f"link set {port} up"]
+    return lines
+
+
+def _uplinks(box: Box, node: str) -> list[tuple[str, str]]:
+    """Each routed port of a switch with its address."""
+    if node in box.leaf_names:
+        return [(f"up{spine[1:]}", box.uplink_addresses(node, spine)[0]) for spine in box.spine_names]
+    if node in box.spine_names:
+        return [(f"dn{leaf[1:]}", box.uplink_addresses(leaf, node)[1]) for leaf in box.leaf_names]
+    return []
+
+
+def shaped(port: BoxPort, rate_mbit: float, *, verb: str = "replace") -> str:
+    """The line of a ``tc -batch`` that shapes what leaves by a port; a queue holds 20 ms of it."""
+    return f"qdisc {verb} dev {port.name} root tbf rate {round(rate_mbit * 1000)}kbit burst 64kb latency 20ms"
+
+
+def sysctls(box: Box, node: str) -> list[str]:
+    """Settings of the node's own network namespace: routing by layer 4 on switches; Reno, which TBF suits, on hosts."""
+    if node in box.leaf_of:
+        return ["net.ipv4.tcp_congestion_control=reno"]
+    if node in box.switches:
+        return ["net.ipv4.ip_forward=1", "net.ipv4.fib_multipath_hash_policy=1", "net.ipv4.conf.all.rp_filter=0"]
+    return []
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("fabric.lab"), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+    )
+
+
+def _text(template: str, **words: object) -> str:
+    return _templates().get_template(template).render(**words)
+
+
 def inventory_text(box: Box, *, with_mpi: bool) -> str:
     """The inventory file of a box; its baseline is ``baselines/NAME.yaml`` beside it."""
-    by_leaf: dict[str, list[str]] = {}
-    for host, leaf in box.leaf_of.items():
-        by_leaf.setdefault(leaf, []).append(host)
-    hosts = "\n".join(
-        f'  - {{names: "{host}", platform: namespace, address: "{box.management_address(host)}", leaves: {leaf}}}'
-        for leaf, members in by_leaf.items()
-        for host in members
-    )
-    mpi = _MPI.format(folder=box.folder, data=HOST_PORT, management=MANAGEMENT_PORT) if with_mpi else ""
-    return _INVENTORY.format(
-        name=box.name,
-        folder=box.folder,
+    return _text(
+        "inventory.yaml.j2",
+        box=box,
+        with_mpi=with_mpi,
         device=DEVICE,
+        data=HOST_PORT,
+        management=MANAGEMENT_PORT,
         rate_gbps=f"{box.rate_mbit / 1000:g}",
-        gpus="\n    gpus: [{index: 0, numa: 0}]   # a rank of MPI; there is none" if with_mpi else "",
-        mpi=mpi,
-        hosts=hosts,
         leaves=f"l[1-{box.leaves}]" if box.leaves > 1 else "l1",
         spines=f"s[1-{box.spines}]" if box.spines > 1 else "s1",
     )
@@ -148,49 +215,38 @@ def inventory_text(box: Box, *, with_mpi: bool) -> str:
 
 def baseline_text(box: Box) -> str:
     """What is normal in a box: its ports are shaped, so that is known."""
-    gbps = box.rate_mbit / 1000
-    pair, ring, group = (f"{share * gbps:g}" for share in (OF_PAIRS, OF_RINGS, OF_GROUPS))
-    return _BASELINE.format(name=box.name, rate=box.rate_mbit, pair=pair, ring=ring, group=group)
+    pair, ring, group = (f"{share * box.rate_mbit / 1000:g}" for share in (OF_PAIRS, OF_RINGS, OF_GROUPS))
+    return _text("baseline.yaml.j2", box=box, pair=pair, ring=ring, group=group)
 
 
-_INVENTORY = """\
-# Written by "fabric lab up", taken away by "fabric lab down". Hosts are network namespaces of this machine.
-name: {name}
-backend: ssh
-platforms:
-  namespace:
-    baseline: {name}
-    link_layer: ethernet
-    numa_nodes: 1{gpus}
-    rnics: [{{device: {device}, rail: 0, numa: 0, line_rate_gbps: {rate_gbps}, nearest_gpus: []}}]
-    tools:
-      ib_write_bw: {folder}/bin/ib_write_bw   # TCP in perftest's layout
-{mpi}hosts:
-{hosts}
-switches:
-  - {{names: "{leaves}", tier: leaf, uplinks: {{to: "{spines}", line_rate_gbps: {rate_gbps}}}}}
-  - {{names: "{spines}", tier: spine}}
-routing: ecmp
-ssh:
-  user: root
-  agent: false
-  key_file: {folder}/key
-  known_hosts: [{folder}/known_hosts]
-changes: {{management: [eth0]}}
-mock: {{routing: ecmp, noise_cv: 0.001}}   # the same box, simulated: fabric run --backend mock
-"""
-_MPI = """\
-      all_reduce_perf: {folder}/bin/all_reduce_perf   # Open MPI in nccl-tests' layout
-      alltoall_perf: {folder}/bin/alltoall_perf
-    mpirun_options:
-      [--allow-run-as-root, --mca, pml, ob1, --mca, btl, "tcp,self", --mca, btl_tcp_if_include, {data},
-       --mca, oob_tcp_if_include, {management}]
-"""
-_BASELINE = """\
-# What is normal in the box: every port is shaped to {rate} Mbit/s.
-name: {name}
-limits:
-  - {{kind: pairwise, at_least_gbps: {pair}, source: "the box shapes every port; TCP carries 0.957 of it (measured)"}}
-  - {{kind: tor_all_reduce, at_least_gbps: {ring}, source: "the same, both directions at once"}}
-  - {{kind: group_all_reduce, at_least_gbps: {group}, source: "the same; flows of many hosts may meet on an uplink"}}
-"""
+def frr_config(box: Box, node: str, daemon: str) -> str:
+    """
+    The configuration of one FRR daemon of a switch.
+
+    With kernel next hop groups FRR 8.4 keeps one next hop in the kernel after a flap, while it shows two: they are off.
+    """
+    number = {name: at for at, name in enumerate(box.switches, 1)}
+    return _text(f"{daemon}.conf.j2", box=box, node=node, number=number, peers=_peers(box, node))
+
+
+def _peers(box: Box, node: str) -> list[tuple[str, str]]:
+    if node in box.leaf_names:
+        return [(spine, box.uplink_addresses(node, spine)[1]) for spine in box.spine_names]
+    return [(leaf, box.uplink_addresses(leaf, node)[0]) for leaf in box.leaf_names]
+
+
+def sshd_config(address: str, *, key: str, pid: str, authorized: str, environment: str = f"PATH={PATH}") -> str:
+    """The configuration of a server on one address; the others are files of its own, and of who may come in."""
+    words = {"address": address, "key": key, "pid": pid, "authorized": authorized, "environment": environment}
+    return _text("sshd_config.j2", **words)
+
+
+def ssh_config(box: Box) -> str:
+    """How hosts reach each other (mpirun): with the box's key, by names that only the box knows."""
+    return _text("ssh_config.j2", folder=box.folder)
+
+
+def hosts_file(box: Box) -> str:
+    """Names of hosts: by the management network, so that a bad data port does not keep a test from starting."""
+    rows = [f"{box.management_address(host)} {host}" for host in box.leaf_of]
+    return "\n".join(["127.0.0.1 localhost", *rows]) + "\n"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.errors import ConfigError, FabricError, StoreError
-from fabric.lab import configs
+from fabric.lab import layout
 from fabric.lab.faults import Act, BoxFault, fault
 from fabric.lab.layout import ORCHESTRATOR, Box, baseline_text, inventory_text
 
@@ -217,48 +217,42 @@ def _programs(folder: Path, *, mpi: bool) -> None:
 
 
 def _keys(box: Box) -> None:
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    def make(path: Path) -> str:
-        key = Ed25519PrivateKey.generate()
-        path.touch(mode=0o600)
-        path.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
-        return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
-
+    """A key of the box and one of each host, with who is known by which; and what sshd and ssh are told."""
     folder, known = Path(box.folder), []
-    (folder / "key.pub").write_text(make(folder / "key") + "\n")
+    _make_key(folder / "key")
     for node in box.nodes:
         (folder / node / "run" / "sshd").mkdir(parents=True)
         if node in box.leaf_of:
-            known.append(f"{node},{box.management_address(node)} {make(folder / node / 'host_key')}\n")
-            own = configs.sshd_config(
-                box.management_address(node),
-                key=f"{folder}/{node}/host_key",
-                pid="/run/sshd.pid",  # of the host's own /run
-                authorized=f"{folder}/key.pub",
-            )
-            (folder / node / "sshd_config").write_text(own)
+            address, key = box.management_address(node), folder / node / "host_key"
+            known.append(f"{node},{address} {_make_key(key)}")
+            own = layout.sshd_config(address, key=str(key), pid="/run/sshd.pid", authorized=f"{folder}/key.pub")
+            (folder / node / "sshd_config").write_text(own)  # /run is the host's own
     (folder / "known_hosts").write_text("".join(known))
-    (folder / "hosts").write_text(configs.hosts_file(box))
-    (folder / "ssh_config").write_text(configs.ssh_config(box))
+    (folder / "hosts").write_text(layout.hosts_file(box))
+    (folder / "ssh_config").write_text(layout.ssh_config(box))
+
+
+def _make_key(path: Path) -> str:
+    """The line of its public half."""
+    _run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.parent.name, "-f", str(path)))
+    return Path(f"{path}.pub").read_text()
 
 
 def _network(box: Box) -> None:
     """Namespaces, cables, addresses, queues."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda node: _run(("ip", "netns", "add", box.namespace(node))), box.nodes))
-        cables = configs.cable_lines(box)
+        cables = layout.cable_lines(box)
         list(pool.map(lambda node: _batch(box, node, "ip", cables[node]), cables))
         list(pool.map(lambda node: _dress(box, node), box.nodes))
 
 
 def _dress(box: Box, node: str) -> None:
-    words = configs.sysctls(box, node)
+    words = layout.sysctls(box, node)
     if words:
         _act(box, [Act(node, ("sysctl", "-q", "-w", *words))])
-    _batch(box, node, "ip", configs.address_lines(box, node))
-    _batch(box, node, "tc", [configs.shaped(port, box.rate_mbit) for port in box.ports(node)])
+    _batch(box, node, "ip", layout.address_lines(box, node))
+    _batch(box, node, "tc", [layout.shaped(port, box.rate_mbit) for port in box.ports(node)])
 
 
 def _batch(box: Box, node: str, program: str, lines: Sequence[str]) -> None:
@@ -271,11 +265,11 @@ def _daemons(box: Box) -> None:
     folder = Path(box.folder)
     for node in box.switches:
         (folder / node / "run" / "frr").mkdir()
-        for daemon in configs.DAEMONS:
-            (folder / node / f"{daemon}.conf").write_text(configs.frr_config(box, node, daemon))
+        for daemon in layout.DAEMONS:
+            (folder / node / f"{daemon}.conf").write_text(layout.frr_config(box, node, daemon))
         for path in (folder / node, folder / node / "run" / "frr"):
             shutil.chown(path, "frr", "frr")
-    for daemon in configs.DAEMONS:
+    for daemon in layout.DAEMONS:
         for node in box.switches:
             _start(box, node, (str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"))
         if daemon == "zebra":

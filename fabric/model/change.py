@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from pydantic import Field, with_config
 
-from fabric.model.fields.entry import STRICT, Entry, key
-from fabric.model.fields.kinds import Kinds
-from fabric.model.fields.quantities import Duration
+from fabric.model.fields.entry import STRICT, Entry, Kinds, key
 from fabric.model.fields.scalars import (
     DEVICE,
     OPTION_WORD,
     SAFE_NAME,
     Choice,
     Decimal,
+    Duration,
     Flag,
     OneWord,
     WebAddress,
     Whole,
     Word,
 )
+from fabric.model.part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,11 @@ class Change:
     spec: ChangeSpec
     switches: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        """The component as a part: a cable between switches, an RNIC, a host."""
+        return Part.of(self.component)
 
     @property
     def kind(self) -> str:
@@ -206,12 +211,10 @@ Most = Annotated[int, Whole(1, 1000)]
 class Lease:
     """How long a change outlives its orchestrator: its guard undoes it then, renewals or not."""
 
-    ttl_s: Annotated[float, Duration(10, 600)] = key(
-        60.0, alias="ttl", description="A change undoes itself so long after the run was last heard of."
-    )
-    max_hold_s: Annotated[float, Duration(10, 86_400)] = key(
-        600.0, alias="max_hold", description="And at the latest so long after it was made, whatever the run says."
-    )
+    ttl_s: Annotated[float, Duration(10, 600)] = key(60.0, alias="ttl")
+    """A change undoes itself so long after the run was last heard of."""
+    max_hold_s: Annotated[float, Duration(10, 86_400)] = key(600.0, alias="max_hold")
+    """And at the latest so long after it was made, whatever the run says."""
 
 
 @with_config(STRICT)
@@ -219,16 +222,14 @@ class Lease:
 class SubnetManager:
     """One subnet manager, running or standing by."""
 
-    host: Annotated[HostName, Field(description="The host it runs on, one of hosts, of any role.")]
-    config: Annotated[str, SAFE_PATH] = key(
-        "/etc/opensm/opensm.conf", description="Its configuration file (opensm.conf)."
-    )
+    host: HostName
+    """The host it runs on, one of hosts, of any role."""
+    config: Annotated[str, SAFE_PATH] = "/etc/opensm/opensm.conf"
+    """Its configuration file (opensm.conf)."""
     reload: tuple[Annotated[str, OPTION_WORD], ...] = key(
-        ("systemctl", "restart", "opensm"),
-        min_length=1,
-        max_length=16,
-        description="The argv that makes it read that file.",
+        ("systemctl", "restart", "opensm"), min_length=1, max_length=16
     )
+    """The argv that makes it read that file."""
 
 
 @with_config(STRICT)
@@ -236,10 +237,14 @@ class SubnetManager:
 class BlastRadius:
     """The most that may be altered at once."""
 
-    changes: Most = key(4, description="Changes in all.")
-    per_switch: Most = key(1, description="Links of one switch.")
-    per_host: Most = key(1, description="Links of one host.")
-    links_fraction: Annotated[float, Decimal(0, 1)] = key(0.05, description="Fraction of all links of the inventory.")
+    changes: Most = 4
+    """Changes in all."""
+    per_switch: Most = 1
+    """Links of one switch."""
+    per_host: Most = 1
+    """Links of one host."""
+    links_fraction: Annotated[float, Decimal(0, 1)] = 0.05
+    """Fraction of all links of the inventory."""
 
 
 @with_config(STRICT)
@@ -247,48 +252,42 @@ class BlastRadius:
 class ChangeSettings:
     """How changes are made on this fabric (``changes:`` of an inventory)."""
 
-    via: HostName | None = key(
-        None, description="The host from which switches are reached in-band; without it no switch port is altered."
-    )
-    via_device: Annotated[str, DEVICE] | None = key(
-        None, description="The RNIC of via through which management packets go; else its first one."
-    )
-    m_key: Annotated[str, M_KEY] | None = key(
-        None, description="The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."
-    )
-    port_state: PortTool = key("ibportstate", description="The tool that closes ports: ibportstate, mlxlink or ip.")
-    sudo: Annotated[bool, Flag()] = key(False, description="Commands that need root go through sudo -n.")
-    guard_directory: Annotated[str, GUARD_DIRECTORY] = key(
-        "/run/fabric-guard", description="Where guards on the hosts keep what they would undo."
-    )
-    lease: Lease = key(Lease(), description="How long a change outlives a run that is gone.")
-    management: tuple[HostName, ...] = key(
-        (), max_length=1000, description="Never touched: names of interfaces, RDMA devices, hosts and switches."
-    )
-    subnet_managers: tuple[SubnetManager, ...] = key(
-        (), max_length=16, description="All subnet managers; without them adaptive routing and SHIELD stay as they are."
-    )
-    adaptive_on: Options = key(
-        default_factory=lambda: {"routing_engine": "ar_updn"}, description="Their options with adaptive routing on."
-    )
-    adaptive_off: Options = key(
-        default_factory=lambda: {"routing_engine": "updn"}, description="And with adaptive routing off."
-    )
-    shield_on: Options = key(default_factory=lambda: {"shield_mode": "1"}, description="Their options with SHIELD on.")
-    shield_off: Options = key(default_factory=lambda: {"shield_mode": "0"}, description="And with SHIELD off.")
-    adaptive_sl: Annotated[int, Whole(0, 15)] | None = key(
-        None, description="The service level that is routed adaptively, for adaptive_routing with scope job."
-    )
-    ufm_url: Annotated[str, UFM_URL] | None = key(
-        None, description="Where UFM's REST interface is; asked by curl -n from via."
-    )
-    ufm_ca: Annotated[str, SAFE_PATH] | None = key(
-        None, description="A file on via with the certificate authority of UFM (curl --cacert)."
-    )
-    ufm_insecure: Annotated[bool, Flag()] = key(
-        False, description="Whether any certificate of UFM is believed (curl -k); rather name ufm_ca."
-    )
-    blast_radius: BlastRadius = key(BlastRadius(), description="What may be altered at once, at the most.")
+    via: HostName | None = None
+    """The host from which switches are reached in-band; without it no switch port is altered."""
+    via_device: Annotated[str, DEVICE] | None = None
+    """The RNIC of via through which management packets go; else its first one."""
+    m_key: Annotated[str, M_KEY] | None = None
+    """The M_Key that ports ask for, where the subnet manager protects them (-y of the tools)."""
+    port_state: PortTool = "ibportstate"
+    """The tool that closes ports: ibportstate, mlxlink or ip."""
+    sudo: Annotated[bool, Flag()] = False
+    """Commands that need root go through sudo -n."""
+    guard_directory: Annotated[str, GUARD_DIRECTORY] = "/run/fabric-guard"
+    """Where guards on the hosts keep what they would undo."""
+    lease: Lease = Lease()
+    """How long a change outlives a run that is gone."""
+    management: tuple[HostName, ...] = key((), max_length=1000)
+    """Never touched: names of interfaces, RDMA devices, hosts and switches."""
+    subnet_managers: tuple[SubnetManager, ...] = key((), max_length=16)
+    """All subnet managers; without them adaptive routing and SHIELD stay as they are."""
+    adaptive_on: Options = key(default_factory=lambda: {"routing_engine": "ar_updn"})
+    """Their options with adaptive routing on."""
+    adaptive_off: Options = key(default_factory=lambda: {"routing_engine": "updn"})
+    """And with adaptive routing off."""
+    shield_on: Options = key(default_factory=lambda: {"shield_mode": "1"})
+    """Their options with SHIELD on."""
+    shield_off: Options = key(default_factory=lambda: {"shield_mode": "0"})
+    """And with SHIELD off."""
+    adaptive_sl: Annotated[int, Whole(0, 15)] | None = None
+    """The service level that is routed adaptively, for adaptive_routing with scope job."""
+    ufm_url: Annotated[str, UFM_URL] | None = None
+    """Where UFM's REST interface is; asked by curl -n from via."""
+    ufm_ca: Annotated[str, SAFE_PATH] | None = None
+    """A file on via with the certificate authority of UFM (curl --cacert)."""
+    ufm_insecure: Annotated[bool, Flag()] = False
+    """Whether any certificate of UFM is believed (curl -k); rather name ufm_ca."""
+    blast_radius: BlastRadius = BlastRadius()
+    """What may be altered at once, at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,3 +314,7 @@ class ChangeResult:
     reason: str = ""
     windows: tuple[Window, ...] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
+
+
+Changes = Sequence[ChangeResult]
+"""What became of the changes of a run, in order."""

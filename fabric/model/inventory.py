@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import with_config
 
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import STRICT, WrittenAs, key
-from fabric.model.fields.quantities import Duration, Span
-from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
+from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
 from fabric.model.topology import Topology
 
 SITE = {
@@ -53,9 +52,12 @@ Port = Annotated[int, Whole(1, 65_535)]
 class JumpHost:
     """A host to go through; its key is checked like any other."""
 
-    address: Annotated[str, ADDRESS, Field(description="Its name or address.")]
-    user: User | None = key(None, description="The account there.")
-    port: Port = key(22, description="Its SSH port.")
+    address: Annotated[str, ADDRESS]
+    """Its name or address."""
+    user: User | None = None
+    """The account there."""
+    port: Port = 22
+    """Its SSH port."""
 
 
 @with_config(STRICT)
@@ -63,20 +65,22 @@ class JumpHost:
 class SshSettings:
     """How hosts are reached over SSH; no password, no switch that turns host keys off."""
 
-    user: User | None = key(None, description="The account; else your own name.")
-    port: Port = key(22, description="The SSH port of every host.")
-    key_file: PathText | None = key(None, description="A private key; else the agent.")
-    agent: Annotated[bool, Flag()] = key(True, description="Whether keys of the SSH agent may be used.")
-    jump: tuple[JumpHost, ...] = key((), max_length=8, description="Hosts to go through, nearest first.")
+    user: User | None = None
+    """The account; else your own name."""
+    port: Port = 22
+    """The SSH port of every host."""
+    key_file: PathText | None = None
+    """A private key; else the agent."""
+    agent: Annotated[bool, Flag()] = True
+    """Whether keys of the SSH agent may be used."""
+    jump: tuple[JumpHost, ...] = key((), max_length=8)
+    """Hosts to go through, nearest first."""
     known_hosts: tuple[PathText, ...] = key(
-        ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"),
-        min_length=1,
-        max_length=16,
-        description="Files of host keys; a host that is in none of them is refused.",
+        ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"), min_length=1, max_length=16
     )
-    connect_timeout_s: Annotated[float, Duration(1, 600)] = key(
-        15.0, alias="connect_timeout", description="How long to wait for a session."
-    )
+    """Files of host keys; a host that is in none of them is refused."""
+    connect_timeout_s: Annotated[float, Duration(1, 600)] = key(15.0, alias="connect_timeout")
+    """How long to wait for a session."""
 
 
 @with_config(STRICT)
@@ -84,9 +88,8 @@ class SshSettings:
 class ProcessSettings:
     """How a command is carried to a host by another command."""
 
-    prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key(
-        (), max_length=64, description="The argv before each command, {host} replaced; empty runs it here."
-    )
+    prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key((), max_length=64)
+    """The argv before each command, {host} replaced; empty runs it here."""
 
 
 WHOLE = 1.0
@@ -112,19 +115,16 @@ class Fault:
     (sim/phy/qos.py).
     """
 
-    component: Annotated[str, COMPONENT] = key(
-        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
-    )
+    component: Annotated[str, COMPONENT]
+    """What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."""
     kind: Annotated[str, FAULT_KIND] = key(
         description="slow, broken, hanging, absent, garbage, lemon or hot; replaced or outdated; erratic, dipping, "
         "fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of RoCE "
         + ", ".join(_MISSET)
         + "."
     )
-    factor: Annotated[float, FACTOR] = key(
-        default_factory=lambda: WHOLE,
-        description="With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left.",
-    )
+    factor: Annotated[float, FACTOR] = key(default_factory=lambda: WHOLE)
+    """With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."""
 
 
 @with_config(STRICT)
@@ -132,8 +132,10 @@ class Fault:
 class TimedFaultEntry(Fault):
     """Something that goes wrong for a while, as a file writes it."""
 
-    at: Annotated[float, Span(0, 10_000_000)] = key(description="When it comes, by the simulated clock: 10m.")
-    lasts: Annotated[float, Span(0.001, 10_000_000)] = key(description="How long it stays: 30s.")
+    at: Annotated[float, Span(0, 10_000_000)]
+    """When it comes, by the simulated clock: 10m."""
+    lasts: Annotated[float, Span(0.001, 10_000_000)]
+    """How long it stays: 30s."""
 
     def made(self) -> TimedFault:
         """The fault."""
@@ -154,49 +156,43 @@ class TimedFault:
 class MockSettings:
     """How the simulated rack behaves."""
 
-    faults: tuple[Fault, ...] = key((), max_length=1000, description="What is bad in it.")
-    noise_cv: Annotated[float, Decimal(0, 0.5)] = key(
-        0.003, description="Spread of a healthy measurement (sigma / mean)."
-    )
-    noise: Annotated[str, Choice(NOISES)] = key(
-        "clean", description="clean, or real: as real clusters are; noise_cv then counts for nothing."
-    )
-    routing: Annotated[str, Choice(ROUTING)] | None = key(
-        None, description="How paths between leaves are chosen; ftree when left out."
-    )
-    lossless_class: Annotated[int, Whole(0, 255)] | None = key(
-        None, description="RoCE: the traffic class that is never dropped; all are kept when left out."
-    )
-    congestion: Annotated[str, Choice(("max_min", "dcqcn"))] = key(
-        "max_min", description="How flows share what is too narrow: max_min, or dcqcn (RoCE): by queues, marks, pauses."
-    )
-    ecn: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether switches mark packets (ECN).")
-    pfc: Annotated[bool, Flag()] = key(True, description="With dcqcn: whether they pause (PFC); else they drop.")
-    retransmission: Annotated[str, Choice(RETRANSMISSIONS)] = key(
-        "go_back_n", description="With dcqcn: what an RNIC sends again after a loss."
-    )
-    qps: Annotated[int, Whole(1, 1024)] = key(
-        1, description="With ecmp: the queue pairs of each connection, which are hashed apart."
-    )
-    salt: Annotated[int, Whole(0, 2**32 - 1)] = key(
-        0, description="With ecmp and lft_random: another number is another draw of paths."
-    )
-    shield: Annotated[bool, Flag()] = key(
-        False, description="Whether the switches reroute around dead ports by themselves (SHIELD)."
-    )
-    sm_reroute_s: Annotated[float, Span(0, 600)] = key(
-        15.0, alias="sm_reroute", description="How long the subnet manager takes to route around a dead port."
-    )
-    ufm_isolates: Annotated[bool, Flag()] = key(
-        False, description="Whether UFM isolates ports with many bit errors; they stay so until it is told."
-    )
+    faults: tuple[Fault, ...] = key((), max_length=1000)
+    """What is bad in it."""
+    noise_cv: Annotated[float, Decimal(0, 0.5)] = 0.003
+    """Spread of a healthy measurement (sigma / mean)."""
+    noise: Annotated[str, Choice(NOISES)] = "clean"
+    """clean, or real: as real clusters are; noise_cv then counts for nothing."""
+    routing: Annotated[str, Choice(ROUTING)] | None = None
+    """How paths between leaves are chosen; ftree when left out."""
+    lossless_class: Annotated[int, Whole(0, 255)] | None = None
+    """RoCE: the traffic class that is never dropped; all are kept when left out."""
+    congestion: Annotated[str, Choice(("max_min", "dcqcn"))] = "max_min"
+    """How flows share what is too narrow: max_min, or dcqcn (RoCE): by queues, marks, pauses."""
+    ecn: Annotated[bool, Flag()] = True
+    """Whether switches mark packets (ECN): what they are set to, and with dcqcn what becomes of it."""
+    pfc: Annotated[bool, Flag()] = True
+    """Whether ports pause (PFC), likewise; else they drop."""
+    retransmission: Annotated[str, Choice(RETRANSMISSIONS)] = "go_back_n"
+    """With dcqcn: what an RNIC sends again after a loss."""
+    qps: Annotated[int, Whole(1, 1024)] = 1
+    """With ecmp: the queue pairs of each connection, which are hashed apart."""
+    salt: Annotated[int, Whole(0, 2**32 - 1)] = 0
+    """With ecmp and lft_random: another number is another draw of paths."""
+    shield: Annotated[bool, Flag()] = False
+    """Whether the switches reroute around dead ports by themselves (SHIELD)."""
+    sm_reroute_s: Annotated[float, Span(0, 600)] = key(15.0, alias="sm_reroute")
+    """How long the subnet manager takes to route around a dead port."""
+    ufm_isolates: Annotated[bool, Flag()] = False
+    """Whether UFM isolates ports with many bit errors; they stay so until it is told."""
     site: tuple[Annotated[str, Choice(tuple(SITE))], ...] = key(
         (), max_length=len(SITE), description="What the hosts have of a real site: " + ", ".join(SITE) + "."
     )
     timed_faults: tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...] = key(
-        (), max_length=1000, description="What goes wrong for a while."
+        (), max_length=1000
     )
-    lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = key(1.0, description="How often a lemon errs or flaps.")
+    """What goes wrong for a while."""
+    lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = 1.0
+    """How often a lemon errs or flaps."""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,12 @@ class Part:
         low, way, high = self.host.partition("->" if "->" in self.host else "--")
         return (low, high.partition("#")[0]) if way else None
 
+    @property
+    def number(self) -> int:
+        """Which of parallel links of two switches, counted from 0; 0 of what is none."""
+        digits = self.host.partition("#")[2]
+        return int(digits) if digits.isdecimal() else 0
+
 
 @lru_cache(maxsize=1 << 17)
 def _part(name: str) -> Part:

@@ -140,6 +140,10 @@ class ProbeResult:
     failure: FailureKind | None = None
 
 
+Results = Mapping[str, ProbeResult]
+"""What came of probes, by their ids."""
+
+
 AGAIN = "again"
 """The name of a probe's parameter: it was run because this part (``gpu001/mlx5_3``) had dipped. Such probes are chosen
 by what was measured, so they say nothing of how often healthy parts dip, and are judged apart."""

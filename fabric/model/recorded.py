@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from pydantic import Field, with_config
 
 from fabric.model.fields.entry import STRICT, key
-from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Size, Whole, Word
 from fabric.model.scenario import ProbeKind
 from fabric.model.text import size_text
 from fabric.model.topology import NVLINK
@@ -47,8 +46,8 @@ class Key:
 
 
 @with_config(STRICT)
-@dataclass(frozen=True, slots=True)
-class Recorded:
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Key):
     """
     The distribution of one key over runs that passed: median and MAD (not scaled) in Gb/s, *n* samples, *cv* robust.
 
@@ -56,13 +55,17 @@ class Recorded:
     samples came from, as ``scenario/run-id``; *trimmed* counts the samples that were left out as outliers.
     """
 
-    key: Key
     median_gbps: Gbps
     mad_gbps: Annotated[float, Decimal(0, 1_000_000)]
     n: Annotated[int, Whole(2, 100_000_000)]
     cv: Annotated[float, Decimal(0, 10)]
     runs: Annotated[tuple[RunName, ...], Field(min_length=1, max_length=1000)]
     trimmed: Annotated[int, Whole(0, 100_000_000)] = 0
+
+    @property
+    def key(self) -> Key:
+        """What it is the distribution of."""
+        return Key(**{one.name: getattr(self, one.name) for one in fields(Key)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, with_config
 
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles, key
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import Decimal, Flag
+from fabric.model.fields.entry import STRICT, Entry, NotInFiles
+from fabric.model.fields.scalars import Decimal, Duration, Flag
 
 Value = int | float | None
 """A number that was read; None: it could not be."""
@@ -24,17 +23,16 @@ class SampleSettings(Entry):
     *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged.
     """
 
-    every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(
-        10.0, validation_alias="every", description="How often, 1s to 1h."
-    )
-    links_s: Annotated[float, Duration(10, 3600), AfterValidator(float)] = Field(
-        60.0, validation_alias="links", description="How often both ends of every cable, 10s to 1h."
-    )
-    counters: Annotated[bool, Flag()] = Field(True, description="Error counters of the RNICs' ports.")
-    temperatures: Annotated[bool, Flag()] = Field(True, description="Of RNICs, modules and GPUs; clocks of GPUs.")
-    optics: Annotated[bool, Flag()] = Field(
-        False, description="Light received and sent (mlxlink -m, as root), five times less often."
-    )
+    every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(10.0, validation_alias="every")
+    """How often, 1s to 1h."""
+    links_s: Annotated[float, Duration(10, 3600), AfterValidator(float)] = Field(60.0, validation_alias="links")
+    """How often both ends of every cable, 10s to 1h."""
+    counters: Annotated[bool, Flag()] = True
+    """Error counters of the RNICs' ports."""
+    temperatures: Annotated[bool, Flag()] = True
+    """Of RNICs, modules and GPUs; clocks of GPUs."""
+    optics: Annotated[bool, Flag()] = False
+    """Light received and sent (mlxlink -m, as root), five times less often."""
     pfc: Annotated[bool, NotInFiles()] = False
 
 
@@ -161,12 +159,10 @@ class ZeroGrowth:
     """
 
     criteria: Annotated[tuple[str, ...], NotInFiles()] = ()
-    pfc_paused: Annotated[float, Decimal(0, 1)] | None = key(
-        None, description="The share of an hour in which a port may be paused, in either direction: 0.05."
-    )
-    retransmits_per_hour: Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None = key(
-        None, description="How much the counters of retransmissions of a port may grow in an hour, together."
-    )
+    pfc_paused: Annotated[float, Decimal(0, 1)] | None = None
+    """The share of an hour in which a port may be paused, in either direction: 0.05."""
+    retransmits_per_hour: Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None = None
+    """How much the counters of retransmissions of a port may grow in an hour, together."""
 
 
 def counters_of(criterion: str, *, ethernet: bool) -> tuple[str, ...]:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, with_config
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator, with_config
 from pydantic.json_schema import JsonSchemaValue
 
 from fabric.model.change import CHANGES, ChangeSpec
-from fabric.model.fields.entry import STRICT, Entry, NotInFiles, key
-from fabric.model.fields.kinds import Kinds, Named
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Scalar, Whole, refusal
+from fabric.model.fields.entry import STRICT, Entry, Kinds, Named, NotInFiles, key
+from fabric.model.fields.scalars import (
+    BASELINE_NAME,
+    SAFE_NAME,
+    Choice,
+    Decimal,
+    Duration,
+    Flag,
+    Scalar,
+    Whole,
+    refusal,
+)
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.sampling import SampleSettings, ZeroGrowth
+from fabric.model.sampling import CRITERIA, SampleSettings, ZeroGrowth
 from fabric.model.topology import EnvPairs, Platform, Topology
 
 
@@ -42,8 +50,7 @@ class Uses:
     pinned_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LimitKey:
+class LimitKey(NamedTuple):
     """What the limit for a probe is looked up by, as the judge does."""
 
     kind: str
@@ -75,8 +82,10 @@ class ProbeSpec(Entry):
     """Whether its probes have what they use to themselves, so that like ones can be compared with each other. Rings
     that run at once share the network: what one gains another loses, and a slow one may be bad luck of routing."""
 
-    name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports; the kind when left out.")]
-    repeat: Annotated[int, Whole(1, 1000)] = Field(1, description="How often each measurement is made.")
+    name: Annotated[str, SAFE_NAME]
+    """Its name in ids and reports; the kind when left out."""
+    repeat: Annotated[int, Whole(1, 1000)] = 1
+    """How often each measurement is made."""
 
     @property
     def is_of_some(self) -> bool:
@@ -122,15 +131,12 @@ class LocaliseSettings(Entry):
     *paths* ``unknown``: adaptive routing or ECMP decides, and uplinks and spines cannot be told apart.
     """
 
-    rounds: Annotated[int, Whole(1, 32)] = Field(
-        10, description="How many rounds of each rail there are at most, the planned ones included."
-    )
-    budget_s: Annotated[float, Duration(1, 86400), AfterValidator(float)] = Field(
-        1200.0, validation_alias="budget", description="After this time no further round begins."
-    )
-    paths: Annotated[str, Choice(("unknown", "static"))] = Field(
-        "unknown", description="static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."
-    )
+    rounds: Annotated[int, Whole(1, 32)] = 10
+    """How many rounds of each rail there are at most, the planned ones included."""
+    budget_s: Annotated[float, Duration(1, 86400), AfterValidator(float)] = Field(1200.0, validation_alias="budget")
+    """After this time no further round begins."""
+    paths: Annotated[str, Choice(("unknown", "static"))] = "unknown"
+    """static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."""
 
 
 DRILLS = "drills"
@@ -189,32 +195,29 @@ class Phase:
     that are to start together in the schedule of them all, in order of start; None: all.
     """
 
-    name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports.")]
-    probes: Annotated[
-        tuple[Annotated[ProbeSpec, PROBES], ...],
-        Field(min_length=1, max_length=64, description="What is measured, in this order."),
-    ]
-    needs: tuple[Name, ...] = key((), max_length=64, description="Phases that a host must have passed to take part.")
-    changes: tuple[Annotated[ChangeSpec, CHANGES], ...] = key(
-        (), max_length=64, description="What is altered while it runs; everything is undone at its end."
-    )
-    env: EnvPairs = key((), description="Variables for its collectives; they win over the platform's env.")
+    name: Annotated[str, SAFE_NAME]
+    """Its name in ids and reports."""
+    probes: Annotated[tuple[Annotated[ProbeSpec, PROBES], ...], Field(min_length=1, max_length=64)]
+    """What is measured, in this order."""
+    needs: tuple[Name, ...] = key((), max_length=64)
+    """Phases that a host must have passed to take part."""
+    changes: tuple[Annotated[ChangeSpec, CHANGES], ...] = key((), max_length=64)
+    """What is altered while it runs; everything is undone at its end."""
+    env: EnvPairs = ()
+    """Variables for its collectives; they win over the platform's env."""
     label: Annotated[str, NotInFiles()] = ""
     where: Annotated[Where, NotInFiles()] = ()
     round: Annotated[int, NotInFiles()] = 1
-    localise: Localise | None = key(None, description="auto: further rounds of its pairwise probes find the bad part.")
-    for_s: RunTime | None = key(
-        None, alias="for", description="It is run again and again for so long: 4h; no round is begun after it."
-    )
-    share: Annotated[float, Decimal(0.001, 1)] | None = key(
-        None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
-    )
-    stop_host_on: Annotated[str, Choice(("fail",))] | None = key(
-        None, description="fail: a host whose own probes FAIL in two rounds in a row is left out of later ones."
-    )
-    drill: Annotated[bool, Flag()] = key(
-        False, description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
-    )
+    localise: Localise | None = None
+    """auto: further rounds of its pairwise probes find the bad part."""
+    for_s: RunTime | None = key(None, alias="for")
+    """It is run again and again for so long: 4h; no round is begun after it."""
+    share: Annotated[float, Decimal(0.001, 1)] | None = None
+    """The same for a share of the whole run, whose 'for' or --for says how long it lasts."""
+    stop_host_on: Annotated[str, Choice(("fail",))] | None = None
+    """fail: a host whose own probes FAIL in two rounds in a row is left out of later ones."""
+    drill: Annotated[bool, Flag()] = False
+    """true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."""
     fills: Annotated[FilledTime | None, NotInFiles()] = None
     kept: Annotated[tuple[int, ...] | None, NotInFiles()] = None
 
@@ -222,6 +225,11 @@ class Phase:
     def written(self) -> str:
         """Its name in the file."""
         return self.label or self.name
+
+    @property
+    def repeated(self) -> tuple[str, Where]:
+        """What all its rounds have in common: that name, and the combination of a matrix."""
+        return self.written, self.where
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,24 +321,36 @@ Expectation = Annotated[
 """What an entry of ``expect:`` asks for."""
 
 
+Criterion = Annotated[str, Choice(CRITERIA)]
+
+
 @with_config(STRICT)
 @dataclass(frozen=True)
-class Judging:
+class JudgeSettings:
     """How measurements are judged."""
 
-    baseline: Annotated[str, BASELINE_NAME] | None = key(
-        None, description="Use this baseline for every host, not its platform's own."
-    )
-    marginal: Annotated[float, Decimal(0, 0.5)] = key(
-        0.005, description="Fraction above a limit that is said to be near it."
-    )
+    baseline: Annotated[str, BASELINE_NAME] | None = None
+    """Use this baseline for every host, not its platform's own."""
+    marginal: Annotated[float, Decimal(0, 0.5)] = 0.005
+    """Fraction above a limit that is said to be near it."""
+    zero_growth: tuple[Criterion, ...] = key((), max_length=8)
+    """What ports may not count while the run works; a port that does is bad."""
+    allowed_growth: ZeroGrowth | None = None
+    """Of zero_growth: how much is too much of what grows on a good fabric, too."""
 
+    @property
+    def growth(self) -> ZeroGrowth | None:
+        """What ports may not count, and how much is too much; None where nothing is asked."""
+        return replace(self.allowed_growth or ZeroGrowth(), criteria=self.zero_growth) if self.zero_growth else None
 
-@dataclass(frozen=True)
-class JudgeSettings(Judging):
-    """The same with what ports may not count meanwhile, beside what is always judged."""
-
-    zero_growth: ZeroGrowth | None = None
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_runs(cls, row: Any, info: ValidationInfo) -> Any:
+        """Their run.json has both keys in one: ``{"zero_growth": {"criteria": [...], "pfc_paused": 0.05}}``."""
+        both = row.get("zero_growth", ()) if info.mode == "json" and isinstance(row, dict) else ()
+        if both is None or isinstance(both, dict):
+            row |= {"zero_growth": (both or {}).pop("criteria", []), "allowed_growth": both}
+        return row
 
 
 Lines = tuple[tuple[str, str, int], ...]

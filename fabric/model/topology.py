@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import Field, with_config
 
-from fabric.model.fields.entry import STRICT, Entry, WrittenAs, key
+from fabric.model.fields.entry import STRICT, Entry, WrittenAs
 from fabric.model.fields.scalars import OPTION_WORD, AsWritten, Choice, Flag, Whole, Word
+from fabric.model.part import Part
 
 Endpoint = str
 """Where bytes start or end inside a host: ``numa0``, ``gpu3``."""
@@ -70,12 +71,18 @@ GidIndex = Annotated[int, Whole(0, 255)]
 class ToolsEntry(Entry):
     """Programs that are not on the path of the account on the hosts."""
 
-    ib_write_bw: ProgramPath | None = Field(None, description="perftest's ib_write_bw, built with CUDA.")
-    numactl: ProgramPath | None = Field(None, description="numactl, which binds ib_write_bw to a memory node.")
-    alltoall_perf: ProgramPath | None = Field(None, description="nccl-tests' alltoall_perf.")
-    all_reduce_perf: ProgramPath | None = Field(None, description="nccl-tests' all_reduce_perf, built with MPI.")
-    mpirun: ProgramPath | None = Field(None, description="Open MPI's mpirun.")
-    srun: ProgramPath | None = Field(None, description="Slurm's srun, with launcher srun.")
+    ib_write_bw: ProgramPath | None = None
+    """perftest's ib_write_bw, built with CUDA."""
+    numactl: ProgramPath | None = None
+    """numactl, which binds ib_write_bw to a memory node."""
+    alltoall_perf: ProgramPath | None = None
+    """nccl-tests' alltoall_perf."""
+    all_reduce_perf: ProgramPath | None = None
+    """nccl-tests' all_reduce_perf, built with MPI."""
+    mpirun: ProgramPath | None = None
+    """Open MPI's mpirun."""
+    srun: ProgramPath | None = None
+    """Slurm's srun, with launcher srun."""
 
     def given(self) -> tuple[tuple[str, str], ...]:
         """Each program that is given, and its path."""
@@ -87,43 +94,34 @@ class ToolsEntry(Entry):
 class ToolSettings:
     """How the tools of a platform are called; what is None is left to the tools, or to what is set on the host."""
 
-    gid_index: GidIndex | None = key(
-        None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
-    )
-    traffic_class: GidIndex | None = key(
-        None, description="RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."
-    )
-    congestion_control: Annotated[str, Choice(("dcqcn", "other"))] = key(
-        "dcqcn",
-        description="RoCE: who slows senders down: dcqcn, or other (Spectrum-X, none): DCQCN off is no fault then.",
-    )
-    tools: Annotated[tuple[tuple[str, str], ...], WrittenAs(ToolsEntry, ToolsEntry.given)] = key(
-        (), description="Programs that are not on the path, as absolute paths."
-    )
-    env: EnvPairs = key((), description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
-    mpirun_options: OptionWords = key((), description="Words put right after mpirun, such as --allow-run-as-root.")
-    perftest_options: OptionWords = key((), description="Words that every test of perftest is given, such as -R.")
-    srun_options: OptionWords = key(
-        (), description="Words put after srun's own, such as --gres=gpu:8 or --partition=burnin."
-    )
-    nccl_tests_options: OptionWords = key(
-        (), description="Options that every program of nccl-tests is given, such as -R 1."
-    )
-    cross_rail: Annotated[bool, Flag()] = key(
-        False, description="RoCE: whether RNICs of one host reach each other by the leaves of other rails."
-    )
-    wrapper: OptionWords = key(
-        (), description="What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."
-    )
-    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = key(
-        "host", description="Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."
-    )
-    gpu_maker: Annotated[str, Choice(("nvidia", "amd"))] = key(
-        "nvidia", description="nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."
-    )
-    use_cuda: Annotated[str, Choice(("auto", "dmabuf", "peermem", "no"))] = key(
-        "auto", description="How ib_write_bw reaches GPU memory: auto, dmabuf, peermem; or no: host memory only."
-    )
+    gid_index: GidIndex | None = None
+    """RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."""
+    traffic_class: GidIndex | None = None
+    """RoCE: the traffic class of every probe (106 is DSCP 26); else NCCL_IB_TC of env, if any."""
+    congestion_control: Annotated[str, Choice(("dcqcn", "other"))] = "dcqcn"
+    """RoCE: who slows senders down: dcqcn, or other (Spectrum-X, none): DCQCN off is no fault then."""
+    tools: Annotated[tuple[tuple[str, str], ...], WrittenAs(ToolsEntry, ToolsEntry.given)] = ()
+    """Programs that are not on the path, as absolute paths."""
+    env: EnvPairs = ()
+    """Variables that every collective is given: NCCL_SOCKET_IFNAME."""
+    mpirun_options: OptionWords = ()
+    """Words put right after mpirun, such as --allow-run-as-root."""
+    perftest_options: OptionWords = ()
+    """Words that every test of perftest is given, such as -R."""
+    srun_options: OptionWords = ()
+    """Words put after srun's own, such as --gres=gpu:8 or --partition=burnin."""
+    nccl_tests_options: OptionWords = ()
+    """Options that every program of nccl-tests is given, such as -R 1."""
+    cross_rail: Annotated[bool, Flag()] = False
+    """RoCE: whether RNICs of one host reach each other by the leaves of other rails."""
+    wrapper: OptionWords = ()
+    """What every program that measures is called by: [apptainer, exec, --nv, IMAGE]."""
+    nvlink_domain: Annotated[str, Choice(("host", "rack"))] = "host"
+    """Which GPUs NVLink joins: those of a host, or of all hosts of one rack (GB200 NVL72)."""
+    gpu_maker: Annotated[str, Choice(("nvidia", "amd"))] = "nvidia"
+    """nvidia, or amd: RCCL, rocm-smi and perftest built with ROCm."""
+    use_cuda: Annotated[str, Choice(("auto", "dmabuf", "peermem", "no"))] = "auto"
+    """How ib_write_bw reaches GPU memory: auto, dmabuf, peermem; or no: host memory only."""
 
 
 @dataclass(frozen=True)
@@ -286,10 +284,10 @@ class Topology:
     @cached_property
     def above(self) -> Mapping[str, Mapping[str, int]]:
         """By switch, those above it and how many cables lead to each."""
-        found: dict[str, dict[str, int]] = {}
+        found: dict[str, Counter[str]] = {}
         for uplinks in self.uplinks:
             for lower in uplinks.lower:
-                found.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper, uplinks.count))
+                found.setdefault(lower, Counter()).update(dict.fromkeys(uplinks.upper, uplinks.count))
         return found
 
     @cached_property
@@ -359,19 +357,13 @@ class Topology:
     @cached_property
     def pods(self) -> Mapping[str, Pod]:
         """The pod of each leaf that has cores above its spines."""
-        cables: dict[str, int] = {}
-        above: dict[str, dict[str, None]] = {}
-        for uplinks in self.uplinks:
-            for lower in uplinks.lower:
-                cables[lower] = cables.get(lower, 0) + uplinks.count * len(uplinks.upper)
-                above.setdefault(lower, {}).update(dict.fromkeys(uplinks.upper))
         found: dict[str, Pod] = {}
         places: dict[tuple[str, ...], int] = {}
         for leaf in self.parts:
-            spines = tuple(spine for spine in above.get(leaf, ()) if cables.get(spine))
+            spines = tuple(spine for spine in self.above.get(leaf, ()) if spine in self.above)
             if spines:
                 place = places[spines] = places.get(spines, -1) + 1
-                found[leaf] = Pod(spines[0], place, len(spines), cables[spines[0]])
+                found[leaf] = Pod(spines[0], place, len(spines), sum(self.above[spines[0]].values()))
         return found
 
     def core_cables(self, sender: str, receiver: str, rnic: str) -> tuple[str, ...]:
@@ -412,7 +404,7 @@ class Topology:
         for uplinks in self.uplinks:  # lower tiers first
             if reached.intersection(uplinks.lower):
                 reached.update(uplinks.upper)
-        return [one for one in self.links() if one.a in reached or one.a.partition("/")[0] in names]
+        return [one for one in self.links() if one.a in reached or Part.of(one.a).host in names]
 
     def links(self) -> Iterator[Link]:
         """Every cable: host to leaf first, then switch to switch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated
@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
 from fabric.model.scenario import ProbeKind, Scenario
-from fabric.model.topology import Platform
+from fabric.model.topology import NVLINK, Platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class TrainingImpact:
     What a job of *gpus* GPUs has to expect; None where nothing was measured that says so, *notes* say why.
 
     *mttf_s* is the mean time to failure, *ettr* the expected part of the time that trains. With *bound* the rate is
-    only known not to be above: then both are at least as much. *step_stretch* is how many times
-    as long a step takes with the bandwidth that was retained.
+    only known not to be above: then both are at least as much.
 
     They rest on *failures* in *host_days* of looking. *flaps* counts links that went down in that time and came back
     without any probe that died of it (None: not counted).
@@ -36,7 +35,6 @@ class TrainingImpact:
     mttf_s: float | None
     ettr: float | None
     bound: bool = False
-    step_stretch: float | None = None
     notes: tuple[str, ...] = ()
     failures: int | None = None
     host_days: float | None = None
@@ -114,6 +112,10 @@ class ProbeVerdict:
     def required_gbps(self) -> float | None:
         """What it was found to be below: the limit, or what is normal where the limit was met."""
         return self.expected_gbps if self.against else self.limit_gbps
+
+
+Verdicts = Mapping[str, ProbeVerdict]
+"""How probes were judged, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +307,11 @@ class LinkCoverage:
     lit: int
     least_ber: float | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Both ends of every cable were seen all the time."""
+        return self.looks > 0 and self.whole == self.cables
+
     def __str__(self) -> str:
         if not self.looks:
             return f"none of the {self.cables:,} cables was looked at from both ends"
@@ -354,6 +361,22 @@ CollNet move fewer bytes than the bus bandwidth stands for."""
 def bound_by_lines(kind: str, algorithm: object) -> bool:
     """Whether what is measured can be no faster than lines; *algorithm* is NCCL_ALGO, None where there is none."""
     return kind in ONE_LINE or (kind in ALL_LINES and algorithm == RING)
+
+
+def most_specific(
+    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
+) -> Limit | None:
+    """The limit that matches and says most about the key; None when none matches."""
+    wanted = (link_class, size, ranks, algorithm)
+    found: list[tuple[int, Limit]] = []
+    for limit in limits:
+        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
+        fits = all(one in (None, want) for one, want in zip(asked, wanted, strict=True)) and limit.kind == kind
+        large = (size if isinstance(size, int) else 0) >= limit.min_size_bytes
+        # What is said of the network says nothing of NVLink.
+        if fits and large and (link_class != NVLINK or limit.link_class == NVLINK):
+            found.append((sum(one is not None for one in asked), limit))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def least_gbps(limit: Limit, platform: Platform) -> float:

@@ -16,10 +16,8 @@ from fabric.model.probe import Probe
 from fabric.model.repair import Because
 from fabric.model.scenario import ProbeSpec, Scenario
 from fabric.model.topology import Topology
-from fabric.probes.collective import START_S
-from fabric.probes.intra_host import repeated
-from fabric.probes.keys import Name, Repeat
-from fabric.probes.multi_host import start_s
+from fabric.probes.collective import START_S, start_s
+from fabric.probes.shapes import Name, Repeat, repeated
 from fabric.tools.nccl.collective import WARMUP_ITERATIONS
 
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
-from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import ParamValue, Probe, ProbeCommands
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
-from fabric.probes.intra_host import HostProbe, InHost, repeated
-from fabric.probes.keys import Name
+from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, timeout_s, transfer_s
+from fabric.probes.shapes import HostProbe, InHost, Name, numbers_param, repeated
 
 PLANNED_GBPS = 2500.0
 """Algorithm bandwidth that the plan expects; a choice: a little less than an H100 host that just meets its limit."""
@@ -34,13 +31,13 @@ class AllToAllSpec(InHost, CollectiveSpec):
 
     kind: ClassVar[str] = "all_to_all"
     needs: ClassVar[str] = "two GPUs"
+    op: ClassVar[str] = "alltoall"
     alone: ClassVar[bool] = True
     peers: ClassVar[bool] = True
 
     name: Name = kind
-    halves: Annotated[bool, Flag()] = Field(
-        True, description="Whether halves of the GPUs are measured too, so that one slow GPU can be named."
-    )
+    halves: Annotated[bool, Flag()] = True
+    """Whether halves of the GPUs are measured too, so that one slow GPU can be named."""
 
     def uses(self, platform: Platform) -> Uses | None:
         """One program, where there are two GPUs."""
@@ -69,22 +66,16 @@ class AllToAllSpec(InHost, CollectiveSpec):
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
         """alltoall_perf in one process, the group's GPUs made visible."""
         platform = topology.hosts[probe.hosts[0]].platform
-        gpus = probe.params["gpus"]
-        if not isinstance(gpus, tuple):
-            raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
         visible = "HIP_VISIBLE_DEVICES" if platform.amd else "CUDA_VISIBLE_DEVICES"
         client = Command(
             host=probe.hosts[0],
-            argv=argv(probe, platform, op="alltoall"),
+            argv=argv(probe, platform, op=cls.op),
             timeout_s=timeout_s(probe, start_s=START_S),
-            env=tuple(environment(probe, platform, **{visible: ",".join(map(str, gpus))}).items()),
+            env=tuple(
+                environment(probe, platform, **{visible: ",".join(map(str, numbers_param(probe, "gpus")))}).items()
+            ),
         )
         return ProbeCommands(servers=(), client=client)
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """Bus bandwidth per size, out of place and in place, or why there is none."""
-        return read_busbw(probe, answered, op="alltoall")
 
 
 def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -13,8 +13,8 @@ from typing import ClassVar, Unpack
 
 from fabric.model.probe import Answered, ParamValue, Probe, Reading
 from fabric.model.topology import Platform, Topology
-from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec, Ways
+from fabric.probes.shapes import Name
 from fabric.tools.perftest.command import SidePlace
 
 

@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.command import GIB
 from fabric.model.fields.scalars import Choice, Flag, Whole
-from fabric.model.probe import CURVE, ParamValue, Probe
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform, Topology
-from fabric.probes import multi_host
-from fabric.probes.keys import Name, Seed, Sizes
-from fabric.probes.multi_host import AllReduceSpec
+from fabric.model.probe import Probe
+from fabric.model.topology import Host, Topology
+from fabric.probes.collective import AllReduceSpec, joined, shuffled
+from fabric.probes.shapes import Name, Seed, Sizes
 
 _NAMED = 4  # more hosts than this are not all said in an id
 
@@ -36,19 +32,19 @@ class ConcurrentRingsSpec(AllReduceSpec):
     needs: ClassVar[str] = "GPUs, and enough other hosts of its make to fill its group"
 
     name: Name = kind
-    groups_of: Annotated[int, Whole(2, 1024)] = Field(2, description="How many hosts form a group.")
-    pairing: Annotated[str, Choice(("across", "neighbours", "random"))] = Field(
-        "across", description="Which hosts: across (far apart in the list), neighbours or random."
-    )
+    groups_of: Annotated[int, Whole(2, 1024)] = 2
+    """How many hosts form a group."""
+    pairing: Annotated[str, Choice(("across", "neighbours", "random"))] = "across"
+    """Which hosts: across (far apart in the list), neighbours or random."""
     seed: Seed = 0
     sizes_bytes: Sizes = (8 * GIB,)
-    told: Annotated[bool, Flag()] = Field(
-        False, description="Whether numbers without a limit are told only: of pairs, the bisection of the hall."
-    )
+    told: Annotated[bool, Flag()] = False
+    """Whether numbers without a limit are told only: of pairs, the bisection of the hall."""
 
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """None where numbers are told."""
-        return iter(()) if self.told else super().limit_keys(platform, hosts=hosts)
+    @property
+    def without_limit(self) -> bool:
+        """Where numbers are told."""
+        return self.told
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
         """Those of one group."""
@@ -57,11 +53,10 @@ class ConcurrentRingsSpec(AllReduceSpec):
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """One probe a group and repetition; hosts that fill no group are left out."""
         number = 0
-        for alike in multi_host.joined(hosts, topology):
-            for group in groups(alike, self):
+        for fitting in joined(hosts, topology):
+            for group in groups(fitting, self):
                 label = _label(group)
-                told: dict[str, ParamValue] = {CURVE: 1} if self.told else {}
-                yield from self.probes(group, phase=phase, label=label, group=number, **told)
+                yield from self.probes(group, phase=phase, label=label, group=number)
                 number += 1
 
 
@@ -74,7 +69,7 @@ def groups(hosts: Sequence[Host], spec: ConcurrentRingsSpec) -> list[list[Host]]
     count = len(hosts) // spec.groups_of
     if spec.pairing == "across":
         return [list(hosts[first : count * spec.groups_of : count]) for first in range(count)]
-    listed = multi_host.shuffled(hosts, seed=spec.seed) if spec.pairing == "random" else list(hosts)
+    listed = shuffled(hosts, seed=spec.seed) if spec.pairing == "random" else list(hosts)
     return [listed[at * spec.groups_of : (at + 1) * spec.groups_of] for at in range(count)]
 
 

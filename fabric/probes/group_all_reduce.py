@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from fabric.model.fields.scalars import Choice, Flag, Whole
-from fabric.model.probe import CURVE, ParamValue, Probe
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform, Topology
-from fabric.probes import multi_host
-from fabric.probes.keys import Name, Seed
-from fabric.probes.multi_host import AllReduceSpec
+from fabric.model.probe import Probe
+from fabric.model.topology import Host, Topology
+from fabric.probes.collective import AllReduceSpec, joined, shuffled
+from fabric.probes.shapes import Name, Seed
 
 
 class GroupAllReduceSpec(AllReduceSpec):
@@ -32,19 +30,14 @@ class GroupAllReduceSpec(AllReduceSpec):
     alone: ClassVar[bool] = True
 
     name: Name = kind
-    hosts: Annotated[int, Whole(2, 100_000)] | None = Field(
-        None,
-        description="How many: the first of the run that are alike; all of them when neither this nor gpus is given.",
-    )
-    gpus: Annotated[int, Whole(2, 1_000_000)] | None = Field(
-        None, description="Instead of hosts: as many hosts as have so many GPUs, whole hosts only."
-    )
-    scaling: Annotated[bool, Flag()] = Field(
-        False, description="Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."
-    )
-    order: Annotated[str, Choice(("sorted", "random"))] = Field(
-        "sorted", description="How the hosts are ranked: sorted as they are listed, or random."
-    )
+    hosts: Annotated[int, Whole(2, 100_000)] | None = None
+    """How many: the first of the run that are alike; all of them when neither this nor gpus is given."""
+    gpus: Annotated[int, Whole(2, 1_000_000)] | None = None
+    """Instead of hosts: as many hosts as have so many GPUs, whole hosts only."""
+    scaling: Annotated[bool, Flag()] = False
+    """Over 2, 4, 8 ... hosts and all; told beside what the fabric allows, judged by a limit."""
+    order: Annotated[str, Choice(("sorted", "random"))] = "sorted"
+    """How the hosts are ranked: sorted as they are listed, or random."""
     seed: Seed = 0
 
     @model_validator(mode="after")
@@ -65,18 +58,18 @@ class GroupAllReduceSpec(AllReduceSpec):
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """The first hosts that are alike and enough; none when there are too few."""
-        for alike in multi_host.joined(hosts, topology):
+        for alike in joined(hosts, topology):
             groups = self._doubling(alike) if self.scaling else [self._first(alike)]
-            told: dict[str, ParamValue] = {CURVE: 1} if self.scaling else {}
             for group in filter(None, groups):
-                ranked = multi_host.shuffled(group, seed=self.seed) if self.order == "random" else group
-                yield from self.probes(ranked, phase=phase, label=f"{len(group)}-hosts", **told)
+                ranked = shuffled(group, seed=self.seed) if self.order == "random" else group
+                yield from self.probes(ranked, phase=phase, label=f"{len(group)}-hosts")
             if any(groups):
                 return
 
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """None of a curve, which needs no limits."""
-        return iter(()) if self.scaling else super().limit_keys(platform, hosts=hosts)
+    @property
+    def without_limit(self) -> bool:
+        """A curve, which needs none."""
+        return self.scaling
 
     @staticmethod
     def _doubling(alike: list[Host]) -> list[list[Host]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform
-from fabric.probes import multi_host
+from fabric.model.topology import Host
+from fabric.probes.collective import payload_gbps
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.keys import Name
+from fabric.probes.shapes import Name
 
 
 class GroupAllToAllSpec(GroupAllReduceSpec):
@@ -27,13 +26,8 @@ class GroupAllToAllSpec(GroupAllReduceSpec):
     name: Name = kind
     algorithm: Annotated[str, NotInFiles()] = ""
 
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """That of the largest size and all ranks; none of a curve."""
-        ranks = self.ranks(len(platform.gpus), hosts=hosts)
-        return iter(() if self.scaling else [LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks)])
-
     def planned_gbps(self, hosts: Sequence[Host]) -> float:
         """Algorithm bandwidth that the plan expects: what a GPU's part of the RNICs carries to other hosts."""
         ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
         each = max(1, ranks // len(hosts))
-        return multi_host.payload_gbps(hosts) / each * ranks / max(1, ranks - each)
+        return payload_gbps(hosts) / each * ranks / max(1, ranks - each)

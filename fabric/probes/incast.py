@@ -2,7 +2,7 @@
 Several hosts send to one RNIC at once (one ib_write_bw each, one server port a sender): does it get its line rate?
 
 Each sender alone would fill the line, so each must be slowed down to its share. What is judged is the sum at the
-receiver, and how evenly the senders have it (``judge/normal/congestion.py``). What the ports count of congestion is
+receiver, and how evenly the senders have it (``judge/normal/kinds.py``). What the ports count of congestion is
 read before and after: marks, CNPs and pauses are how a good fabric does it; packets that are lost are not.
 """
 
@@ -21,11 +21,10 @@ from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCo
 from fabric.model.sampling import growth
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Platform, Topology
-from fabric.probes.intra_host import repeated
-from fabric.probes.keys import Name, Seconds
 from fabric.probes.pairs import Plane, planes_of
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
-from fabric.tools import congestion
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.shapes import Name, Seconds, int_param, repeated, through_switch
+from fabric.tools import roce
 
 FLOWS, RAIL = "flows", "rail"
 """Parameters: how many flows there are at once, and on which rail."""
@@ -56,10 +55,13 @@ class IncastSpec(PerftestSpec):
 
     name: Name = kind
     senders: Many = (2, 4, 8, 16)
-    receivers: Annotated[int, Whole(1, 64)] = Field(1, description="How many hosts of each rail receive, in turn.")
+    receivers: Annotated[int, Whole(1, 64)] = 1
+    """How many hosts of each rail receive, in turn."""
     duration_s: Seconds = 10
-    at_least: Least = Field(0.9, description="The least of the receiver's line rate that the sum must be.")
-    even: Least = Field(0.9, description="Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL.")
+    at_least: Least = 0.9
+    """The least of the receiver's line rate that the sum must be."""
+    even: Least = 0.9
+    """Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL."""
 
     def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
         """None: its limits are keys of its own."""
@@ -156,17 +158,21 @@ class IncastSpec(PerftestSpec):
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The sum, each sender's share of it, and what the counters grew by; or why one of the flows failed."""
+        """What the flows reached, and what the counters grew by; or why one of the flows failed."""
         readings = cls.each(probe, topology, answered)
         failed = next((one for one in readings if not one.measurements), None)
         if failed is not None:
             return failed
-        values = [one.measurements[0].value for one in readings]
-        total = sum(values)
-        found = [Measurement(probe.probe_id, "bandwidth", total, "Gb/s", int_param(probe, "size_bytes"))]
-        for (sender, _), value in zip(cls.flows(probe), values, strict=True):
-            found.append(Measurement(probe.probe_id, sender, value / total if total else 0.0, SHARE_OF_SUM))
-        return Reading((*found, *cls.counted(probe, topology, answered)))
+        numbers = cls.measured(probe, [one.measurements[0].value for one in readings])
+        return Reading((*numbers, *cls.counted(probe, topology, answered)))
+
+    @classmethod
+    def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
+        """The sum of the flows, and what each sender has of it."""
+        total = sum(gbps)
+        yield Measurement(probe.probe_id, "bandwidth", total, "Gb/s", int_param(probe, "size_bytes"))
+        for (sender, _), value in zip(cls.flows(probe), gbps, strict=True):
+            yield Measurement(probe.probe_id, sender, value / total if total else 0.0, SHARE_OF_SUM)
 
     @classmethod
     def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
@@ -187,7 +193,7 @@ class IncastSpec(PerftestSpec):
 def _counters(name: str, rail: int, topology: Topology) -> Command:
     platform = topology.hosts[name].platform
     rnic = platform.rnic_by_rail[rail]
-    return Command(name, (*platform.wrapper, *congestion.ask(rnic.device, rnic.port)), _READ_S)
+    return Command(name, (*platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
 
 
 def in_turn(plane: Plane) -> list[str]:
@@ -202,9 +208,7 @@ def claims_of(flows: Sequence[tuple[str, str]], rail: int, topology: Topology) -
     for name, way in chain.from_iterable(((sender, "down"), (receiver, "up")) for sender, receiver in flows):
         host = topology.hosts[name]
         rnic = host.platform.rnic_by_rail[rail]
-        claims[f"{name}/{rnic.device}"] = None
-        if rnic.pcie_switch is not None:
-            claims[f"{name}/{rnic.pcie_switch}:{way}"] = None
+        claims |= dict.fromkeys(f"{name}/{part}" for part in (rnic.device, *through_switch(rnic, way)))
         leaves |= dict.fromkeys(host.leaves[rail : rail + 1])
     return (*claims, *(f"{leaf}:up" for leaf in leaves if len(leaves) > 1))
 
@@ -214,7 +218,7 @@ _PAUSES = ("rx_prio", "tx_prio")
 
 def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
     """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
-    first, last = congestion.read(before.stdout), congestion.read(after.stdout)
+    first, last = roce.read_congestion(before.stdout), roce.read_congestion(after.stdout)
     grown: dict[str, int] = {}
     for name in (first or {}).keys() & (last or {}).keys():
         assert first is not None

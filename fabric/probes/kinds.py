@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from fabric.errors import Problem
-from fabric.model.fields.kinds import add_others
+from fabric.model.fields.entry import add_others
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import NOTE, fold

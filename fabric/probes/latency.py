@@ -1,29 +1,27 @@
 """
 How long a small message takes from RNIC to RNIC of another host, one way (ib_write_lat), in the rounds of ``pairwise``.
 
-Lower is better, which is turned round in one place of the judge (``judge/normal/latency.py``). A pair has its RNICs
+Lower is better, which is turned round in one place of the judge (``judge/normal/kinds.py``). A pair has its RNICs
 and the uplinks of its leaves to itself, so what is measured is the path and not its load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Unpack
 
 from pydantic import Field
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.fields.quantities import Size
-from fabric.model.fields.scalars import Decimal, Whole
+from fabric.model.fields.scalars import Decimal, Size, Whole
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, ParamValue, Probe, Reading
+from fabric.model.probe import Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import LINK_TYPES, failure_of, int_param
-from fabric.tools.perftest import latency
-from fabric.tools.perftest.command import SidePlace, write_lat
+from fabric.probes.perftest_pair import LINK_TYPES, AnsweredSide
+from fabric.probes.shapes import Name, int_param
+from fabric.tools.perftest.command import SidePlace, latency_otherwise, parse_latency, write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -40,16 +38,16 @@ class LatencySpec(PairSpec):
     first_port: ClassVar[int] = 31_500
 
     name: Name = kind
-    size_bytes: Annotated[int, Size(1, 1 << 20)] = Field(
-        2, validation_alias="size", description="Message size (ib_write_lat --size)."
-    )
+    size_bytes: Annotated[int, Size(1, 1 << 20)] = Field(2, validation_alias="size")
+    """Message size (ib_write_lat --size)."""
     duration_s: Annotated[int, NotInFiles()] = 1
     queue_pairs: Annotated[int, NotInFiles()] = 1
-    iterations: Annotated[int, Whole(100, 1_000_000)] = Field(
-        10_000, description="Messages of each pair, there and back."
-    )
-    at_most_us: Limit = Field(None, description="The most that the typical latency (median) may be, microseconds.")
-    p99_at_most_us: Limit = Field(None, description="The most that 99 of 100 messages may take, microseconds.")
+    iterations: Annotated[int, Whole(100, 1_000_000)] = 10_000
+    """Messages of each pair, there and back."""
+    at_most_us: Limit = None
+    """The most that the typical latency (median) may be, microseconds."""
+    p99_at_most_us: Limit = None
+    """The most that 99 of 100 messages may take, microseconds."""
 
     def uses(self, platform: Platform) -> Uses | None:
         """The tool, and next to no memory."""
@@ -78,18 +76,14 @@ class LatencySpec(PairSpec):
         return int_param(probe, "iterations") * _SLOW_MESSAGE_S
 
     @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
         """The client's median, 99th percentile and largest, or why there are none."""
-        failed = failure_of(probe, answered, cls.tool)
-        if failed is not None or answered.client is None:
-            return failed or Reading((), Outcome.ERROR, "the client was never started")
-        command = answered.client.command
-        found = latency.parse(answered.client.stdout)
+        command, stdout = sides[-1].result.command, sides[-1].result.stdout
+        found = parse_latency(stdout)
         if found is None:
-            text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
-            return Reading((), Outcome.ERROR, text)
+            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} output not usable: {stdout[-120:]!r}")
         link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(latency.otherwise(found, command.argv, link_type))
+        other = "; ".join(latency_otherwise(found, command.argv, link_type))
         if other:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))

@@ -19,12 +19,11 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from fabric.model.fields.entry import NotInFiles
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import Choice
+from fabric.model.fields.scalars import Choice, Duration
 from fabric.model.probe import SHARE, Probe
 from fabric.model.topology import Topology
-from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.shapes import Name, QueuePairs
 
 KIND = "link_burn"
 
@@ -61,15 +60,12 @@ class LinkBurnSpec(PerftestSpec):
 
     name: Name = KIND
     repeat: Annotated[int, NotInFiles()] = 1
-    routing: Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None = Field(
-        None, description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."
-    )
-    memory: Annotated[str, Choice(("gpu", "host"))] = Field(
-        "gpu", description="Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."
-    )
-    duration_s: Annotated[int, Duration(1, 86400)] = Field(
-        1800, validation_alias="duration", description="How long each stage runs."
-    )
+    routing: Annotated[str, Choice(("ftree", "updn", "minhop", "ar", "ecmp"))] | None = None
+    """How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp; as the inventory."""
+    memory: Annotated[str, Choice(("gpu", "host"))] = "gpu"
+    """Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."""
+    duration_s: Annotated[int, Duration(1, 86400)] = Field(1800, validation_alias="duration")
+    """How long each stage runs."""
     queue_pairs: QueuePairs = 2
     stages: Annotated[tuple[tuple[BurnFlow, ...], ...], NotInFiles()] = ()
 

@@ -14,9 +14,8 @@ from fabric.model.command import MIB
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Endpoint, Platform, Rnic
-from fabric.probes.intra_host import both_ways
-from fabric.probes.keys import MessageSize, Name
 from fabric.probes.perftest_pair import InHostSpec
+from fabric.probes.shapes import MessageSize, Name, through_switch
 
 
 class LoopbackSpec(InHostSpec):
@@ -64,7 +63,7 @@ def _claims(platform: Platform, rnic: Rnic, endpoint: Endpoint) -> tuple[str, ..
     gpu = platform.gpu_by_name.get(endpoint)
     alone = (rnic.device, endpoint)
     if gpu is None:
-        return alone + both_ways(rnic)
+        return alone + through_switch(rnic, "up", "down")
     if gpu.pcie_switch is not None and gpu.pcie_switch == rnic.pcie_switch:
         return alone
-    return alone + both_ways(rnic) + both_ways(gpu)
+    return alone + through_switch(rnic, "up", "down") + through_switch(gpu, "up", "down")

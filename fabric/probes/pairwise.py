@@ -16,17 +16,14 @@ from itertools import permutations
 from sys import intern
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.topology import Host, Rnic, Topology
-from fabric.probes.intra_host import repeated
-from fabric.probes.keys import Name, QueuePairs, Seconds
 from fabric.probes.pairs import Plane, across_leaves, moved, planes_of, under_leaves
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
 
 KIND = "pairwise"
 
@@ -55,9 +52,8 @@ class PairSpec(PerftestSpec):
     first_port: ClassVar[int] = FIRST_PORT
     ways: ClassVar[Ways] = ONE_WAY
 
-    rounds: Annotated[int, Whole(1, 16)] = Field(
-        3, description="How many rounds are planned: the first under the leaves, the others across them."
-    )
+    rounds: Annotated[int, Whole(1, 16)] = 3
+    """How many rounds are planned: the first under the leaves, the others across them."""
     duration_s: Seconds = 3
     queue_pairs: QueuePairs = 2
     only: Annotated[tuple[str, ...], NotInFiles()] = ()
@@ -169,13 +165,8 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, way
     Interned: of a fleet a million probes name the same few ten thousand.
     """
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
-    # A sender reads memory (its PCIe switch's uplink downwards), a receiver writes it (upwards).
-    claims += [
-        f"{host.name}/{rnic.pcie_switch}:{way}"
-        for host, rnic, own in zip(ends, rnics, ways, strict=True)
-        if rnic.pcie_switch is not None
-        for way in own
-    ]
+    for host, rnic, own in zip(ends, rnics, ways, strict=True):
+        claims += (f"{host.name}/{claim}" for claim in through_switch(rnic, *own))
     leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:
         claims += [f"{leaf}:up" for leaf in leaves]

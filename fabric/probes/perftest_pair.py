@@ -10,8 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.intra_host import HostProbe, InHost, repeated
-from fabric.probes.keys import MessageSize, QueuePairs, Seconds
+from fabric.probes.shapes import HostProbe, InHost, MessageSize, QueuePairs, Seconds, int_param, repeated
 from fabric.tools import perftest
 from fabric.tools.perftest.command import SidePlace, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import blames_fabric, failure_kind
@@ -124,9 +123,11 @@ class PerftestSpec(ProbeSpec):
         connect, or a server whose peer died, is the consequence.
         """
         sides = _sides(answered, ends_of(probe))
-        failed = _failed(sides, answered, cls.tool)
-        if failed is not None:
-            return failed
+        return _failed(sides, answered, cls.tool) or cls.told(probe, topology, sides)
+
+    @classmethod
+    def told(cls, probe: Probe, topology: Topology, sides: Sequence[AnsweredSide]) -> Reading:
+        """What two sides say that did not fail, the client last."""
         tests = [test for side in sides for test in side.log.tests]
         wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
         if wrong:
@@ -165,32 +166,21 @@ def ends_of(probe: Probe) -> tuple[str, str]:
     return str(probe.params.get("peer_rnic", here)), here
 
 
-def int_param(probe: Probe, name: str) -> int:
-    """A whole-number parameter of a probe; raises TypeError when it is not one."""
-    value = probe.params[name]
-    if not isinstance(value, int):
-        raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a whole number")
-    return value
+def _sides(answered: Answered, devices: tuple[str, str]) -> list[AnsweredSide]:
+    sides = [AnsweredSide(result, devices[0], _log(result)) for result in answered.servers]
+    return (
+        sides if answered.client is None else [*sides, AnsweredSide(answered.client, devices[1], _log(answered.client))]
+    )
 
 
-def failure_of(probe: Probe, answered: Answered, tool: str) -> Reading | None:
-    """Why a server and a client of any of perftest's tools measured nothing, in their own words; None: all is well."""
-    return _failed(_sides(answered, ends_of(probe)), answered, tool)
-
-
-def _sides(answered: Answered, devices: tuple[str, str]) -> list[_Side]:
-    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
-    return sides if answered.client is None else [*sides, _Side(answered.client, devices[1], _log(answered.client))]
-
-
-def _failed(sides: Sequence[_Side], answered: Answered, tool: str) -> Reading | None:
+def _failed(sides: Sequence[AnsweredSide], answered: Answered, tool: str) -> Reading | None:
     failures = [failure for side in sides for failure in _failures(side, tool)]
     if failures:
         return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
     return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
-class _Side(NamedTuple):
+class AnsweredSide(NamedTuple):
     """One side that has ended: what it answered, and what that says."""
 
     result: CommandResult
@@ -208,7 +198,7 @@ _OF_THE_SHELL = frozenset({"missing_program", "missing_library", "unknown_option
 LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
-def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
+def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
     """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
     result, host = side.result, side.result.command.host
     for failure in side.log.failures:
@@ -226,7 +216,7 @@ def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
-def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
+def _wrong(side: AnsweredSide, topology: Topology) -> Iterator[str]:
     """Why what one side printed is no answer to its command: of another test, of several, or cut."""
     command, tests = side.result.command, side.log.tests
     who = f"{command.host}: ib_write_bw"

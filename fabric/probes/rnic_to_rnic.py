@@ -19,9 +19,9 @@ from typing import ClassVar
 
 from fabric.model.probe import ParamValue, Probe
 from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.keys import Name, QueuePairs
+from fabric.model.topology import Host, Platform, Topology
 from fabric.probes.perftest_pair import InHostSpec
+from fabric.probes.shapes import Name, QueuePairs, through_switch
 
 CROSS_LEAF = "cross_leaf"
 """The link class of a pair that leaves its leaf, as baselines write it."""
@@ -61,8 +61,8 @@ class RnicToRnicSpec(InHostSpec):
     def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
         """Every ordered pair of RNICs of every host: 8 x 7 = 56."""
         for source, target in permutations(platform.rnics, 2):
-            own: dict[str, ParamValue] = {"rnic": source.device, "peer_rnic": target.device}
-            yield f"{source.device}.{target.device}", _claims(source, target), own
+            claims = source.device, target.device, *through_switch(source, "down"), *through_switch(target, "up")
+            yield f"{source.device}.{target.device}", claims, {"rnic": source.device, "peer_rnic": target.device}
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Every pair that can reach each other; one that leaves its leaf holds a cable up and a cable down as well."""
@@ -106,13 +106,3 @@ def _apart(host: Host, topology: Topology) -> frozenset[tuple[str, str]]:
     part = {rnic.device: topology.part_of(host, rnic.rail) for rnic in host.platform.rnics}
     pairs = permutations(part, 2)
     return frozenset((a, b) for a, b in pairs if None not in (part[a], part[b]) and part[a] != part[b])
-
-
-def _claims(source: Rnic, target: Rnic) -> tuple[str, ...]:
-    # The sender reads memory (its switch's uplink downwards), the receiver writes memory (upwards).
-    claims = [source.device, target.device]
-    if source.pcie_switch is not None:
-        claims.append(f"{source.pcie_switch}:down")
-    if target.pcie_switch is not None:
-        claims.append(f"{target.pcie_switch}:up")
-    return tuple(claims)

@@ -18,7 +18,7 @@ from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCo
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.pairs import Plane
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import int_param
 from fabric.tools import infiniband
 
 KIND = "routes"

@@ -12,10 +12,9 @@ from typing import ClassVar
 
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
-from fabric.probes import multi_host
-from fabric.probes.keys import Name
-from fabric.probes.multi_host import AllReduceSpec
+from fabric.probes.collective import AllReduceSpec, alike, claims
 from fabric.probes.pairs import moved
+from fabric.probes.shapes import Name
 
 
 class TorAllReduceSpec(AllReduceSpec):
@@ -43,9 +42,9 @@ class TorAllReduceSpec(AllReduceSpec):
 
 def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
     """Ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
-    for alike in multi_host.alike(members):
-        for position in range(len(alike) if len(alike) > 2 else len(alike) - 1):
-            yield alike[position], alike[(position + 1) % len(alike)]
+    for ring in alike(members):
+        for position in range(len(ring) if len(ring) > 2 else len(ring) - 1):
+            yield ring[position], ring[(position + 1) % len(ring)]
 
 
 def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Topology) -> Iterator[Probe]:
@@ -65,11 +64,11 @@ def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Top
         other = ring[(at + (distance if forward else -distance)) % len(ring)]
         if frozenset((left, other.name)) not in pairs:
             hosts = (topology.hosts[first], other) if forward else (other, topology.hosts[second])
-            yield moved(probe, [host.name for host in hosts], multi_host.claims(hosts))
+            yield moved(probe, [host.name for host in hosts], claims(hosts))
 
 
 def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
     """The hosts under the same ToR that take part and that one command line fits, in the order of the ring."""
     group = next(group for group in topology.tor_groups if host in group)
-    alike = multi_host.alike(topology.hosts[name] for name in group if name in taking_part)
-    return next(hosts for hosts in alike if any(one.name == host for one in hosts))
+    fitting = alike(topology.hosts[name] for name in group if name in taking_part)
+    return next(hosts for hosts in fitting if any(one.name == host for one in hosts))

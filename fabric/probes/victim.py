@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
-from fabric.model.probe import Answered, Measurement, Probe, Reading
+from fabric.model.probe import Measurement, Probe
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec, Least, Many
-from fabric.probes.keys import Name
 from fabric.probes.pairs import planes_of
-from fabric.probes.perftest_pair import int_param
+from fabric.probes.shapes import Name, int_param
 
 
 class VictimSpec(IncastSpec):
@@ -30,7 +27,8 @@ class VictimSpec(IncastSpec):
 
     name: Name = kind
     senders: Many = (8,)
-    at_least: Least = Field(0.5, description="The least of its bandwidth alone (alone: of its line) that it must keep.")
+    at_least: Least = 0.5
+    """The least of its bandwidth alone (alone: of its line) that it must keep."""
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """Of each plane with two such leaves: alone, then beside each number of senders."""
@@ -60,12 +58,6 @@ class VictimSpec(IncastSpec):
         return [(probe.hosts[0], probe.hosts[1]), *((host, probe.hosts[-1]) for host in probe.hosts[2:-1])]
 
     @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The victim's bandwidth, and what the counters grew by; or why one of the flows failed."""
-        readings = cls.each(probe, topology, answered)
-        failed = next((one for one in readings if not one.measurements), None)
-        if failed is not None:
-            return failed
-        value = readings[0].measurements[0].value
-        found = Measurement(probe.probe_id, "bandwidth", value, "Gb/s", int_param(probe, "size_bytes"))
-        return Reading((found, *cls.counted(probe, topology, answered)))
+    def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
+        """The victim's bandwidth alone."""
+        yield Measurement(probe.probe_id, "bandwidth", gbps[0], "Gb/s", int_param(probe, "size_bytes"))

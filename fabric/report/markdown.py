@@ -17,7 +17,7 @@ from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.shown_verdict import ShownSuspect, shown_suspect, shown_verdict
 from fabric.report.templates import markdown
-from fabric.runs.raw import raw_entries
+from fabric.runs.run_directory import raw_entries
 
 MOST_SUSPECTS = 10
 

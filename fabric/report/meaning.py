@@ -45,6 +45,9 @@ def meaning(judged: JudgedRun) -> str:
         said.append(f"{missed} of {len(verdict.expectations)} expectations not met")
     elif failed or not said:
         said.append(_MEANING[verdict.outcome])
+        told = sum(probe.outcome is Outcome.INCONCLUSIVE for probe in verdict.probes)
+        if told and verdict.outcome.is_good:
+            said.append(f"{told} of the numbers {'has' if told == 1 else 'have'} no limit")
     return "; ".join(said)
 
 
@@ -75,8 +78,8 @@ def impact_line(impact: TrainingImpact) -> str:
 
 
 def is_known(impact: TrainingImpact | None) -> bool:
-    """Whether there is a number to tell, or a bandwidth to speak of."""
-    return impact is not None and (impact.mttf_s is not None or impact.step_stretch is not None)
+    """Whether there is a number to tell."""
+    return impact is not None and impact.mttf_s is not None
 
 
 def _numbers(impact: TrainingImpact) -> str:
@@ -86,8 +89,6 @@ def _numbers(impact: TrainingImpact) -> str:
         said.append(f"MTTF {least}{_time(impact.mttf_s)}")
     if impact.ettr is not None and not (impact.bound and impact.ettr < _LEAST):  # "at least 0.00" says nothing
         said.append(f"expected ETTR {least}{impact.ettr:.2f}")
-    if impact.step_stretch is not None:
-        said.append(f"steps take {impact.step_stretch:.2f} times as long")
     return ", ".join(said) if said else "nothing can be said"
 
 

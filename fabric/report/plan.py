@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from fabric.changes.concurrency import at_once
+from fabric.changes.rails import at_once
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.text import duration_text, fold

@@ -19,7 +19,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
 from fabric.model.text import duration_text, fold, without_own
-from fabric.plan.plan import PhasePlan, Told, untold
+from fabric.plan.plan import PhasePlan
 from fabric.report.output import counted, stderr_that_may_go_away, visible, warn
 
 HOLD_S = 2.0
@@ -119,7 +119,6 @@ def _sort(change: Change) -> _Sort:
 
 
 _LINE_EVERY_S = 15.0
-_PLANNED_EVERY_S = 3.0
 PLANNING_S = 1.0
 """Planning that takes longer than this is told of (seconds; a choice: what a person takes for "at once")."""
 
@@ -188,7 +187,7 @@ class ConsoleProgress:
         self._states.planned(plan.changes)
         self._outs.flush()
         self._phase, self._total = plan.phase.name, plan.schedule.probes
-        self._planned = frozenset(slot.probe.probe_id for slots in plan.schedule.components for slot in slots)
+        self._planned = frozenset(slot.probe.probe_id for slot in plan.schedule.slots)
         self._done = self._bad = 0
         self._line_due_s = time.monotonic() + _LINE_EVERY_S
         if self._bar is not None:
@@ -270,28 +269,16 @@ class ConsoleProgress:
 
 
 @contextmanager
-def planning(*, after_s: float = PLANNING_S) -> Iterator[Told]:
-    """
-    Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds).
-
-    Whoever plans may tell how many of how many phases it has: that is said now and then.
-    """
+def planning(*, after_s: float = PLANNING_S) -> Iterator[None]:
+    """Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds)."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield untold
+        yield
         return
-    due_s = time.monotonic() + after_s + _PLANNED_EVERY_S
-
-    def told(done: int, of: int) -> None:
-        nonlocal due_s
-        if time.monotonic() >= due_s:
-            due_s = time.monotonic() + _PLANNED_EVERY_S
-            warn(f"planning ... {done:,} of {counted(of, 'phase')}")
-
     late = threading.Timer(after_s, warn, args=("planning ...",))
     late.daemon = True
     late.start()
     try:
-        yield told
+        yield
     finally:
         late.cancel()
         late.join()

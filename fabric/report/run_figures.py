@@ -61,6 +61,9 @@ def _suspects(run: ShownRun) -> Iterator[Picture]:
             rows = [run.row_of[probe].verdict for probe in suspect.probes if probe in run.row_of]
             good = all(one.outcome.is_good for one in rows) and any(one.value_gbps is not None for one in rows)
             yield Picture(section, section, "", _GOOD_ALONE if good else "Signs: what did not pass.", drawn)
+        lit = figures.light(run.frames, suspect.component)
+        if lit is not None:
+            yield Picture(section, f"light-{number}", "", "What each lane receives, by lane number.", lit)
         host = Part.of(suspect.component).host
         if suspect.kind in ("rnic", "path", "numa", "gpu_pcie", "pcie_switch") and host not in hosts:
             hosts[host] = None
@@ -184,6 +187,9 @@ def _time(run: ShownRun) -> Iterator[Picture]:
         clock = "simulated time" if run.simulated else "the run's own clock"
         words = "100 %: what its peers gave, else the same without a fault, else what is required"
         yield Picture("time", "timeline", "", f"{words}; {clock}.", drawn)
+    carried = figures.load(run.frames)
+    if carried is not None:
+        yield Picture("time", "load", "Load of cables between switches", "As both of their ends counted it.", carried)
     grew = figures.counters(run.frames, [host for one in run.judged.verdict.suspects for host in one.hosts])
     if grew is not None:
         yield Picture("time", "counters", "Counters that grew", "Those of suspects first.", grew)

@@ -21,27 +21,26 @@ class Frames(Protocol):
     @property
     def samples(self) -> pd.DataFrame:
         """A row a number of a probe, or why there is none."""
-        ...
 
     @property
     def parts(self) -> pd.DataFrame:
         """A row a part that a probe passes through."""
-        ...
 
     @property
     def counters(self) -> pd.DataFrame:
         """A row a reading of a counter or sensor."""
-        ...
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """A row one end of a cable."""
 
     @property
     def changes(self) -> pd.DataFrame:
         """A row a state that a change came to."""
-        ...
 
     @property
     def suspects(self) -> pd.DataFrame:
         """A row a suspect."""
-        ...
 
 
 class Row(NamedTuple):

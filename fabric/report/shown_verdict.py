@@ -75,8 +75,9 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
     """It in words."""
     verdict, hosts = judged.verdict, judged.scenario.hosts
     changes = change_rows(judged)
-    reasons = tuple(_reasons(verdict, changes))
-    notes = tuple(one.removeprefix(NOTE) for one in verdict.reasons if one.startswith(NOTE))
+    reasons = tuple(one for one in _reasons(verdict, changes) if one != f"links: {verdict.links}")
+    looked = f"links: {verdict.links}"
+    notes = tuple(one.removeprefix(NOTE) for one in verdict.reasons if one.startswith(NOTE) or one == looked)
     if verdict.outcome is Outcome.PASS:
         reasons, notes = (), (*notes, *reasons)
     clock = " of simulated time" if judged.backend == "mock" else ""

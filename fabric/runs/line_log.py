@@ -22,8 +22,16 @@ from typing import Any
 import orjson
 
 from fabric.errors import StoreError
-from fabric.runs.durable import append, append_durably, sync_names
-from fabric.runs.plain_file import MIB, open_plain, plain_stream, storing, whole_lines
+from fabric.runs.plain_file import (
+    MIB,
+    append,
+    append_durably,
+    open_plain,
+    plain_stream,
+    storing,
+    sync_names,
+    whole_lines,
+)
 
 _CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import StoreError
-from fabric.runs.columns import TABLES
 from fabric.runs.plain_file import plain_stream, storing
+from fabric.runs.tables import TABLES
 
 JUDGED = (
     "verdict.json",

@@ -1,6 +1,6 @@
 """
-The documents that a run begins with. run.json: everything that it was asked to do, enough to judge it again, to resume
-it, or to take changes back; identity.json: which parts were in the hosts.
+The documents that a run begins with, and the run as its directory tells it. run.json: everything that it was asked to
+do, enough to judge it again, to resume it, or to take changes back; identity.json: which parts were in the hosts.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,18 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.config import resolved_document
+from fabric.config import from_resolved, resolved_document
 from fabric.config.document import near_path
 from fabric.errors import ConfigError, StoreError
+from fabric.model.change import Change
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import HostIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
-from fabric.runs.durable import write_durably
-from fabric.runs.plain_file import MIB, read_plain, storing
+from fabric.plan.plan import Plan, plan_scenario
+from fabric.runs.events import EVENTS, History, history_of, read_events
+from fabric.runs.plain_file import MIB, read_plain, storing, write_durably
 from fabric.runs.run_directory import RUN_FORMAT
 
 _BASELINES, _HOSTS = TypeAdapter(dict[str, Baseline]), TypeAdapter(tuple[HostIdentity, ...])
@@ -144,3 +148,74 @@ def read_identity(run: Path) -> dict[str, HostIdentity] | None:
         raise StoreError(f"{file}: not as this version writes it: {_first(exc)}") from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise StoreError(f"{file}: not as this version writes it: {exc}") from exc
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run: what its *document*, run.json, asks for, planned, and what its history says where that was read."""
+
+    path: Path
+    document: Mapping[str, Any]
+    scenario: Scenario
+    inventory: Inventory
+    baselines: Mapping[str, Baseline]
+    plan: Plan
+    history: History = field(default_factory=History)
+
+    @property
+    def name(self) -> str:
+        """Scenario and id: ``self-check/20260101-000000``."""
+        return f"{self.scenario.name}/{self.document['run_id']}"
+
+    @property
+    def backend(self) -> str:
+        """How its hosts were reached."""
+        return str(self.document["backend"])
+
+    @property
+    def results(self) -> Mapping[str, ProbeResult]:
+        """Of every probe that has one, by its id."""
+        return self.history.results
+
+    @cached_property
+    def probes(self) -> tuple[Probe, ...]:
+        """Those that were planned before, then those that were planned while it went on."""
+        return (*self.plan.planned, *self.history.added)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked and could not be planned."""
+        return tuple(note for phase in self.plan.phases for note in phase.notes)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Those that were planned."""
+        return tuple(change for phase in self.plan.phases for change in phase.changes)
+
+    @property
+    def ended(self) -> bool:
+        """False when its history stops before the run did."""
+        return any(event["event"] == "run_ended" for event in self.history.others)
+
+
+def read_past_run(path: Path) -> PastRun:
+    """Raises ConfigError when it is no run directory, StoreError when its history is another run's."""
+    path = path.parent / path.readlink() if path.is_symlink() else path
+    document = read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    history = history_of(read_events(path / EVENTS))
+    if history.first is not None and history.first.get("run_id") != document["run_id"]:
+        raise StoreError(f"{path / EVENTS}: the history of another run ({history.first.get('run_id')})")
+    baselines = baselines_from(document, path / "run.json")
+    return PastRun(path, document, scenario, inventory, baselines, plan_scenario(scenario, inventory), history)
+
+
+def refuse_own_record(run: str, baseline: Baseline) -> None:
+    """
+    A run is no witness for itself: ConfigError when a baseline's recorded numbers came from the run it shall judge.
+
+    *run* is ``scenario/run-id``.
+    """
+    if any(run in entry.runs for entry in baseline.recorded):
+        text = f"its recorded numbers came from {run}, which it would judge: a run cannot be compared with itself"
+        raise ConfigError.at(baseline.source, text)

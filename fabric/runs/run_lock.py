@@ -22,8 +22,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.text import fold
-from fabric.runs.durable import append_durably
-from fabric.runs.plain_file import MIB, NotPlain, open_plain, plain_stream, storing
+from fabric.runs.plain_file import MIB, NotPlain, append_durably, open_plain, plain_stream, storing
 
 FILE = ".lock"
 """Its name in a scenario's folder."""

@@ -5,13 +5,17 @@ samples.jsonl: what was sampled on the hosts, append-only, as ``line_log`` write
 - ``{"host": "gpu004", "at_s": 60.1, "values": {"mlx5_0": {"link_downed": 2}, "gpu3": {"gpu_c": 41}}}``: at 60.1 s these
   readings became that; null: not readable now. Without readings: the host was asked, and nothing had changed.
 - ``{"host": "gpu004", "at_s": 60.1, "values": null}``: it was not asked from then on.
-- ``{"note": "cable", "said": ...}``: something beside the samples (``runs/links.py``).
+- ``{"note": "cable", "said": ...}``: something beside the samples.
+
+links.jsonl, written in the same way: what both ends of every cable counted and how they stood. A reading's *host* is
+the switch or the host, its *part* the number of the switch's port or the RNIC. Beside them: the cables as they were
+found, which port is joined with which, and why a look at them failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples, Value
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB, is_there
 
-FILE = "samples.jsonl"
+SAMPLES = "samples.jsonl"
 LIMITS = Limits(16 * GIB, 16 * MIB)
 """Of samples.jsonl (a choice: ten times what two days of 2,048 hosts make)."""
 
@@ -108,10 +112,10 @@ def close_samples(run: Path) -> float:
     What is torn at its end is cut off, and every reading becomes unknown when its host was last asked. Raises
     StoreError for a file that cannot be read or written; where nothing was sampled nothing is done, and that is 0.
     """
-    if not is_there(run / FILE):
+    if not is_there(run / SAMPLES):
         return 0.0
-    last = {line["host"]: line for line in _lines(run / FILE) if "host" in line}
-    log = LineLog(run / FILE, LIMITS)
+    last = {line["host"]: line for line in _lines(run / SAMPLES) if "host" in line}
+    log = LineLog(run / SAMPLES, LIMITS)
     for host, line in last.items():
         if line["values"] is not None:
             log.add(_line(host, line["at_s"], None))
@@ -119,7 +123,7 @@ def close_samples(run: Path) -> float:
     return max((line["at_s"] for line in last.values()), default=0.0)
 
 
-def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = FILE) -> Samples:
+def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = SAMPLES) -> Samples:
     """
     The courses of the readings that *keep* wants, of the run in a directory; none where nothing was sampled.
 
@@ -139,7 +143,7 @@ def read_samples(run: Path, keep: Keep = lambda _: True, *, file: str = FILE) ->
     return Samples(_every_s(run / file), courses)
 
 
-def sample_changes(run: Path, *, file: str = FILE) -> Iterator[Change]:
+def sample_changes(run: Path, *, file: str = SAMPLES) -> Iterator[Change]:
     """Every change of every reading, in order of time for each host; raises as ``read_samples``."""
     for _, at_s, changed, _ in _rows(run / file, lambda _: True):
         for reading, value in changed:
@@ -189,3 +193,98 @@ def _changed(
             found = known[key]
             if found is not None:
                 yield found, value
+
+
+LINKS = "links.jsonl"
+
+End = tuple[str, str]
+"""A port: the switch and its number (``("spine02", "4")``), or the host and the RNIC."""
+
+_CABLE, _FAILED, _MODULE = "cable", "failed", "module"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkModule:
+    """
+    What is plugged in at an end, as it was last read, its own alarm limits, and below which light it warns (dBm).
+
+    None: it does not say. ``mlxlink`` tells no warning limits.
+    """
+
+    vendor: str | None = None
+    part_number: str | None = None
+    serial: str | None = None
+    firmware: str | None = None
+    rx_low_dbm: float | None = None
+    rx_high_dbm: float | None = None
+    tx_low_dbm: float | None = None
+    tx_high_dbm: float | None = None
+    rx_warn_dbm: float | None = None
+    tx_warn_dbm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSamples:
+    """
+    What was read of the links of a run: courses by end and name, the cables as they were found, each end's partner.
+
+    *modules*: what is plugged in at an end. *failed*: why a look at them failed, the last one; empty where each
+    succeeded.
+    """
+
+    samples: Samples = field(default_factory=lambda: Samples(0.0, {}))
+    cables: tuple[tuple[End, End], ...] = ()
+    modules: Mapping[End, LinkModule] = field(default_factory=dict)
+    failed: str = ""
+
+
+_FIELDS = {one.name for one in fields(LinkModule)}
+
+
+class LinkLog(SampleLog):
+    """Appends what a look at all links found."""
+
+    def __init__(self, run: Path, every_s: float) -> None:
+        super().__init__(run / LINKS, every_s)
+        self._told: set[frozenset[End]] = set()
+        self._modules: dict[End, LinkModule] = {}
+
+    def joined(self, cables: Iterable[tuple[End, End]]) -> None:
+        """These ports are joined; each pair is written once."""
+        for one, other in cables:
+            key = frozenset((one, other))
+            if key not in self._told:
+                self._told.add(key)
+                self.note(_CABLE, [*one, *other])
+
+    def plugged(self, end: End, module: LinkModule) -> None:
+        """This module is in this end; written when more or something else is known of it than before."""
+        before = self._modules.get(end, module)
+        if before.serial == module.serial:  # who asks differently hears of other things
+            known = {name: value for name, value in asdict(module).items() if value is not None}
+            module = replace(before, **known)
+        if self._modules.get(end) != module:
+            self._modules[end] = module
+            self.note(_MODULE, [*end, asdict(module)])
+
+    def failed(self, reason: str) -> None:
+        """A look at the links failed for this reason."""
+        self.note(_FAILED, reason)
+
+
+def read_links(run: Path) -> LinkSamples | None:
+    """None where nobody looked. Raises StoreError for a file that is not as this version writes it."""
+    if not is_there(run / LINKS):
+        return None
+    cables: dict[tuple[End, End], None] = {}
+    modules: dict[End, LinkModule] = {}
+    failed = ""
+    for kind, said in notes(run / LINKS):
+        match kind, said:
+            case "cable", [str(node), str(part), str(other), str(other_part)]:
+                cables[(node, part), (other, other_part)] = None
+            case "module", [str(node), str(part), dict(said_of)] if said_of.keys() <= _FIELDS:
+                modules[node, part] = LinkModule(**said_of)
+            case "failed", str(reason):
+                failed = reason
+    return LinkSamples(read_samples(run, file=LINKS), tuple(cables), modules, failed)

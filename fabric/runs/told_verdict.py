@@ -1,8 +1,12 @@
-"""What verdict.json of a run tells, as long as it speaks of all that the run has measured."""
+"""
+What verdict.json of a run tells, as long as it speaks of all that was measured; and acceptance.json, what was decided
+of repaired hosts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +15,14 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
+from fabric.model.repair import Decision
 from fabric.model.verdict import Suspect
 from fabric.runs.events import EVENTS
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.plain_file import MIB, read_plain, storing
 
-FILE = "verdict.json"
+VERDICT = "verdict.json"
 
-MOST_BYTES = 192 * MIB
+MOST_VERDICT_BYTES = 192 * MIB
 """Of verdict.json (a choice: of 300,000 probes that all failed it takes 100 MB)."""
 
 KEY = "history_bytes"
@@ -48,9 +53,11 @@ class ToldVerdict:
     """
     A run as its verdict tells it; outcomes in one word, ``pass``.
 
-    *outcome_of*: of each component; *not_passed*: the probes that did not pass.
+    *outcome_of*: of each component; *not_passed*: the probes that did not pass. *hosts*: those that it asked for, where
+    they were looked up.
     """
 
+    path: Path
     scenario: str
     run_id: str
     backend: str
@@ -58,6 +65,7 @@ class ToldVerdict:
     suspects: tuple[Suspect, ...]
     outcome_of: Mapping[str, str]
     not_passed: tuple[ToldProbe, ...]
+    hosts: tuple[str, ...] = ()
 
 
 def told_verdict(run: Path) -> ToldVerdict | None:
@@ -66,9 +74,9 @@ def told_verdict(run: Path) -> ToldVerdict | None:
 
     Raises StoreError for one that is not as it is written here; what stands in it is not quoted.
     """
-    file = run / FILE
+    file = run / VERDICT
     try:
-        found = orjson.loads(read_plain(file, MOST_BYTES))
+        found = orjson.loads(read_plain(file, MOST_VERDICT_BYTES))
         if not is_of_all(run, found.get(KEY)):
             return None
         if found["format"] != FORMAT:
@@ -76,7 +84,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
         scenario, run_id, backend, outcome = (str(found[name]) for name in ("scenario", "run_id", "backend", "outcome"))
         outcome_of = {str(entry["component"]): Outcome(entry["outcome"]).value for entry in found["components"]}
         suspects, not_passed = tuple(map(_suspect, found["suspects"])), tuple(map(_probe, found["not_passed"]))
-        return ToldVerdict(scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
+        return ToldVerdict(run, scenario, run_id, backend, outcome, suspects, outcome_of, not_passed)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -88,12 +96,9 @@ def told_verdict(run: Path) -> ToldVerdict | None:
 
 def history_bytes(run: Path) -> int:
     """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
-    try:
+    with storing(run / EVENTS, "cannot read"), suppress(FileNotFoundError, NotADirectoryError):
         return (run / EVENTS).lstat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    except OSError as exc:
-        raise StoreError(f"{run / EVENTS}: cannot read: {exc.strerror}") from exc
+    return 0
 
 
 def is_of_all(run: Path, judged_bytes: int | None) -> bool:
@@ -126,3 +131,61 @@ def _probe(entry: Mapping[str, Any]) -> ToldProbe:
     missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
     hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
     return ToldProbe(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)
+
+
+DECISION = "acceptance.json"
+MOST_DECISION_BYTES = 32 * MIB
+"""Of acceptance.json (a choice: it takes some KB a repaired host)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldDecision:
+    """
+    What acceptance.json says: of all hosts or links that were repaired, and of *each* by its name.
+
+    *notes* are what does not change it, and whoever puts the host back must know: that nothing was replaced.
+    """
+
+    decision: Decision
+    each: Mapping[str, Decision]
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def told_decision(directory: Path) -> ToldDecision | None:
+    """None where the run has no acceptance.json; StoreError where it cannot be read."""
+    try:
+        found = orjson.loads(read_plain(directory / DECISION, MOST_DECISION_BYTES))
+        each = {str(one["name"]): Decision(one["decision"]) for one in found.get("each", ())}
+        reasons, notes = (tuple(map(str, _list(one))) for one in (found["reasons"], found.get("notes", [])))
+        return ToldDecision(Decision(found["decision"]), each, reasons, notes)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise StoreError(f"{directory / DECISION}: cannot be read; fabric report {directory} makes it again") from exc
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def decision_in(directory: Path) -> Decision | None:
+    """What acceptance.json of a run says; None where there is none that can be read."""
+    with suppress(StoreError):
+        return found.decision if (found := told_decision(directory)) else None
+    return None
+
+
+def acceptance_bytes(document: Mapping[str, Any]) -> bytes:
+    """What is in acceptance.json."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def is_kept(directory: Path, document: Mapping[str, Any]) -> bool:
+    """Whether acceptance.json says just this already."""
+    try:
+        return read_plain(directory / DECISION, MOST_DECISION_BYTES) == acceptance_bytes(document)
+    except OSError:
+        return False

@@ -20,13 +20,13 @@ from fabric.sim.faults import (
     require_passing,
 )
 from fabric.sim.hashing import between, mix64, text_hash, uniform, word
-from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.site import SWING_C, Site, Swing
 from fabric.sim.hosts.temperature import warm
 from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import ends_named
-from fabric.sim.phy.lines import UNWORN, Wear
-from fabric.sim.phy.ports import Ports
+from fabric.sim.phy.quality import UNWORN, Wear
 
 DAY_S = 86400.0
 

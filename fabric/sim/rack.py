@@ -11,14 +11,13 @@ from fabric.model.inventory import MockSettings
 from fabric.model.topology import Platform, Topology
 from fabric.sim.faults import from_start
 from fabric.sim.hashing import CleanNoise, RealNoise, real_noise
-from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life import Passing, Whims
-from fabric.sim.phy.ports import Ports
-from fabric.sim.subnet.managers import Routing, SubnetManagers
-from fabric.sim.subnet.nvue_switches import NvueSwitches
-from fabric.sim.subnet.rerouting import Rerouting
-from fabric.sim.subnet.ufm import Ufm
+from fabric.sim.net.controllers import NvueSwitches, Ufm
+from fabric.sim.net.managers import Routing, SubnetManagers
+from fabric.sim.net.rerouting import Rerouting
+from fabric.sim.phy import Ports
 
 _ALONE = 0.97
 """A flow with less of its way had to wait for others; choice: above what two flows leave each other."""
@@ -133,8 +132,7 @@ def rack(
     """A rack with the faults that are there from its beginning on."""
     faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
-    ports = Ports(hosts, timeline, copper="copper" in mock.site)
-    ports.given = tuple(mock.faults)
+    ports = Ports(hosts, timeline, mock)
     above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),

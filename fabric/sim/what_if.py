@@ -9,11 +9,11 @@ import numpy as np
 
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.clos import Clos, Floats, Ints
+from fabric.sim.net.links import LinkState, link_state
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, routes
 from fabric.sim.phy.quality import goodput_factor
-from fabric.sim.subnet.links import LinkState, link_state
 
 Traffic: TypeAlias = tuple[Ints, Ints, Ints]
 

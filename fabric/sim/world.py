@@ -10,11 +10,12 @@ from fabric.model.change import SubnetManager
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.hashing import text_hash
+from fabric.sim.hosts import interface_name
 from fabric.sim.hosts.timeline import Exited, Listening, Process
 from fabric.sim.life import ComingFaults
 from fabric.sim.rack import rack
+from fabric.sim.tools import job_of
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
-from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.sysfs import Readings
 
@@ -90,7 +91,7 @@ class World:
         """What the kernel of a host calls the network interface of an RNIC."""
         platform = self.rack.topology.hosts[host].platform
         number = [rnic.device for rnic in platform.rnics].index(device)
-        return f"eth{number + 1}" if platform.link_layer == "ethernet" else f"ib{number}"
+        return interface_name(platform, number)
 
     def next_s(self) -> float | None:
         """The simulated time of the next thing to happen, None if nothing will."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any, TypeVar
 
-from fabric.errors import ToolError
+from fabric.errors import ToolError, UnreadableOutput
+
+_Found = TypeVar("_Found")
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A peer may also be an IPv6 address with a zone: fe80::1%eth0, ::1.
@@ -87,3 +91,25 @@ def need_success(tool: str, stdout: str, stderr: str, exit_status: int) -> None:
         raise ToolError(f"{tool} is not there (exit 127: {complaint(stdout, stderr)})")
     if exit_status != 0:
         raise ToolError(f"{tool}: exit {exit_status}: {complaint(stdout, stderr)}")
+
+
+def need(found: _Found | None, otherwise: str) -> _Found:
+    """What was *found*; UnreadableOutput with the words *otherwise* where nothing was."""
+    if not found:
+        raise UnreadableOutput(otherwise)
+    return found
+
+
+def need_json(tool: str, text: str) -> Any:
+    """The document that a tool printed; UnreadableOutput without one."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableOutput(f"{tool}: no JSON: {text[:120]!r}") from exc
+
+
+def need_whole(tool: str, lines: list[str], stdout: str) -> list[str]:
+    """The lines of a list that ends as lists end; UnreadableOutput where it is empty or was cut."""
+    if not lines or not stdout.endswith("\n"):
+        raise UnreadableOutput(f"{tool}: no whole list of ports: it ends with {stdout[-80:]!r}")
+    return lines

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import need, need_success, need_whole, plain, program, whole, whole_lines, word
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""
@@ -127,9 +127,7 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
     """
     need_success("iblinkinfo", stdout, stderr, exit_status)
     lines = [line for line in plain(stdout).split("\n") if line.startswith("0x")]
-    if not lines or not stdout.endswith("\n"):
-        raise UnreadableOutput(f"iblinkinfo: no whole list of ports: it ends with {stdout[-80:]!r}")
-    return tuple(_port_line(line) for line in lines)
+    return tuple(_port_line(line) for line in need_whole("iblinkinfo", lines, stdout))
 
 
 def switches(ports: Iterable[PortLine]) -> frozenset[int]:
@@ -139,9 +137,7 @@ def switches(ports: Iterable[PortLine]) -> frozenset[int]:
 
 
 def _port_line(line: str) -> PortLine:
-    found = _LINE.fullmatch(line.rstrip())
-    if not found:
-        raise UnreadableOutput(f"iblinkinfo: not a port: {line[:160]!r}")
+    found = need(_LINE.fullmatch(line.rstrip()), f"iblinkinfo: not a port: {line[:160]!r}")
     near = End(int(found["guid"], 16), found["description"].strip(), int(found["lid"]), int(found["port"]))
     peer = None
     if found["far_guid"]:
@@ -266,9 +262,7 @@ def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
             row = _COUNTER.fullmatch(line.strip())
             if row and row[1] != "PortSelect":
                 found.setdefault(row[1], int(row[2]))
-    if not found:
-        raise UnreadableOutput(f"perfquery: no counters in {stdout[:120]!r}")
-    return found
+    return need(found, f"perfquery: no counters in {stdout[:120]!r}")
 
 
 COUNTED = {
@@ -282,6 +276,9 @@ COUNTED = {
     "PortXmitWait": "port_xmit_wait",
 }
 """What the tools call a counter, and the kernel: one name for both ends of a cable."""
+
+SENT = "port_xmit_data"
+"""How much a port sent: words of 4 bytes, by the kernel's name."""
 
 BUSY = ("PortXmitWait", "PortRcvSwitchRelayErrors")
 """What grows on a good fabric: a switch that counted nothing else is asked in three packets, not two a port."""
@@ -334,6 +331,29 @@ def read_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> ErrorSwe
     return ErrorSweep(found, mute)
 
 
+def data(*, through: Words = (), tool: str = "ibqueryerrors") -> Words:
+    """Ask all ports for how much they have sent and received; nothing is cleared."""
+    return (program(tool), *through, "--counters")
+
+
+def read_data(stdout: str, stderr: str = "", exit_status: int = 0) -> Mapping[tuple[int, int], int]:
+    """
+    How much each port has sent since ever (words of 4 bytes), by GUID and number; not of those that count no further.
+
+    Raises ToolError with the tool's own words, UnreadableOutput without its summary.
+    """
+    need_success("ibqueryerrors", stdout, stderr, exit_status)
+    lines = [line.rstrip() for line in whole_lines(stdout)]
+    if not any(map(_SUMMARY.fullmatch, lines)):
+        raise UnreadableOutput(f"ibqueryerrors --counters: no summary in {stdout[-80:]!r}")
+    rows = [row for line in lines if (row := _OF_NODE.fullmatch(line)) and row[2] != "ALL"]
+    sent = {(int(row[1], 16), int(row[2])): dict(_NONZERO.findall(row[3])).get("PortXmitData") for row in rows}
+    return {port: int(words) for port, words in sent.items() if words is not None and int(words) != _FULL}
+
+
+_FULL = 0xFFFFFFFF
+"""Where a counter of 32 bits stops."""
+
 _MANAGER = re.compile(
     r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count (?P<activity>\d{1,12}) "
     r"priority (?P<priority>\d{1,3}) state (?P<number>\d) SMINFO_(?P<state>[A-Z]+)",
@@ -359,9 +379,8 @@ def subnet_manager(*, through: Words = (), tool: str = "sminfo") -> Words:
 def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:
     """Raises ToolError with the tool's own words, UnreadableOutput when no whole line is there."""
     need_success("sminfo", stdout, stderr, exit_status)
-    found = next((one for line in whole_lines(stdout) if (one := _MANAGER.fullmatch(line.strip()))), None)
-    if found is None:
-        raise UnreadableOutput(f"sminfo: no subnet manager in {stdout[:120]!r}")
+    lines = (_MANAGER.fullmatch(line.strip()) for line in whole_lines(stdout))
+    found = need(next(filter(None, lines), None), f"sminfo: no subnet manager in {stdout[:120]!r}")
     return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])
 
 
@@ -384,9 +403,7 @@ def read_links(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Por
     """
     need_success("ibnetdiscover", stdout, stderr, exit_status)
     lines = [line.rstrip() for line in whole_lines(stdout) if line.strip()]
-    if not lines or not stdout.endswith("\n"):
-        raise UnreadableOutput(f"ibnetdiscover: no whole list of ports: it ends with {stdout[-80:]!r}")
-    return tuple(_link_line(line) for line in lines)
+    return tuple(_link_line(line) for line in need_whole("ibnetdiscover", lines, stdout))
 
 
 def _link_line(line: str) -> PortLine:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.change import ChangeSettings
-from fabric.tools.driver import need_success
+from fabric.tools.driver import need, need_json, need_success
 from fabric.tools.mlxlink import Module, Optics
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -204,16 +204,13 @@ def read_telemetry(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[
             if port in found:
                 raise ValueError(f"port {port[1]} of {port[0]:016x} is there twice")
             found[port] = _optics(row)
-    except (ValueError, TypeError, AttributeError, csv.Error) as exc:
+    except (UnreadableOutput, ValueError, TypeError, AttributeError, csv.Error) as exc:
         raise UnreadableOutput(f"UFM: telemetry that cannot be read ({exc}): {stdout[:120]!r}") from exc
     return found
 
 
 def _like(pattern: re.Pattern[str], text: str) -> re.Match[str]:
-    found = pattern.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"not what is documented: {text[:40]!r}")
-    return found
+    return need(pattern.fullmatch(text.strip()), f"not what is documented: {text[:40]!r}")
 
 
 def _optics(row: Mapping[str, str]) -> Optics:
@@ -266,10 +263,7 @@ def _document(stdout: str, stderr: str, exit_status: int) -> object:
     if exit_status == _UNTRUSTED:
         raise ToolError("curl does not trust the certificate of UFM (exit 60): name its CA (ufm_ca under changes:)")
     need_success("curl", stdout, stderr, exit_status)
-    try:
-        return json.loads(stdout)
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableOutput(f"UFM: no JSON: {stdout[:120]!r}") from exc
+    return need_json("UFM", stdout)
 
 
 def _port(entry: dict[str, object]) -> UnhealthyPort:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, need_success, plain, program, whole, whole_lines, word
+from fabric.tools.driver import complaint, need, need_success, plain, program, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -113,9 +113,13 @@ def module(device: str, tool: str = "mlxlink") -> tuple[str, ...]:
 
 def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Module:
     """Raises ToolError with the tool's own words, UnreadableOutput where nothing is said of a module."""
-    rows = sections(stdout, stderr, exit_status).get(_MODULE)
-    if rows is None:
+    return _module(sections(stdout, stderr, exit_status))
+
+
+def _module(found: Mapping[str, Rows]) -> Module:
+    if _MODULE not in found:
         raise UnreadableOutput(f"mlxlink: no section {_MODULE!r}")
+    rows = found[_MODULE]
     return Module(
         vendor=_text(rows, "Vendor Name"),
         part_number=_text(rows, "Vendor Part Number"),
@@ -152,7 +156,7 @@ def read_optics(stdout: str, stderr: str = "", exit_status: int = 0) -> Optics:
     counted = _counters(found.get(_COUNTERS, {}))
     heat = _TEMPERATURE.fullmatch(rows.get("Temperature [C]", "").strip())
     return Optics(
-        module=read_module(stdout, stderr, exit_status),
+        module=_module(found),
         temperature_c=float(heat[1]) if heat else None,
         rx=None if copper else _light(rows, "Rx"),
         tx=None if copper else _light(rows, "Tx"),
@@ -245,9 +249,7 @@ def _count(text: str) -> int | None:
     text = text.strip()
     if text == "N/A":
         return None
-    if not re.fullmatch(r"[0-9]{1,20}", text, re.ASCII):
-        raise UnreadableOutput(f"mlxlink: {text[:60]!r} is no count")
-    return int(text)
+    return int(need(re.fullmatch(r"[0-9]{1,20}", text, re.ASCII), f"mlxlink: {text[:60]!r} is no count")[0])
 
 
 def _text(rows: Mapping[str, str], name: str) -> str | None:

@@ -14,7 +14,6 @@ errors are in ``link phy-detail``, port by port, from 5.10 on and not on Spectru
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from types import MappingProxyType
 from typing import Any
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, whole, word
-from fabric.tools.lldp import Neighbour
+from fabric.tools.driver import need, need_json, need_success, plain, whole, word
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Light, Module, Optics
 
 AR = ("router", "adaptive-routing")
@@ -118,9 +117,7 @@ def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Config
     key: str | None = None
     interfaces: dict[str, None] = {}
     for line in (one for one in lines if "adaptive-routing" in one):
-        found = _LINE.fullmatch(line)
-        if found is None:
-            raise UnreadableOutput(f"nv config show: not understood: {line[:160]!r}")
+        found = need(_LINE.fullmatch(line), f"nv config show: not understood: {line[:160]!r}")
         if found["key"] not in WORDS:
             continue  # link-utilization-threshold and the like
         if found["names"] is None:
@@ -187,10 +184,7 @@ def confirm() -> tuple[str, ...]:
 def _shown(stdout: str, stderr: str, exit_status: int) -> Any:
     """The document that ``nv show`` printed; raises ToolError with its own words, UnreadableOutput without one."""
     need_success("nv show", stdout, stderr, exit_status)
-    try:
-        return json.loads(plain(stdout))
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableOutput(f"nv show: no JSON in {stdout[:120]!r}") from exc
+    return need_json("nv show", plain(stdout))
 
 
 _SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,2})?)([GM])", re.ASCII)
@@ -241,9 +235,7 @@ def read_line_errors(stdout: str, stderr: str = "", exit_status: int = 0) -> Opt
     told = _shown(stdout, stderr, exit_status)
     rows = told.items() if isinstance(told, dict) else ()
     counts = {name: count for name, value in rows if (count := _count(name, value)) is not None}
-    lanes = [count for name, count in counts.items() if name.startswith(_RAW)]
-    if not lanes:
-        raise UnreadableOutput(f"nv show: no {_RAW}0 in {stdout[:120]!r}")
+    lanes = need([n for name, n in counts.items() if name.startswith(_RAW)], f"nv show: no {_RAW}0 in {stdout[:120]!r}")
     return Optics(
         raw_errors=sum(lanes), effective_errors=counts.get("effective-errors"), full_blocks=counts.get(_LAST_BIN)
     )
@@ -253,9 +245,8 @@ def _count(name: str, value: object) -> int | None:
     """A counter of ``phy-detail``, a number or its digits; None for what is none of those that are read."""
     if not (name.startswith(_RAW) or name in ("effective-errors", _LAST_BIN)):
         return None
-    if not re.fullmatch(r"[0-9]{1,20}", str(value), re.ASCII):
-        raise UnreadableOutput(f"nv show: {name} is {str(value)[:40]!r}, no count")
-    return int(str(value))
+    found = re.fullmatch(r"[0-9]{1,20}", str(value), re.ASCII)
+    return int(need(found, f"nv show: {name} is {str(value)[:40]!r}, no count")[0])
 
 
 def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, SwitchPort]:
@@ -273,9 +264,7 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
             mtu = link.get("mtu")
             up, speed = link["oper-status"] == "up", _gbps(link.get("speed"))
             found[name] = SwitchPort(up, speed, _counters(link), _whole(mtu))
-    if not found:
-        raise UnreadableOutput(f"nv show: no port in {stdout[:120]!r}")
-    return found
+    return need(found, f"nv show: no port in {stdout[:120]!r}")
 
 
 def _gbps(speed: object) -> float | None:

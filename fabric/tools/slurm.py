@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import ToolError
+from fabric.model.text import unfold
 from fabric.tools.driver import complaint, need_success, whole, word
 
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,65535}")
@@ -103,8 +104,11 @@ def unreserve(name: str) -> tuple[str, ...]:
     return ("scontrol", "delete", f"reservationname={word(name, 'reservation')}")
 
 
-def unfold(listed: str) -> tuple[str, ...]:
-    """Ask for the names in a folded list of nodes; ValueError for what is none."""
-    if not _LIST.fullmatch(listed):
-        raise ValueError(f"no list of nodes: {listed[:80]!r}")
-    return ("scontrol", "show", "hostnames", listed)
+def unfolded(listed: str) -> tuple[str, ...]:
+    """The names in a list of nodes as Slurm folds them; ToolError for what is none."""
+    try:
+        if _LIST.fullmatch(listed):
+            return unfold(listed)
+    except ValueError:
+        pass
+    raise ToolError(f"slurm: {listed[:80]!r} is no list of nodes")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain
+from fabric.tools.driver import need, need_success, plain
 from fabric.tools.nvue import unfolded
 
 _UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
@@ -171,9 +171,8 @@ _APPLY = {"pfc": _with_pfc, "congestion-control": _with_ecn, "mapping": _with_ma
 
 def _tree(lines: list[str]) -> dict[str, str]:
     """The keys above the tables; a key that is there twice (``priority``) is not one that is read here."""
-    head = next((line for line in lines if line.split()[:2] == ["operational", "applied"]), None)
-    if head is None:
-        raise UnreadableOutput(f"nv show qos roce: no head in {' '.join(lines)[:160]!r}")
+    heads = (line for line in lines if line.split()[:2] == ["operational", "applied"])
+    head = need(next(heads, None), f"nv show qos roce: no head in {' '.join(lines)[:160]!r}")
     first, second = head.index("operational"), head.index("applied")
     found: dict[str, str] = {}
     for line in lines[lines.index(head) + 1 :]:
@@ -209,9 +208,8 @@ def _numbers(text: str, *, strict: bool = True) -> list[int]:
 
 
 def _whole(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,12}", text, re.ASCII):
-        raise UnreadableOutput(f"nv config show: expected a whole number, got {text[:80]!r}")
-    return int(text)
+    found = re.fullmatch("[0-9]{1,12}", text, re.ASCII)
+    return int(need(found, f"nv config show: expected a whole number, got {text[:80]!r}")[0])
 
 
 def _on(text: str | None) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, need_success, whole, whole_lines, word
+from fabric.tools.driver import complaint, need, need_success, whole, whole_lines, word
 from fabric.tools.infiniband import PHYSICAL_STATES, PortState
 
 ROOT = "/sys/class/infiniband"
@@ -150,9 +150,7 @@ def _grep(devices: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
 def _lines(stdout: str) -> Iterator[tuple[str, int, str, str]]:
     """Each line with its device, port (0: of the device itself) and file."""
     for line in whole_lines(stdout):
-        found = _FILE.fullmatch(line)
-        if not found:
-            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
+        found = need(_FILE.fullmatch(line), f"sysfs: not a line of these files: {line[:80]!r}")
         yield found[1], int(found[2] or 0), found[3], found[4]
 
 

@@ -1,21 +1,34 @@
-"""A run as pandas frames: as documented, enough by themselves, and made again where there are none."""
+"""A run as pandas frames, enough by themselves; what Prometheus is told, and what is seen, while it goes on."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import fabric
 from fabric.app.analyze import analyze
 from fabric.app.frames import Run
-from fabric.runs.columns import TABLES
-from tests.places import ROOT
+from fabric.app.live_metrics import LiveMetrics, serve
+from fabric.app.status import HostState, RunStatus, Watched
+from fabric.errors import ConfigError, StoreError
+from fabric.runs.run_lock import holding
+from fabric.runs.tables import TABLES
+from tests.builders import asked, on_mock
+from tests.places import INVENTORY, ROOT, SCENARIOS
+from tests.runs.small_run import begin, cut_after, run_of
 
 
 @pytest.fixture
@@ -102,3 +115,118 @@ def test_a_defect_in_a_table_does_not_cost_the_verdict(
 def test_importing_fabric_is_light() -> None:
     code = "import sys, fabric; sys.exit(bool({'pandas', 'numpy', 'pyarrow', 'pydantic'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """A run of which half is done."""
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 3)
+    return run_of(tmp_path)
+
+
+def free_port() -> int:
+    """A port that nobody has just now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_each_scrape_is_a_look_at_the_run(half: Path) -> None:
+    registry = CollectorRegistry()
+    registry.register(LiveMetrics(half))
+    with holding(half.parent.parent, half.parent.name, ["gpu001"], run=half.name):
+        text = generate_latest(registry).decode()
+    assert 'fabric_live_running{scenario="small"} 1.0' in text
+    assert 'state="done"} 3.0' in text
+    assert 'fabric_live_running{scenario="small"} 0.0' in generate_latest(registry).decode()
+
+
+def test_it_is_served_as_open_metrics(half: Path) -> None:
+    port = free_port()
+    serve(half, port)
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=accept)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    assert {"fabric_live_probes", "fabric_live_hosts", "fabric_live_open_changes"} <= {one.name for one in families}
+    with pytest.raises(ConfigError, match="--metrics-port"):
+        serve(half, port)
+
+
+def test_a_crowd_is_answered_one_after_the_other(half: Path) -> None:
+    """Connections that ask nothing hold up the next one for a moment, and make no thread each."""
+    port = free_port()
+    before = threading.active_count()
+    serve(half, port)
+    with ExitStack() as crowd:
+        for _ in range(4):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        time.sleep(0.2)
+        assert threading.active_count() == before + 1
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert b"fabric_live_running" in answer.read()
+
+
+@pytest.fixture(scope="module")
+def bad_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight hosts, one RNIC dead and one host at half its speed."""
+    faults = ("gpu002/mlx5_3:broken", "gpu005:slow=0.5")
+    given = asked(SCENARIOS / "self-check.yaml", inventory=INVENTORY / "demo-rack-healthy.yaml", faults=faults)
+    return Path(on_mock(given, tmp_path_factory.mktemp("results")).path)
+
+
+def seen_until(run: Path, folder: Path, bytes_: int) -> tuple[Watched, RunStatus, Path]:
+    """The run as far as so many bytes of its history, and the copy that it was looked at in."""
+    copy = folder / run.parent.name / run.name
+    copy.mkdir(parents=True)
+    (copy / "run.json").write_bytes((run / "run.json").read_bytes())
+    (copy / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes()[:bytes_])
+    watched = Watched(copy)
+    return watched, watched.look(), copy
+
+
+def test_half_way_the_dead_rnic_and_the_slow_host_are_seen(bad_run: Path, tmp_path: Path) -> None:
+    size = (bad_run / "events.jsonl").stat().st_size
+    _, seen, _ = seen_until(bad_run, tmp_path, size // 2)
+    assert 0 < seen.done < seen.planned
+    assert list(seen.named) == ["gpu002/mlx5_3"]
+    assert (seen.hosts["gpu002"], seen.hosts["gpu005"]) == (HostState.FAILED, HostState.SLOW)
+    assert {seen.hosts[name] for name in seen.hosts if name not in ("gpu002", "gpu005")} <= {
+        HostState.RUNNING,
+        HostState.WELL,
+    }
+    assert seen.state == "killed"
+
+
+def test_looking_on_gives_what_one_look_at_the_end_does(bad_run: Path, tmp_path: Path) -> None:
+    """A torn last line is read when it is whole."""
+    data = (bad_run / "events.jsonl").read_bytes()
+    watched, _, copy = seen_until(bad_run, tmp_path, len(data) // 3)
+    for share in (0.5, 0.8, 1.0):
+        (copy / "events.jsonl").write_bytes(data[: int(share * len(data))])
+        seen = watched.look()
+    whole = Watched(bad_run).look()
+    assert (seen.done, seen.planned, seen.hosts, seen.named) == (whole.done, whole.planned, whole.hosts, whole.named)
+    assert (whole.state, whole.done, whole.left_s) == ("ended", whole.planned, None)
+    assert {one.component.partition("/")[0] for one in whole.suspects or ()} == {"gpu002", "gpu005"}
+
+
+def test_a_run_that_somebody_works_on_is_running(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        assert Watched(run).look().state == "running"
+
+
+def test_a_history_that_became_shorter_is_of_another_run(bad_run: Path, tmp_path: Path) -> None:
+    watched, _, copy = seen_until(bad_run, tmp_path, 20_000)
+    (copy / "events.jsonl").write_bytes(b"")
+    with pytest.raises(StoreError, match="shorter than it was"):
+        watched.look()
+
+
+def test_no_run_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        Watched(tmp_path)

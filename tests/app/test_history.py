@@ -17,7 +17,7 @@ from fabric.report.history import SIGNALS, history_text
 from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
 from tests.runs.other_account import place, shut
-from tests.tools.test_records import KERNEL, SACCT, TICKETS
+from tests.tools.test_launch import KERNEL, SACCT, TICKETS
 
 __all__ = ["place"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.on_fail import OnFail
+from fabric.app.run import OnFail
 from fabric.errors import ConfigError
 from tests.cli.command_line import called
 from tests.places import SCENARIOS
@@ -82,8 +82,8 @@ def test_one_that_fails_is_a_note_and_no_error(target: str) -> None:
 
 
 def test_one_that_hangs_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fabric.app.on_fail.PATIENCE_S", 0.05)
-    monkeypatch.setattr("fabric.app.on_fail.TIMEOUT_S", 1.0)
+    monkeypatch.setattr("fabric.app.run.PATIENCE_S", 0.05)
+    monkeypatch.setattr("fabric.app.run.TIMEOUT_S", 1.0)
     said: list[str] = []
     OnFail("sleep 30", said.append).end({})
     assert said == ["--on-fail: not done after 0.05 s; it is left to itself"]

@@ -1,22 +1,26 @@
-"""Reports from run directories: the decision after a repair comes first; a gateway is asked at its address only."""
+"""Reports from run directories: decisions first, whole or not there; gateways; what a command line says is kept."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner
 
-from fabric.app.analyze import reopened
-from fabric.app.report import push
+from fabric.app import analyze
+from fabric.app.analyze import push, reopened
+from fabric.app.prepare import Given
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
-from fabric.runs.acceptance import FILE
 from fabric.runs.run_lock import holding
-from tests.report.shown import run_of
+from fabric.runs.told_verdict import DECISION as FILE
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 
@@ -61,6 +65,7 @@ def test_no_decision_is_kept_while_the_run_goes_on(rejected: Path, tmp_path: Pat
     assert (run / FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_page_that_is_made_again_decides_first(rejected: Path, tmp_path: Path) -> None:
     run = shutil.copytree(rejected, tmp_path / rejected.name)
     (run / FILE).unlink()
@@ -87,14 +92,73 @@ def test_a_decision_without_a_page_makes_none(rejected: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("url", ["", "ftp://gateway:9091", "file:///etc/passwd"])
-def test_what_is_no_address_of_a_gateway_is_refused(tmp_path: Path, url: str) -> None:
+def test_what_is_no_address_of_a_gateway_is_refused(slow_rnic: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="expected http://"):
-        push(reopened(run_of(tmp_path, hosts="gpu001")), url)
+        push(reopened(slow_rnic), url)
 
 
-def test_a_gateway_that_is_not_there_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_gateway_that_is_not_there_is_told_in_plain_words(slow_rnic: Path) -> None:
     with socket.socket() as unheard:  # bound and never listening: nobody answers there
         unheard.bind(("127.0.0.1", 0))
         with pytest.raises(StoreError, match=r"cannot push: .*Connection refused") as said:
-            push(reopened(run_of(tmp_path, hosts="gpu001")), f"http://127.0.0.1:{unheard.getsockname()[1]}")
+            push(reopened(slow_rnic), f"http://127.0.0.1:{unheard.getsockname()[1]}")
     assert "urlopen" not in str(said.value)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB, on which a report finds no place."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("needs root, to mount a small file system")
+    place = tmp_path / "full"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if subprocess.run(words, check=False, capture_output=True, timeout=10).returncode != 0:
+        pytest.skip("this machine lets nobody mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True, timeout=10)
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_old_report_and_nothing_else(full_disk: Path) -> None:
+    page = full_disk / "report.html"
+    analyze.write_text(page, "old")
+    with pytest.raises(OSError, match="No space left") as caught:
+        analyze.write_text(page, "x" * 200_000)
+    assert caught.value.errno == errno.ENOSPC
+    assert page.read_text() == "old"
+    assert [path.name for path in full_disk.iterdir()] == ["report.html"]
+
+
+def test_what_cannot_take_its_place_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        analyze.write_text(tmp_path / "report.html", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+WORDS = (
+    Given(Path("scenarios/s.yaml")),
+    Given(Path("s.yaml"), Path("i.yaml"), "gpu[001-004]", ("gpu001:slow=0.5",), 3600.0, 60.0),
+)
+
+
+@pytest.mark.parametrize("given", WORDS)
+def test_the_words_are_read_again_wherever_one_stands(
+    given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths are seen from the folder in which they were said."""
+    monkeypatch.chdir(tmp_path)
+    written = orjson.loads(orjson.dumps(given.document))
+    monkeypatch.chdir("/")
+    again = Given.of(written)
+    inventory = given.inventory and tmp_path / given.inventory
+    assert (again.scenario, again.inventory) == (tmp_path / given.scenario, inventory)
+    assert (again.hosts, again.faults) == (given.hosts, given.faults)
+    assert (again.lasts_s, again.budget_s) == (given.lasts_s, given.budget_s)
+
+
+def test_that_nobody_was_asked_is_written_only_where_it_is_so() -> None:
+    assert "yes" not in WORDS[0].document
+    assert Given(Path("s.yaml"), yes=True).document["yes"] is True

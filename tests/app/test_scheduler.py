@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 
-from fabric.app.gate import standing
-from fabric.app.reservation import hosts_of
-from fabric.app.scheduler import act, drain
+from fabric.app.scheduler import act, drain, hosts_of, standing
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.runs.journal import read_journal
-from fabric.runs.ledger import LEDGER
+from fabric.runs.journal import LEDGER, read_journal
 from fabric.tools.slurm import SlurmNode
 
 
@@ -39,8 +36,6 @@ class Slurm:
         return CommandResult(Command("here", argv, 1.0), status, stdout, "", 0.0, 0.0)
 
     def _answer(self, argv: Sequence[str]) -> tuple[str, int]:
-        if argv[:3] == ("scontrol", "show", "hostnames"):
-            return "gpu001\ngpu002\n", 0
         if argv[0] == "squeue":
             return ("gpu[001-002]\n", 0) if argv[3] == "7" else ("slurm_load_jobs error: Invalid job id specified\n", 1)
         name = argv[-1] if argv[1] == "show" else argv[2].removeprefix("nodename=")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.signature import fingerprint, sign, signer
+from fabric.app.verify import fingerprint, sign, signer
 from fabric.errors import ConfigError, StoreError
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")

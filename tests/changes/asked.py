@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fabric.changes.kind import Kind
 from fabric.changes.kinds import KINDS
+from fabric.model.fields.entry import from_file
 
 
 def asked(kind: str, **keys: object) -> Kind:
     """One entry of ``changes:`` by its keys; ``for_`` stands for ``for``, a lone value for that of the kind itself."""
-    return KINDS[kind].from_file({name.rstrip("_"): value for name, value in keys.items()})
+    return from_file(KINDS[kind], {name.rstrip("_"): value for name, value in keys.items()})
 
 
 def ber(*links: str, **keys: object) -> Kind:

@@ -11,6 +11,7 @@ from fabric.changes.kind import Context, Kind, kind_of
 from fabric.changes.procedure import Ask, Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
 from fabric.model.command import Command, CommandResult
+from fabric.model.fields.entry import from_file
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
@@ -46,7 +47,7 @@ def change(kind: str, component: str, *, scope: str = "port", when: When | None 
     times = when or When(more.pop("at", None), more.pop("for_", None))
     spec: Kind
     if kind == "adaptive_routing" and times.for_s is not None:
-        spec = Passing.from_file({kind: more["on"], "scope": scope, "lasting_s": times.for_s})
+        spec = from_file(Passing, {kind: more["on"], "scope": scope, "lasting_s": times.for_s})
     elif kind in ("adaptive_routing", "shield"):
         spec = asked(kind, scope=scope, **{kind: more["on"]})
     elif kind == "retransmission":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.model.change import Change, When
 from fabric.model.topology import Host, Login, Switch, Topology, Uplinks
-from fabric.sim.subnet.nvue_switches import NvueSwitch
+from fabric.sim.net.controllers import NvueSwitch
 from fabric.sim.world import World
 from tests.changes.played import Played, change
 from tests.sim.conftest import platform_like

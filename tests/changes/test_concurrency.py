@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fabric.changes.concurrency import HANDOVER_S, Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask, Procedure
+from fabric.changes.rails import HANDOVER_S, Concurrency
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.errors import Refused
 from fabric.hosts.mock import MockExecutor

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.changes.conductor import Conductor, carry_out
-from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.procedure import Conductor, Procedure, ask, carry_out, pause
 from fabric.errors import CommandTimeout, HostUnreachable
 from tests.engine.scripted import Script, ScriptedExecutor
 

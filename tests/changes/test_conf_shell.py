@@ -1,4 +1,4 @@
-"""The shell text that edits a subnet manager's file, run by the real sh on real files."""
+"""The shell texts that look around and edit files on targets, run by the real sh."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.changes import guard, subnet_manager
+from fabric.changes.guard import GUARD
+from fabric.changes.sh import one_line, text_of
 from fabric.tools import management
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
@@ -224,3 +226,15 @@ def test_a_key_that_is_still_there_is_not_called_absent(place):
     assert run(subnet_manager.edit_conf(str(config), str(backup), {"fresh": "1"}))[0] == 0
     status, said = run(subnet_manager.conf_without(str(config), str(backup), {"fresh": None, "shield_mode": "1"}))
     assert (status, "was not there before" in said) == (1, True)
+
+
+@pytest.mark.parametrize("text", [GUARD, one_line("nvue.sh"), one_line("opensm_conf.sh")])
+def test_a_text_can_be_read_by_sh(text: str) -> None:
+    """As it is sent: whole, or in one line."""
+    assert subprocess.run(["sh", "-n", "-c", text], capture_output=True, timeout=20, check=False).stderr == b""
+
+
+def test_comments_are_not_sent() -> None:
+    """They are for whoever reads the file."""
+    assert not any(line.startswith("#") for line in text_of("guard.sh").splitlines())
+    assert "\n" not in one_line("nvue.sh")

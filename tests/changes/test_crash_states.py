@@ -20,23 +20,21 @@ from typing import Any
 
 import pytest
 
-from fabric.changes.conductor import carry_out
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Ask
+from fabric.changes.procedure import Ask, carry_out
 from fabric.changes.restore import intent_of, take_back
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
-from fabric.runs import durable
-from fabric.runs.journal import Journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs import plain_file
+from fabric.runs.journal import Journal, open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber
-from tests.conftest import rack_topology
 
 HOST, DEVICE = "gpu001", "mlx5_0"
 SETTINGS = ChangeSettings(lease=Lease(ttl_s=60.0, max_hold_s=600.0))
@@ -96,7 +94,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     trace, asked, target = Trace(), [], Target()
     path = tmp_path / "life" / "changes.jsonl"
     path.parent.mkdir(exist_ok=True)
-    monkeypatch.setattr(durable, "os", watched_os(trace, path, wrong))
+    monkeypatch.setattr(plain_file, "os", watched_os(trace, path, wrong))
     journal = Journal(path)
     hold = Hold(
         CHANGE,
@@ -143,9 +141,7 @@ def watched_os(trace: Trace, path: Path, wrong: str) -> SimpleNamespace:
         elif name == path.parent and wrong != "no folder fsync":
             trace.steps.append(("sync folder", None))
 
-    names = {name: getattr(real_os, name) for name in ("open", "close", "ftruncate")}
-    flags = {name: getattr(real_os, name) for name in dir(real_os) if name.startswith("O_")}
-    return SimpleNamespace(write=write, fsync=fsync, **names, **flags)
+    return SimpleNamespace(**{**vars(real_os), "write": write, "fsync": fsync})
 
 
 def recorder(journal: Journal, trace: Trace, path: Path, wrong: str) -> Record:

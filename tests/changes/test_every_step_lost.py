@@ -18,13 +18,13 @@ from typing import Any
 import orjson
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes import hold as hold_module
-from fabric.changes.conductor import carry_out
+from fabric.changes.guard import Guarded
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.procedure import Procedure, ask
+from fabric.changes.procedure import Procedure, ask, carry_out
 from fabric.changes.restore import intent_of, take_back
-from fabric.changes.undo import Guarded
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, Lease, When
@@ -32,10 +32,9 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import MockSettings
 from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
-from fabric.runs.open_changes import CLOSED
+from fabric.runs.journal import CLOSED
 from fabric.sim.world import World
 from tests.changes.played import MANAGED, change
-from tests.conftest import rack_topology
 
 BARE = rack_topology(4, parts=2)  # two rails: every life asks for the whole fabric, some of them often
 RACK = replace(

@@ -1,23 +1,44 @@
-"""The promises of test_every_step_lost, of adaptive routing on three RoCE switches with NVUE."""
+"""The promises of test_every_step_lost on RoCE: three switches with NVUE, and a register of every RNIC of a host."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fabric.changes import nvue
+from fabric.changes import nvue, retransmission
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.procedure import Procedure
-from fabric.model.change import ChangeSettings, Lease
+from fabric.changes.retransmission import Retransmission
+from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.sim.world import World
 from tests.changes import test_every_step_lost as steps
+from tests.changes.played import change
 from tests.changes.roce import SWITCHES, roce, routed, switch_of, values
 
-KIND = "adaptive routing of switches"
+KIND, OF_HOST = "adaptive routing of switches", "retransmission"
+
+
+class Passing(Retransmission):
+    """One that ends before its phase, which no scenario can ask for."""
+
+    @property
+    def when(self) -> When:
+        """For 20 s."""
+        return steps.FOR
+
+
+def resends() -> Change:
+    """Of one host."""
+    asked = change("retransmission", "gpu001", hosts=("gpu001",), scope="host", selective_repeat=True)
+    return replace(asked, spec=Passing(selective_repeat=True))
 
 
 def altered(world: World) -> list[str]:
-    """What is not as it was, by the switches themselves."""
-    found = [f"{name}: {value}" for name, value in values(world).items() if value is not None]
+    """What is not as it was, by the switches and RNICs themselves."""
+    ports = world.rack.ports.known
+    found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(retransmission.SELECTIVE_REPEAT)]
+    found += [f"{name}: {value}" for name, value in values(world).items() if value is not None]
     found += [f"{name} has edits" for name in SWITCHES if switch_of(world, name).changes()]
     return found + [f"{name} waits" for name in SWITCHES if switch_of(world, name).waits is not None]
 
@@ -32,19 +53,23 @@ def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same lives, on another fabric."""
     monkeypatch.setattr(steps, "RACK", roce())
     monkeypatch.setattr(steps, "SETTINGS", ChangeSettings(lease=Lease(60.0, 600.0)))
-    monkeypatch.setattr(steps, "CHANGES", {KIND: routed()})
+    monkeypatch.setattr(steps, "CHANGES", {KIND: routed(), OF_HOST: resends()})
     monkeypatch.setattr(steps, "altered", altered)
     steps.commands_of.cache_clear()
 
 
+@pytest.mark.parametrize("kind", [KIND, OF_HOST])
 @pytest.mark.parametrize("mishap", steps.MISHAPS)
-def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_command(mishap: str) -> None:
-    assert steps.each_step(KIND, steps.MISHAPS[mishap], onwards=False) == []
+def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_command(kind: str, mishap: str) -> None:
+    assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=False) == []
 
 
+@pytest.mark.parametrize("kind", [KIND, OF_HOST])
 @pytest.mark.parametrize("mishap", steps.FOR_GOOD)
-def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(mishap: str) -> None:
-    assert steps.each_step(KIND, steps.MISHAPS[mishap], onwards=True) == []
+def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(
+    kind: str, mishap: str
+) -> None:
+    assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=True) == []
 
 
 def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.lab.lab import SLOWER
 from fabric.changes.guard import Guard, GuardCannotWrite
-from fabric.changes.leased import Leased, Signal
+from fabric.changes.hold import Leased, Signal
 from fabric.changes.procedure import Ask
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings, Lease

@@ -9,9 +9,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from fabric.changes.concurrency import Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.procedure import Ask, Pause
+from fabric.changes.rails import Concurrency
 from fabric.errors import CommandTimeout, ExecutorError
 from fabric.model.change import Change, Lease
 from tests.changes.played import MANAGED, VIA, Played, change

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fabric.changes.hold import Hold
-from fabric.changes.isolation import list_before
 from fabric.changes.procedure import Ask, Pause
-from fabric.changes.restore import intent_of, take_back, take_off_list
+from fabric.changes.restore import intent_of, list_before, take_back, take_off_list
 from fabric.errors import ToolError
 from fabric.model.change import ChangeSettings
 from tests.changes.played import VIA, Played, change

@@ -1,12 +1,14 @@
-"""A link closed at one end: which end, by which tool, how it is seen, and how it comes back."""
+"""A link closed at one end: which end, by which tool, how it is seen, how it comes back, and what keeps it up."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.errors import MayBeLive, NotInForce, Refused
+from fabric.changes.ports import SwitchEnd, cable_of, distances, end_to_close
+from fabric.errors import MayBeLive, NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings
 from tests.changes.played import VIA, Played, change, topology
+from tests.changes.test_ports import said
 
 IBPORTSTATE = ("ibportstate", "-C", "mlx5_0", "-P", "1")
 
@@ -183,3 +185,120 @@ def test_a_question_lost_on_the_way_is_asked_again():
     said = ("", "smpquery: iberror: failed: smp query nodeinfo failed\n", 255)
     played.answers["gpu004 smpquery"] = lambda words: said if next(lost, False) else None
     assert 0.9 < played.recovered(asked, alterations) < 2.0
+
+
+ROW = "Device #1:\nConfigurations:    Next Boot\n        {setting}    {value}\n"
+
+
+def told(setting: str, value: str) -> tuple[str, str, int]:
+    """What mlxconfig says of one setting."""
+    return ROW.format(setting=setting, value=value), "", 0
+
+
+def asked(kind: str, by: str):
+    """A link to be closed, or to flap, at the RNIC's own end."""
+    flap = {"down": 1.0, "count": 2, "period": 5.0} if kind == "port_flap" else {}
+    return change(kind, "gpu001/mlx5_0", by=by, **flap)
+
+
+@pytest.mark.parametrize("kind", ["link_down", "port_flap"])
+@pytest.mark.parametrize("by", ["mlxlink"])
+def test_a_way_that_the_firmware_defeats_is_refused_with_what_to_do(kind: str, by: str) -> None:
+    played = Played(VIA)
+    played.answers["gpu001 mlxconfig"] = told("KEEP_IB_LINK_UP_P1", "True(1)")
+    with pytest.raises(Refused, match=f"KEEP_IB_LINK_UP_P1.*{by} would close nothing.*set KEEP_IB_LINK_UP_P1=0"):
+        played.prepare(asked(kind, by))
+
+
+def test_the_kernels_own_switch_is_defeated_too() -> None:
+    played = Played(VIA, world=topology(link_layer="ethernet"))
+    played.answers["gpu001 mlxconfig"] = told("KEEP_ETH_LINK_UP_P1", "True(1)")
+    with pytest.raises(Refused, match=r"KEEP_ETH_LINK_UP_P1.*ip would close nothing"):
+        played.prepare(asked("link_down", "ip"))
+
+
+def test_a_port_that_is_closed_at_the_switch_does_not_ask_the_rnic() -> None:
+    played = Played(VIA)
+    played.answers["gpu001 mlxconfig"] = told("KEEP_IB_LINK_UP_P1", "True(1)")
+    (alteration,) = played.prepare(asked("link_down", "ibportstate"))
+    assert alteration.host == "gpu004"
+
+
+def test_a_port_that_is_not_kept_up_is_closed() -> None:
+    played = Played(VIA)
+    (alteration,) = played.prepare(asked("link_down", "mlxlink"))
+    assert ("gpu001", ("mlxconfig", "-d", "mlx5_0", "query", "KEEP_IB_LINK_UP_P1")) in played.asked
+    assert alteration.host == "gpu001"
+
+
+def test_without_mlxconfig_what_is_read_back_decides() -> None:
+    played = Played(VIA)
+    played.answers["gpu001 mlxconfig"] = ("", "bash: line 1: mlxconfig: command not found\n", 127)
+    assert played.prepare(asked("link_down", "mlxlink"))
+
+
+def test_an_answer_that_cannot_be_read_alters_nothing() -> None:
+    played = Played(VIA)
+    played.answers["gpu001 mlxconfig"] = ("", "-E- Failed to open device: permission denied\n", 3)
+    with pytest.raises(ToolError, match="permission denied"):
+        played.prepare(asked("link_down", "mlxlink"))
+
+
+VIA_GUID = 0xB8599F0300004000
+"""gpu004/mlx5_0 of the simulated rack, whose sysfs answers."""
+
+# via - leaf0 - spine0 - leaf1, spine0 - leaf2, leaf1 - leaf2: a ring behind a single cable.
+LEAF0, SPINE0, LEAF1, LEAF2 = (
+    (0xA0, "leaf0", 1), (0xB0, "spine0", 9), (0xA1, "leaf1", 2), (0xA2, "leaf2", 3)
+)  # fmt: skip
+RING = (
+    (VIA_GUID, "gpu004 mlx5_0", 20, 1, *LEAF0, 1),
+    (*LEAF0, 5, *SPINE0, 1),
+    (*LEAF1, 5, *SPINE0, 2),
+    (*LEAF2, 5, *SPINE0, 3),
+    (*LEAF1, 6, *LEAF2, 6),
+)
+
+
+def closing(component, *cables):
+    """The end that would be closed."""
+    played = Played(VIA, world=topology(cables=1))
+    played.answers["gpu004 iblinkinfo"] = (said(*cables), "", 0)
+    cable = played.run(cable_of(component, played.context))
+    return played.run(end_to_close(cable, played.context))
+
+
+def test_the_nearer_end_is_closed():
+    """The farther one might be out of reach afterwards."""
+    assert closing("leaf1--spine0", *RING) == SwitchEnd("spine0", 9, 2)
+    assert closing("leaf0--spine0", *RING) == SwitchEnd("leaf0", 1, 5)
+
+
+def test_a_switch_behind_the_cable_itself_is_never_closed_there():
+    """Without the ring leaf2 hangs on this cable alone."""
+    assert closing("leaf2--spine0", *RING[:4]) == SwitchEnd("spine0", 9, 3)
+
+
+def test_where_neither_end_can_be_reached_nothing_is_closed():
+    """via's own port is not in the fabric that it sees."""
+    with pytest.raises(Refused, match="gpu004/mlx5_0 is not active in the fabric"):
+        closing("leaf1--spine0", *RING[1:])
+
+
+def test_distances_do_not_go_through_the_cable_nor_through_one_that_is_not_active():
+    """Packets by LID pass only where the subnet manager has been."""
+    text = said(*RING)
+    assert far(text) == {VIA_GUID: 0, 0xA0: 1, 0xB0: 2, 0xA2: 3, 0xA1: 4}
+    lines = text.splitlines(keepends=True)
+    asleep = [
+        line.replace("Active/", "Initialize/") if "leaf2" in line and "spine0" in line else line for line in lines
+    ]
+    assert far("".join(asleep)) == {VIA_GUID: 0, 0xA0: 1, 0xB0: 2}
+
+
+def far(text):
+    """From via, without leaf1--spine0."""
+    played = Played(VIA, world=topology(cables=1))
+    played.answers["gpu004 iblinkinfo"] = (text, "", 0)
+    cable = played.run(cable_of("leaf1--spine0", played.context))
+    return distances(cable.fabric, VIA_GUID, without=cable)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.changes.concurrency import blast_problems
 from fabric.changes.guard import Guard
 from fabric.changes.nvue import CONFIRM_MIN
+from fabric.changes.rails import blast_problems
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import ChangeSettings, Lease
 from fabric.report.output import visible

@@ -1,4 +1,4 @@
-"""From the name of a cable to its ends: by names that repeat, GUIDs, and what other tools call a switch."""
+"""From the name of a cable to its ends and to the changes that will be made, also on sites as they are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabric.changes.kinds import expand_changes
 from fabric.changes.ports import AdapterEnd, SwitchEnd, cable_of, end_named
 from fabric.errors import Refused, ToolError
+from fabric.model.change import (
+    ChangeSettings,
+    When,
+)
+from fabric.model.scenario import Phase
 from fabric.model.topology import Switch, Uplinks
-from tests.changes.played import VIA, Played, topology
+from tests.changes.asked import ber, link_down, routing, shield
+from tests.changes.played import VIA, Played, change, topology
 
 SWITCHES_BELOW = 0x1000
 """In these texts the GUIDs of switches are small."""
@@ -90,3 +97,96 @@ def test_an_end_is_read_back_as_it_was_written(name, lid, port):
     """The journal keeps ends as text."""
     for end in (SwitchEnd(name, lid, port), AdapterEnd(name.replace(" ", "-"), "mlx5_0", port)):
         assert end_named(str(end)) == end
+
+
+HOSTS = ("gpu001", "gpu002")
+
+
+def expanded(*specs, settings=None):
+    """Of a phase called ``hurt``."""
+    return expand_changes(Phase("hurt", (), changes=specs), topology(), settings or ChangeSettings(), HOSTS)
+
+
+def test_one_change_for_each_link_with_what_it_touches():
+    """Ids name phase, kind and component; the ends are known from the topology."""
+    one, other = expanded(ber("gpu002/mlx5_3", "leaf1--spine0#1", raw="3e-4", direction="up", at=2.0, for_=5.0))
+    assert (one.change_id, one.scope, one.switches, one.hosts) == (
+        "hurt/ber.gpu002/mlx5_3",
+        "port",
+        ("leaf3",),
+        ("gpu002",),
+    )
+    assert (other.component, other.switches, other.hosts) == ("leaf1--spine0#1", ("leaf1", "spine0"), ())
+    assert one.spec == ber("gpu002/mlx5_3", raw="3e-4", direction="up", at=2.0, for_=5.0)
+    assert (one.when, one.is_fault, one.phase) == (When(2.0, 5.0), True, "hurt")
+
+
+def test_fabric_wide_ones_are_made_once_and_are_no_faults():
+    """They touch every host, and no port in particular."""
+    found = expanded(routing(True, "fabric"), shield(False))
+    assert [(one.kind, one.component, one.scope, one.spec.on, one.is_fault) for one in found] == [
+        ("adaptive_routing", "fabric", "fabric", 1, False),
+        ("shield", "fabric", "fabric", 0, False),
+    ]
+    assert {one.hosts for one in found} == {HOSTS}
+
+
+def test_scope_host_is_one_change_a_host_and_scope_job_none():
+    """Jobs ask for it themselves."""
+    found = expanded(routing(False, "host"), routing(True, "job"))
+    assert [(one.component, one.scope, one.hosts) for one in found] == [(h, "host", (h,)) for h in HOSTS]
+
+
+def test_the_tool_is_the_inventorys_unless_said():
+    """``by`` is always decided."""
+    specs = (link_down("gpu001/mlx5_0"), link_down("gpu001/mlx5_1", by="ip"))
+    found = expanded(*specs, settings=ChangeSettings(port_state="mlxlink"))
+    assert [one.spec.by for one in found] == ["mlxlink", "ip"]
+
+
+CABLE = "leaf1--spine0"
+
+
+def made_and_undone(played, asked):
+    """The whole life of a change, without its guard."""
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    played.confirm(asked, alterations)
+    played.undo(alterations)
+    assert played.checks_hold(alterations)
+    played.recovered(asked, alterations)
+
+
+@pytest.mark.parametrize("kind", ["link_down", "ber"])
+@pytest.mark.parametrize("site", ["storage", "silent_peers", "old_mft"])
+def test_a_change_is_made_there_as_elsewhere(kind, site):
+    """The port is named that packets go out of; no peer is asked; an INDEX that mlxreg does not know is left out."""
+    keys = {"by": "ibportstate"} if kind == "link_down" else {"effective": "1e-6"}
+    made_and_undone(Played(VIA, site=(site,)), change(kind, CABLE, **keys))
+
+
+def test_without_a_named_port_the_storage_fabric_would_answer():
+    """As libibumad chooses: the tools are kind nowhere but here."""
+    played = Played(VIA, site=("storage",))
+    assert "storage-sw1" in played.ask("gpu004", ("iblinkinfo", "-l")).stdout
+    assert "leaf1" in played.ask("gpu004", ("iblinkinfo", "-C", "mlx5_0", "-P", "1", "-l")).stdout
+    assert played.ask("gpu004", ("ibportstate", "9", "3", "disable")).exit_status == 255
+
+
+def test_the_named_port_is_used():
+    """Of another rail, say."""
+    (one,) = Played(replace(VIA, via_device="mlx5_3")).prepare(change("link_down", CABLE, by="ibportstate"))
+    assert {argv[1:5] for argv in (*one.apply, *one.undo, one.checks[0].argv)} == {("-C", "mlx5_3", "-P", "1")}
+    with pytest.raises(Refused, match=r"no RNIC mlx5_9 .changes: via_device"):
+        Played(replace(VIA, via_device="mlx5_9")).prepare(change("link_down", CABLE, by="ibportstate"))
+
+
+def test_ports_with_an_m_key_are_changed_by_who_knows_it():
+    """Reading needs it as well (protection level 2); mlxreg cannot be told one."""
+    closing = change("link_down", CABLE, by="ibportstate")
+    made_and_undone(Played(replace(VIA, m_key="0xfab"), site=("m_key",)), closing)
+    for settings in (VIA, replace(VIA, m_key="0xbad")):
+        with pytest.raises(ToolError, match="discover failed"):
+            Played(settings, site=("m_key",)).prepare(closing)
+    with pytest.raises(ToolError, match="Failed to send MAD"):
+        Played(replace(VIA, m_key="0xfab"), site=("m_key",)).prepare(change("ber", CABLE, effective="1e-6"))

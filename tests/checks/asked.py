@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.checks.ask import Answers, Argv, HostAnswer
-from fabric.checks.kind import HostCheck, Looked
-from fabric.checks.needs import Alters, HostNeeds
+from benchmarks.measured_rack import rack_topology
+from fabric.checks.kind import Alters, Answers, Argv, HostAnswer, HostCheck, HostNeeds, Looked
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
-from tests.conftest import rack_topology
 
 HOST: Host = rack_topology(1).hosts["gpu001"]
 EVERYTHING = HostNeeds(

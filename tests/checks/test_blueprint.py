@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.rack_shapes import SHAPES
 from benchmarks.shapes import inventory as drawn_up
-from fabric.app.discover import blueprint_at
+from fabric.app.check import blueprint_at
 from fabric.checks.wiring import wiring
 from fabric.config.blueprint import read_blueprint
 from fabric.errors import ConfigError
@@ -19,7 +19,7 @@ from fabric.model.found import FoundCable, FoundEnd, FoundFabric
 from fabric.model.inventory import Inventory
 from tests.checks.test_wiring import POD, looked
 
-PLANTS = 100
+PLANTS = 40
 """For each seed."""
 
 Pod = tuple[Inventory, FoundFabric]
@@ -113,6 +113,22 @@ def test_many_at_once_are_one_finding_each(pod: Pod) -> None:
         first, second = cables[one], cables[two]
         cables[one], cables[two] = replace(first, b=second.b), replace(second, b=first.b)
     assert sorted("exchanged" in one.what for one in findings(pod, cables, plan)) == [True] * 10
+
+
+def test_an_rnic_with_two_names_and_two_cables_is_not_believed(pod: Pod) -> None:
+    """By its device in one row and by its interface in another one, to another port: told, and nothing else."""
+    inventory, found = pod
+    name = "gpu001"
+    first = found.hosts[name].rnics[0]
+    rnics = (replace(first, netdev="ens1f0"), *found.hosts[name].rnics[1:])
+    both = replace(found, hosts={**found.hosts, name: replace(found.hosts[name], rnics=rnics)})
+    other = FoundCable(FoundEnd(name, "ens1f0"), FoundEnd("su0-leaf7", "63"), None)
+    for plan in ((*as_planned(found), other), (other, *as_planned(found))):
+        (only,) = findings((inventory, both), list(found.cables), plan)
+        assert (only.severity, f"{name}/{first.device} has two cables in the blueprint" in only.what) == (
+            Severity.UNKNOWN,
+            True,
+        )
 
 
 def test_what_cannot_be_compared_is_told(pod: Pod) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fabric.app.check import check
-from fabric.app.run import run
 from fabric.changes.guard import Guard
 from fabric.checks.held import GuardsAsked, findings, held_on, holders, refuse_held, unasked_note
 from fabric.config import load_inventory
@@ -23,7 +22,7 @@ from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, Inventory, MockSettings
 from fabric.ports import Ended, Executor
 from fabric.sim.world import World
-from tests.builders import Watcher
+from tests.builders import on_mock
 from tests.changes import guard_mishaps
 from tests.changes.guard_target import RealTarget
 from tests.scenario.changing import POD, prepared
@@ -87,14 +86,7 @@ def test_a_run_refuses_to_measure_beside_a_change_and_says_how_to_take_it_back(t
     guard_mishaps.kill_guard(rack, "gpu002", "x.1")
     plan = prepared(tmp_path, "")
     with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill.*dead.*fabric restore --all-hosts --inventory"):
-        run(
-            plan,
-            backend="mock",
-            make_executor=lambda inventory, seed: executor,
-            results=tmp_path / "results",
-            seed=1,
-            observer=Watcher(),
-        )
+        on_mock(plan, tmp_path / "results", make_executor=lambda inventory, seed: executor)
     assert not list(tmp_path.glob("results/drill/2*"))
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.checks.ask import Argv, HostAnswer
-from fabric.checks.gpus import GPUS, JOBS
-from fabric.checks.gpus import LIST as LIST_GPUS
-from fabric.checks.rnics import LIST, RNICS
+from fabric.checks.kind import Argv, HostAnswer
+from fabric.checks.parts import GPU_LIST as LIST_GPUS
+from fabric.checks.parts import GPUS, JOBS, LIST, RNICS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, found
 from tests.places import CAPTURES

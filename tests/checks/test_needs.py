@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.changes.kind import Alters
-from fabric.checks.needs import HostNeeds, host_needs, with_peers
+from fabric.checks.kind import HostNeeds, host_needs, with_peers
 from fabric.checks.pre_flight import installed, told_by_inventory
 from fabric.config import load_inventory
 from fabric.model.change import ChangeSettings, ChangeSpec, SubnetManager

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.ask import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, ask_all
-from fabric.checks.needs import HostNeeds
+from benchmarks.measured_rack import rack_topology
+from fabric.checks.kind import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, HostNeeds, ask_all
 from fabric.checks.pre_flight import made_equal, pre_flight
 from fabric.config import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
@@ -17,7 +17,6 @@ from fabric.model.finding import Finding, Severity, folded
 from fabric.model.topology import Topology
 from fabric.ports import Ticket
 from fabric.wiring import BACKENDS
-from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 
 HOSTS = {name: replace(host, address=f"{name}.mgmt") for name, host in rack_topology(8).hosts.items()}

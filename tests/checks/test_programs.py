@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.checks.needs import Alters, HostNeeds
+from fabric.checks.kind import Alters, HostNeeds
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found

@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.checks.ask import Answers
-from fabric.checks.kind import Looked
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import Answers, HostNeeds, Looked
 from fabric.checks.pre_flight import pre_flight
-from fabric.checks.roce import ROCE, ask_switches, roce_check
-from fabric.checks.roce.ends import RoceEnd
-from fabric.checks.roce.rules import RULES
-from fabric.checks.roce.settings import SETTINGS
+from fabric.checks.roce import ROCE, RoceEnd, ask_switches, roce_check
+from fabric.checks.roce.rules import RULES, SETTINGS
 from fabric.hosts.mock import MockExecutor
 from fabric.model.finding import Finding, Severity
 from fabric.model.inventory import MISSET_ENDS, MISSET_HOSTS, MISSET_SWITCHES, Fault, MockSettings

@@ -10,12 +10,10 @@ import pytest
 from fabric.checks.account import IN_BAND, LOGIN, MEMLOCK, ROOT, WHO
 from fabric.checks.account import LIMITS as LIMITS_ASKED
 from fabric.checks.account import STATUS as STATUS_ASKED
-from fabric.checks.ask import Answers, Argv, HostAnswer
-from fabric.checks.gpus import GPUDIRECT
-from fabric.checks.gpus import MODULES as MODULES_ASKED
-from fabric.checks.machines import CLOCK, DATE, IDS, MACHINE, NETWORK, TRUE, read_reach, usable
-from fabric.checks.needs import Alters, HostNeeds
-from fabric.checks.rnics import LOOPBACK
+from fabric.checks.kind import Alters, Answers, Argv, HostAnswer, HostNeeds
+from fabric.checks.parts import GPUDIRECT, LOOPBACK
+from fabric.checks.parts import MODULES as MODULES_ASKED
+from fabric.checks.pre_flight import CLOCK, DATE, IDS, MACHINE, NETWORK, TRUE, read_reach, usable
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.app.prepare import Given, prepare
-from fabric.cli.hang import hang_command as command
+from fabric.cli.diagnose import hang_command as command
 from fabric.errors import ConfigError
 from tests.places import CAPTURES, INVENTORY
 

@@ -12,7 +12,7 @@ from fabric import config
 from fabric.config.baselines import Candidate, out_of_reach_line
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
-from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Key, Recorded
+from fabric.model.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Recorded
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.model.verdict import Baseline, Limit
 from fabric.probes.all_to_all import AllToAllSpec
@@ -90,12 +90,17 @@ ENTRY = (
     "median_gbps: 397.6, mad_gbps: 0.8, n: 128, cv: 0.003, runs: [self-check/20260101-000000]}"
 )
 RECORDED = Recorded(
-    Key("loopback", "perftest", "pix", 8 << 20, direction="one_way", line_rate_gbps=400.0),
-    397.6,
-    0.8,
-    128,
-    0.003,
-    ("self-check/20260101-000000",),
+    "loopback",
+    "perftest",
+    "pix",
+    8 << 20,
+    direction="one_way",
+    line_rate_gbps=400.0,
+    median_gbps=397.6,
+    mad_gbps=0.8,
+    n=128,
+    cv=0.003,
+    runs=("self-check/20260101-000000",),
 )
 
 
@@ -161,8 +166,8 @@ def test_only_the_section_is_replaced(section: str, after: str) -> None:
 
 
 _POSITIVE = st.floats(0.01, 99_999.0)
-_KEYS = st.builds(
-    Key,
+_RECORDED = st.builds(
+    Recorded,
     st.sampled_from(tuple(ASKED)),
     st.sampled_from(("perftest", "nccl-tests")),
     st.none() | st.sampled_from(LINK_CLASSES + LEAF_CLASSES),
@@ -171,26 +176,16 @@ _KEYS = st.builds(
     st.none() | st.sampled_from(ALGORITHMS),
     st.none() | st.sampled_from(("one_way", "both_ways")),
     st.none() | st.sampled_from((100.0, 200.0, 400.0)),
+    median_gbps=_POSITIVE,
+    mad_gbps=_POSITIVE,
+    n=st.integers(2, 10**6),
+    cv=st.floats(0, 9.9),
+    runs=st.just(("a/1",)),
+    trimmed=st.integers(0, 9),
 )
 
 
-@given(
-    st.lists(
-        st.builds(
-            Recorded,
-            _KEYS,
-            _POSITIVE,
-            _POSITIVE,
-            st.integers(2, 10**6),
-            st.floats(0, 9.9),
-            st.just(("a/1",)),
-            st.integers(0, 9),
-        ),
-        min_size=1,
-        max_size=5,
-        unique_by=lambda entry: entry.key,
-    )
-)
+@given(st.lists(_RECORDED, min_size=1, max_size=5, unique_by=lambda entry: entry.key))
 def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, entries: list[Recorded]) -> None:
     """Every key as it was, every number to at least four digits."""
     path = tmp_path_factory.mktemp("candidate") / "x.candidate.yaml"

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import dgx_platform
 from fabric import config
 from fabric.changes.cable_fault import DrawnLinks
 from fabric.config.links import Links
 from fabric.config.problems import Problems
+from fabric.model.fields.entry import from_file
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from tests.conftest import dgx_platform
 from tests.places import INVENTORY
 
 POD = config.load_inventory(INVENTORY / "pod-64.yaml").topology
@@ -22,7 +23,7 @@ POD = config.load_inventory(INVENTORY / "pod-64.yaml").topology
 def drawn(topology: Topology, hosts: tuple[str, ...] | None = None, **wanted: object) -> tuple[str, ...]:
     """What is drawn; there must be no problem."""
     problems = Problems("scenario.yaml")
-    entry = DrawnLinks.from_file(wanted)
+    entry = from_file(DrawnLinks, wanted)
     names = Links(topology, tuple(topology.hosts) if hosts is None else hosts).drawn(entry, ("links",), problems)
     assert problems.all() == ()
     return names

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fabric import config
 from fabric.changes.link_down import PortFlap
-from fabric.config.matrix import rounds
+from fabric.config.phases import rounds
 from fabric.errors import ConfigError
 from fabric.model.command import GIB
 from fabric.model.scenario import (

@@ -1,9 +1,11 @@
-"""A resolved scenario and inventory come back from JSON as they were."""
+"""A resolved scenario comes back from JSON as it was, an inventory from what hosts say."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
+from fabric.checks.found import discover
+from fabric.config import load_inventory
+from fabric.config.written import inventory_text
 from fabric.errors import ConfigError
+from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
+from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
+from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
 
 Resolved = tuple[Scenario, Inventory]
@@ -37,6 +45,23 @@ def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
     first, *others = {id(host.platform) for host in inventory.topology.hosts.values()}
     assert others == []
     assert first
+
+
+@pytest.mark.parametrize(
+    ("row", "growth"),
+    [
+        (None, None),
+        (
+            {"criteria": ["pfc"], "pfc_paused": 0.05, "retransmits_per_hour": None},
+            ZeroGrowth(("pfc",), pfc_paused=0.05),
+        ),
+    ],
+)
+def test_what_ports_may_not_count_is_read_from_older_runs(folder: Path, row: Any, growth: ZeroGrowth | None) -> None:
+    """They keep the criteria and how much is too much in one."""
+    document = json.loads(json.dumps(config.resolved_document(*config.load_scenario(folder / "scenario.yaml"))))
+    document["scenario"]["judge"] = {"baseline": None, "marginal": 0.005, "zero_growth": row}
+    assert config.from_resolved(document)[0].judge.growth == growth
 
 
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)
@@ -102,3 +127,84 @@ def test_another_document_is_refused(document: dict[str, Any]) -> None:
     """What is no resolved run, or one of another format, is a ConfigError."""
     with pytest.raises(ConfigError, match=r"run\.json"):
         config.from_resolved(document)
+
+
+def looked(name: str, *faults: str) -> tuple[Inventory, FoundFabric]:
+    """What the simulated hosts and switches say."""
+    inventory = load_inventory(INVENTORY / name, extra_faults=faults)
+    executor = make_executor("mock", inventory)
+    try:
+        return inventory, discover(executor, inventory.topology.hosts)
+    finally:
+        executor.close()
+
+
+def written(found: FoundFabric, folder: Path) -> tuple[str, Inventory]:
+    """The file, and what it is read as."""
+    shutil.copytree(INVENTORY / "baselines", folder / "baselines", dirs_exist_ok=True)
+    text = inventory_text(found, name="found", backend="mock", address="{name}.mgmt")
+    (folder / "found.yaml").write_text(text)
+    return text, load_inventory(folder / "found.yaml")
+
+
+@pytest.mark.parametrize("name", ["pod-64.yaml", "demo-rack-healthy.yaml"])
+def test_the_shipped_inventories_come_back(name: str, tmp_path: Path) -> None:
+    """Every link, switch, RNIC, GPU and PCIe switch, in fewer than 60 lines."""
+    inventory, found = looked(name)
+    text, made = written(found, tmp_path)
+    assert set(map(str, made.topology.links())) == set(map(str, inventory.topology.links()))
+    assert {one.name: one.tier for one in made.topology.switches.values()} == {
+        one.name: one.tier for one in inventory.topology.switches.values()
+    }
+    for here, there in zip(made.topology.hosts.values(), inventory.topology.hosts.values(), strict=True):
+        platform = there.platform
+        named = replace(platform, name=here.platform.name, baseline=here.platform.baseline, mpirun_options=())
+        assert here.platform == named
+        assert (here.name, here.address, here.leaves) == (there.name, there.address, there.leaves)
+    assert len(text.splitlines()) < 60
+
+
+@pytest.mark.slow
+def test_2048_hosts_are_a_line_a_unit(tmp_path: Path) -> None:
+    """Eight subnets, one a rail: each is walked once."""
+    inventory, found = looked("hall-2048.yaml")
+    text, made = written(found, tmp_path)
+    assert len(found.seen_from) == 8
+    assert len(text.splitlines()) < 60 + len({host.leaves for host in inventory.topology.hosts.values()})
+    assert set(map(str, made.topology.links())) == set(map(str, inventory.topology.links()))
+
+
+def test_a_slow_or_lost_link_does_not_change_the_platform(tmp_path: Path) -> None:
+    """What most hosts have at a place is what the place has; the leaf that nobody can see is said to be unknown."""
+    _, found = looked("pod-64.yaml", "gpu011/mlx5_4:port:half_width", "gpu007/mlx5_1:broken")
+    text, made = written(found, tmp_path)
+    assert len({host.platform for host in made.topology.hosts.values()}) == 1
+    assert made.topology.hosts["gpu011"].leaves[4] == "su0-leaf4"
+    assert "which leaves they are on was not said" in next(line for line in text.splitlines() if '"gpu007"' in line)
+
+
+def test_odd_answers_still_make_a_file_that_can_be_read(tmp_path: Path) -> None:
+    """Memory nodes that a host denies, cables between switches whose rate nobody knows."""
+    _, found = looked("demo-rack-healthy.yaml")
+    hosts = {name: replace(host, numa_nodes=1) for name, host in found.hosts.items()}
+    rateless = tuple(cable if "/" in cable.a.node else replace(cable, rate_gbps=None) for cable in found.cables)
+    text, made = written(replace(found, hosts=hosts, cables=rateless), tmp_path)
+    assert {host.platform.numa_nodes for host in made.topology.hosts.values()} == {2}
+    assert {uplinks.line_rate_gbps for uplinks in made.topology.uplinks} == {400.0}
+    assert "guess: the rate of these cables was not said" in text
+
+
+def test_what_nobody_said_is_left_out_and_told(tmp_path: Path) -> None:
+    """A host that hangs, and GPUs of a host without nvidia-smi."""
+    _, found = looked("demo-rack-healthy.yaml", "gpu003:hanging")
+    text, made = written(found, tmp_path)
+    assert "gpu003" not in made.topology.hosts
+    assert "# not read: gpu003: no answer" in text
+    assert "nvidia-smi is not there" in written(looked("mi300x.yaml")[1], tmp_path)[0]
+
+
+def test_words_of_a_host_stay_in_their_comment(tmp_path: Path) -> None:
+    """A line break in an error would begin a key of the file."""
+    _, found = looked("demo-rack-healthy.yaml")
+    text, _ = written(replace(found, unread=("bad\nbackend: ssh",)), tmp_path)
+    assert "# not read: bad backend: ssh\n" in text

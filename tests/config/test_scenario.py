@@ -273,7 +273,7 @@ def watched(folder: Path, judge: str, sample: str = "sample: {every: 5m}") -> Pa
 def test_it_is_decoded_and_kept_in_the_run(tmp_path: Path) -> None:
     judge = "{zero_growth: [link_downed, pfc], allowed_growth: {pfc_paused: 0.05}}"
     scenario, inventory = load_scenario(watched(tmp_path, judge))
-    assert scenario.judge.zero_growth == ZeroGrowth(("link_downed", "pfc"), pfc_paused=0.05)
+    assert scenario.judge.growth == ZeroGrowth(("link_downed", "pfc"), pfc_paused=0.05)
     assert scenario.sample is not None
     assert scenario.sample.pfc
     assert from_resolved(resolved_document(scenario, inventory))[0] == scenario

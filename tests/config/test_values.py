@@ -11,8 +11,20 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.topology import TemplateText
 from fabric.model.fields.folded import FoldedNames
-from fabric.model.fields.quantities import Duration, Indexes, Size, Span
-from fabric.model.fields.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
+from fabric.model.fields.scalars import (
+    ADDRESS,
+    DEVICE,
+    SAFE_NAME,
+    USER,
+    Decimal,
+    Duration,
+    Flag,
+    Indexes,
+    Scalar,
+    Size,
+    Span,
+    Whole,
+)
 from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
 from fabric.model.text import size_text
 

@@ -8,17 +8,17 @@ import pytest
 
 from fabric.errors import FabricError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
-from fabric.runs import durable, events, line_log, raw
-from fabric.runs.open_changes import open_changes
+from fabric.runs import events, line_log, plain_file, run_directory
+from fabric.runs.journal import open_changes
 from tests.runs.full_disk import FullDisk
-from tests.runs.small_run import begin, begun_after, finished, go_on, run_of
+from tests.runs.small_run import EVERY_5_S, begin, begun_after, finished, go_on, run_of, scenario
 
 pytestmark = pytest.mark.slow
 
 
 def with_disk(disk: FullDisk, patch: pytest.MonkeyPatch) -> None:
     """Every part of the store that writes while a run goes on."""
-    for module in (durable, line_log, raw):
+    for module in (plain_file, line_log, run_directory):
         patch.setattr(module, "os", disk.namespace())
 
 
@@ -27,7 +27,7 @@ def writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     disk = FullDisk(10**9)
     with monkeypatch.context() as patch:
         with_disk(disk, patch)
-        begin(tmp_path)
+        begin(tmp_path, file=scenario(tmp_path, sample=EVERY_5_S))
     return disk.calls
 
 
@@ -40,6 +40,7 @@ def test_a_full_disk_at_each_write_loses_nothing(tmp_path: Path, monkeypatch: py
     for k in range(1 + short, count + 1, 2):  # every second, and with half a write the others
         folder = tmp_path / str(k)
         folder.mkdir()
+        scenario(folder, sample=EVERY_5_S)
         disk = FullDisk(k, short=short)
         with monkeypatch.context() as patch:
             with_disk(disk, patch)

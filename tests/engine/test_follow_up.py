@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import FollowUp
+from benchmarks.measured_rack import rack_topology
+from fabric.engine.observer import FollowUp
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan, Plan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import history_of, read_events, replanned
-from fabric.runs.progress import progress_of
+from fabric.runs.events import history_of, progress_of, read_events, replanned
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
-from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import good
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.run import run as run_asked
-from fabric.wiring import BACKENDS
-from tests.builders import Watcher
-from tests.scenario.changing import Watched, injecting, prepared, run
+from tests.builders import Watcher, on_mock
+from tests.scenario.changing import Watched, injecting, prepared, run, watched
 
 
 class Fragile(Watcher):
@@ -35,20 +33,7 @@ def test_every_change_is_taken_back_though_whoever_watches_raises_each_time(tmp_
         f"{{ber: {{links: {name}, effective: 1e-6, direction: up}}}}" for name in ("gpu001/mlx5_0", "gpu002/mlx5_1")
     )
     made: list[Watched] = []
-
-    def make(inventory: object, number: int) -> Watched:
-        made.append(Watched(BACKENDS["mock"](inventory, number), lambda command: None))
-        return made[0]
-
     with pytest.raises(RuntimeError):
-        run_asked(
-            prepared(tmp_path, both),
-            backend="mock",
-            make_executor=make,
-            results=tmp_path / "results",
-            seed=1,
-            observer=Fragile(),
-            reports=False,
-        )
+        on_mock(prepared(tmp_path, both), tmp_path / "results", observer=Fragile(), make_executor=watched(made))
     assert not injecting(made[0])
     assert not injecting(made[0], "gpu002", "mlx5_1")

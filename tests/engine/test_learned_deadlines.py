@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
 from fabric.model.scenario import FilledTime, Phase, ProbeSpec
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 
 RACK = rack_topology(2)

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.admission import LeftOut
-from fabric.judge.verdict.gate import OwnFails
+from fabric.judge.verdict.during_run import OwnFails
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import read_events
-from fabric.runs.progress import Progress, progress_of
+from fabric.runs.events import Progress, progress_of, read_events
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import LinkWatch
-from fabric.engine.subnet_view import askers_of
+from benchmarks.measured_rack import rack_topology
+from fabric.engine.link_views import askers_of
+from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import ChangeSettings
 from fabric.model.command import Command
@@ -17,9 +18,8 @@ from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettin
 from fabric.model.sampling import CounterCourse, CounterReading
 from fabric.model.topology import Topology, Uplinks
 from fabric.ports import Ended
-from fabric.runs.links import LinkSamples, read_links
+from fabric.runs.samples import LinkSamples, read_links
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 HOSTS = ("gpu001", "gpu002")
 NODES = {*HOSTS, "leaf0", "leaf1", "spine0"}

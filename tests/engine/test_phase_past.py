@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.phase import past_of
 from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.progress import Progress
+from fabric.runs.events import Progress
 from tests.changes.asked import ber
-from tests.conftest import rack_topology
 
 TOPOLOGY = rack_topology(2, parts=4)
 PHASE = Phase("a", (LoopbackSpec(),))

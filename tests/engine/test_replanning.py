@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -14,7 +15,6 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.runs.events import history_of, read_events, replanned
-from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 
 PHASES = [Phase("a", (LoopbackSpec(),)), Phase("b", (TorAllReduceSpec(repeat=2),), needs=("a",))]

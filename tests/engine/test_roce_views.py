@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.link_watch import LinkWatch
+from fabric.engine.watching import LinkWatch
 from fabric.hosts.mock import MockExecutor
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, CounterReading, ZeroGrowth
 from fabric.model.topology import Topology
-from fabric.runs.links import End, LinkSamples, read_links
+from fabric.runs.samples import End, LinkSamples, read_links
 from fabric.sim.world import World
 from tests.changes.roce import SWITCHES, roce
 
@@ -55,7 +55,7 @@ def test_both_ends_of_every_cable_are_read(tmp_path: Path) -> None:
             assert of(links, end, "up") == [1]
             assert of(links, end, "speed_gbps") == [400.0]
             assert (end[0] not in SWITCHES) or of(links, end, "link_downed") == of(links, end, "rx_crc_errors") == [0]
-            assert end in links.modules
+            assert links.modules[end].rx_warn_dbm == pytest.approx(-7.41, abs=0.01)  # NVUE's, and ethtool's
             assert {
                 CounterReading(*end, name) for name in ("rx3_dbm", "module_c", "raw_errors")
             } <= links.samples.courses.keys()

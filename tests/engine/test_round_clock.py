@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.deadlines import RoundClock
 from fabric.model.scenario import FilledTime, Phase
-from fabric.plan.plan import PhasePlan, Plan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.events import read_events
-from fabric.runs.progress import Progress, progress_of
+from fabric.runs.events import Progress, progress_of, read_events
 from fabric.runs.run_directory import RunDirectory
-from tests.conftest import rack_topology
 
 RACK = rack_topology(1)
 SOAK = FilledTime("soak", 100.0)

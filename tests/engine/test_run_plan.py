@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
@@ -13,8 +14,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan, Plan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -23,7 +23,6 @@ from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.runs.events import read_events
 from fabric.runs.run_directory import RunDirectory
 from tests.builders import Watcher
-from tests.conftest import rack_topology
 from tests.engine.scripted import Script, ScriptedExecutor
 
 PAGE = """\

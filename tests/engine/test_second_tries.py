@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.measured_rack import rack_topology
 from fabric.errors import ExecutorError, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import read_events
-from tests.conftest import rack_topology
 from tests.engine.scripted import Script
 from tests.engine.test_run_plan import good, run
 

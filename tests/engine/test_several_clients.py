@@ -1,12 +1,12 @@
-"""A probe with several clients: all at once when every server listens, with counters read before and after."""
+"""A probe with several clients, and what hosts call themselves."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.engine.probe_run import ProbeRun
+from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun, roll_call_problem
 from fabric.errors import ExecutorError, HostUnreachable
-from fabric.model.command import Command
+from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.probes.incast import IncastSpec
@@ -21,11 +21,11 @@ def topology() -> Topology:
     return asked(SCENARIOS / "incast.yaml").inventory.topology
 
 
-def played(topology: Topology, script: Script) -> tuple[ProbeRun, ScriptedExecutor]:
+def played(topology: Topology, script: Script, limit_s: float | None = None) -> tuple[ProbeRun, ScriptedExecutor]:
     """An incast of three senders, driven to its end."""
     specs = IncastSpec(senders=(3,)).expand(phase="p", topology=topology, hosts=tuple(topology.hosts), ports=iter(()))
     executor = ScriptedExecutor(script)
-    run = ProbeRun(next(iter(specs)), topology, executor)
+    run = ProbeRun(next(iter(specs)), topology, executor, limit_s=limit_s)
     run.begin()
     for _ in range(100):
         if run.done:
@@ -39,6 +39,8 @@ def played(topology: Topology, script: Script) -> tuple[ProbeRun, ScriptedExecut
 
 def kind(command: Command) -> str:
     """What a command of the probe is."""
+    if command.argv == WORDS:
+        return "roll"
     return "counters" if command.argv[0] == "sh" else "server" if command.ready_port is not None else "client"
 
 
@@ -72,3 +74,60 @@ def test_a_host_that_is_lost_before_is_named(topology: Topology) -> None:
     run, executor = played(topology, script)
     assert {kind(command) for command in executor.commands} == {"counters"}
     assert (run.result().outcome, run.result().error_host) == (Outcome.ERROR, "gpu17")
+
+
+def clients_of(executor: ScriptedExecutor) -> list[Command]:
+    """All that were started, in order."""
+    return [command for command in executor.commands if kind(command) == "client"]
+
+
+def test_servers_wait_for_the_slowest_client(topology: Topology) -> None:
+    """One that ends 25 s after the others is not cut off: the time of the servers begins when the last one ended."""
+    senders: list[str] = []
+
+    def script(command: Command) -> tuple[float, str]:
+        senders.extend([command.host] if kind(command) == "client" else [])
+        slow = kind(command) == "server" or senders[1:2] == [command.host]
+        return (0.5, "whole\n") if kind(command) == "counters" else (29.0 if slow else 5.0, "nonsense\n")
+
+    run, executor = played(topology, script)
+    assert [one.exit_status for one in run.outputs if kind(one.command) == "client"] == [0, 0, 0]
+    assert [kind(command) for command in executor.commands].count("counters") == 8
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_client_that_hangs_ends_with_the_learned_limit(topology: Topology, number: int) -> None:
+    """Whichever it is: nothing is left running, and it is no word against the fabric."""
+    senders: list[str] = []
+
+    def script(command: Command) -> tuple[float, str | None]:
+        if kind(command) == "client" and command.host not in senders:
+            senders.append(command.host)
+        hangs = kind(command) == "client" and senders.index(command.host) == number
+        return 5.0, "whole\n" if kind(command) == "counters" else None if hangs else "nonsense\n"
+
+    run, executor = played(topology, script, limit_s=20.0)
+    assert {one.timeout_s for one in clients_of(executor)} == {20.0}
+    assert executor.open == []
+    result = run.result()
+    assert (result.outcome, result.failure) == (Outcome.ERROR, None)
+    assert "which is more than 3 times what it took in earlier rounds" in result.reason
+
+
+def answered(names: dict[str, str], host: str, status: int, said: str) -> str:
+    """A host answers its own name; what is wrong with that."""
+    return roll_call_problem(CommandResult(Command(host, NAME_WORDS, 15.0), status, said, "", 0.0, 1.0), names)
+
+
+def test_each_host_is_asked_and_remembered() -> None:
+    """By its name in the inventory."""
+    names: dict[str, str] = {}
+    assert answered(names, "gpu001", 0, "node-01.rack.example\n") == ""
+    assert answered(names, "gpu002", 0, "node-02\n") == ""
+    assert names == {"gpu001": "node-01.rack.example", "gpu002": "node-02"}
+
+
+def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> None:
+    """It answered; what it calls itself is not guessed."""
+    names: dict[str, str] = {}
+    assert (answered(names, "gpu001", 127, ""), names) == ("", {})

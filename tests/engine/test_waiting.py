@@ -1,13 +1,14 @@
-"""Probes that wait in groups start as if each of them were looked at, one after the other."""
+"""Who may run a probe, and how probes that wait in groups start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, KeysView
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.engine.waiting import Waiting
+from fabric.engine.admission import HostHealth, ProbeAdmission, Waiting
 from fabric.model.probe import Probe
 
 CLAIMS = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)
@@ -126,3 +127,17 @@ def test_nobody_is_asked_again_before_something_changes() -> None:
     waiting.append(probe_of(3, ("c",)))
     assert [probe.probe_id for probe in waiting.refuse(refused, ["y"])] == ["p3"]
     assert (waiting.refuse(refused, ["y", "a"]), asked) == ([], ["p1", "p3", "p0"])
+
+
+ROUTES = Probe("pairs/gpu001/routes.x", "routes", "pairs", ("gpu001",), (), 1.0, {})
+LEFT_OUT = {"gpu001": "did not pass intra-host: 1 loopback fail"}
+
+
+def test_a_slow_host_that_was_left_out_may_still_read_tables_of_switches() -> None:
+    admission = ProbeAdmission(LEFT_OUT, HostHealth())
+    assert admission.refusal(ROUTES) is None
+    assert admission.refusal(replace(ROUTES, kind="loopback")) is not None
+
+
+def test_a_host_that_does_not_answer_may_not() -> None:
+    assert ProbeAdmission(LEFT_OUT, HostHealth({"gpu001": "no route to host"})).refusal(ROUTES) is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.engine.watching import Watch
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
@@ -17,7 +18,6 @@ from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
 from fabric.runs.samples import read_samples
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 RACK = rack_topology(2, parts=2)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.measured_rack import rack_topology
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import MockSettings
 from fabric.ports import Source, run_once
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 
 def test_it_reads_what_the_run_had_reached_and_what_happens_is_told_in_its_time() -> None:

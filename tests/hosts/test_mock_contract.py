@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Executor
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 from tests.hosts.contract import ExecutorContract
 from tests.hosts.programs import Argv
 

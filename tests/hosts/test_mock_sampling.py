@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Lost, Sampled, Source
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 COUNTER = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
 

@@ -1,4 +1,4 @@
-"""Commands carried by local processes, with an agent and without, here and behind a prefix."""
+"""Commands carried by local processes, with an agent and without; their output, the wrapper's words, the dispatcher."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.process import ProcessExecutor
+from fabric.hosts.threads import Dispatcher
+from fabric.hosts.wrapped import MarkedOutput
 from fabric.model.command import Command
 from fabric.ports import Lost, run_once
 from tests.hosts.contract import ExecutorContract
@@ -116,3 +120,76 @@ def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
         assert last.error.stdout.startswith("y\ny\n")
     finally:
         executor.close()
+
+
+NONCE = "fabric-0123456789abcdef0123456789abcdef"
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.lists(st.integers(1, 60), max_size=40))
+def test_words_are_found_wherever_the_data_is_cut(before: bytes, after: bytes, cuts: list[int]):
+    """However the stream is cut into pieces, words are taken out and all the rest is kept."""
+    data = before + f"{NONCE} ready\n".encode() + after + f"{NONCE} end 3\n".encode()
+    output = MarkedOutput(NONCE, 1000)
+    for cut in [*cuts, len(data)]:
+        output.add(data[:cut])
+        data = data[cut:]
+    output.add(data)
+    assert output.words == ["ready", "end 3"]
+    assert output.text() == (before + after).decode("utf-8", "replace")
+    assert output.finished
+
+
+def test_word_is_heard_beyond_the_cap():
+    """What the tool floods is dropped, what the wrapper says is not; memory stays bounded."""
+    output = MarkedOutput(NONCE, 4)
+    for _ in range(100):
+        output.add(b"e" * 1000)
+    assert not output.finished
+    output.add(f"{NONCE} end 0\n".encode())
+    assert (output.text(), output.truncated, output.finished) == ("eeee", True, True)
+
+
+def test_beginning_of_a_word_that_never_comes_is_output():
+    """A tool may print what looks like the beginning of a marked line."""
+    output = MarkedOutput(NONCE, 1000)
+    output.add(b"fabric-0123")
+    assert output.text() == "fabric-0123"
+    output.add(b"zzz")
+    assert (output.text(), output.truncated) == ("fabric-0123zzz", False)
+
+
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Dispatcher]:
+    """One with nothing to do."""
+    dispatcher = Dispatcher(tick=lambda: 60.0, settle=lambda: None)
+    yield dispatcher
+    dispatcher.close(LIMIT_S)
+
+
+def test_a_number_that_comes_again_is_watched_for_its_new_owner(dispatcher: Dispatcher) -> None:
+    """Also if the last owner closed it without a word, and only says afterwards that it does not care any more."""
+    read_fd, write_fd = os.pipe()
+    first, second = threading.Event(), threading.Event()
+    ready = threading.Event()
+    old, new = first.set, second.set
+
+    def scene() -> None:
+        dispatcher.watch(read_fd, old)
+        dispatcher.watch(read_fd, new)
+        dispatcher.unwatch(read_fd, old)
+        ready.set()
+
+    dispatcher.post(scene)
+    assert ready.wait(LIMIT_S)
+    os.write(write_fd, b"x")
+    assert second.wait(LIMIT_S)
+    assert not first.is_set()
+    gone = threading.Event()
+    dispatcher.post(lambda: dispatcher.unwatch(read_fd, new))
+    dispatcher.post(gone.set)
+    assert gone.wait(LIMIT_S)
+    os.close(read_fd)
+    os.close(write_fd)

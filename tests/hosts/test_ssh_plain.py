@@ -14,10 +14,9 @@ import paramiko
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh.connection import Connection
-from fabric.hosts.ssh.connector import HostConnections
+from fabric.hosts.ssh.connection import Connection, HostConnections
 from fabric.hosts.ssh.executor import SshExecutor
-from fabric.hosts.ssh.host_keys import HostRefused
+from fabric.hosts.ssh.keys import HostRefused
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import run_once

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fabric.hosts.ssh.connection import Connection, strong
-from fabric.hosts.ssh.host_keys import HostRefused
+from fabric.hosts.ssh.keys import HostRefused
 
 SSHD = Path("/usr/sbin/sshd")
 GOOD = ("KexAlgorithms curve25519-sha256@libssh.org", "Ciphers aes256-ctr", "MACs hmac-sha2-256")

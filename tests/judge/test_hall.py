@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.app.prepare import Given, prepare
-from fabric.judge.hall import BISECTION, hall_of
-from fabric.judge.hall_bounds import HallBounds
+from fabric.judge.hall import BISECTION, HallBounds, hall_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
@@ -20,7 +20,6 @@ from fabric.probes.group_all_to_all import GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.report.hall import hall_document, hall_from, shown_hall
 from tests.builders import on_mock
-from tests.conftest import dgx_platform
 from tests.places import INVENTORY
 
 CURVE = (GroupAllReduceSpec(scaling=True), GroupAllToAllSpec(scaling=True), ConcurrentRingsSpec(told=True))

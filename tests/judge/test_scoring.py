@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from benchmarks.scoring import OFFERED, RIGHT, SILENT, UNSURE, WRONG, Planted, scored
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
-from tests.conftest import rack_topology
 
 RACK = rack_topology(12, parts=4)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.lab.lab import Lab
-from fabric.checks.needs import HostNeeds
+from benchmarks.measured_rack import dgx_platform
+from fabric.checks.kind import HostNeeds
 from fabric.checks.pre_flight import pre_flight
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.finding import Severity, folded
 from fabric.model.topology import Host, Topology
-from tests.conftest import dgx_platform
 
 pytestmark = pytest.mark.lab
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.lab import SLOWER
-from fabric.app.analyze import reopened
-from fabric.app.report import make_reports
+from fabric.app.analyze import make_reports, reopened
 from fabric.errors import FabricError, StoreError
 from tests.engine.test_disk_full import goes_on
-from tests.runs.small_run import begin, run_of
+from tests.runs.small_run import EVERY_5_S, begin, run_of, scenario
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("root")]
 
@@ -49,7 +48,7 @@ def used_kib(folder: Path) -> int:
 def refused(folder: Path) -> str | None:
     """What a run there ends with when the disk is full; None when it fits."""
     try:
-        begin(folder)
+        begin(folder, file=scenario(folder, sample=EVERY_5_S))
     except FabricError as exc:
         return str(exc)
     return None

@@ -10,16 +10,17 @@ from shutil import which
 
 import pytest
 
+from benchmarks.lab.lab import SLOWER
+from benchmarks.measured_rack import dgx_platform
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Platform
 from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.tools import launch, mlxlink, mlxreg
-from tests.conftest import dgx_platform
 from tests.probes.test_commands import commands, rack
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(60 * SLOWER)]
 
 UNKNOWN = ("unrecognized option", "invalid option", "Invalid Command", "Unsupported option")
 NO_DEVICE = ("Failed to open device", "Unable to find the Infiniband/RoCE device", "Did not detect devices")
@@ -30,7 +31,9 @@ def said(argv: tuple[str, ...]) -> str:
     """What the tool says, both streams; skipped where it is not there."""
     if which(argv[0]) is None:
         pytest.skip(f"there is no {argv[0]}")
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=30 * SLOWER, check=False, stdin=subprocess.DEVNULL
+    )
     return done.stdout + done.stderr
 
 

@@ -15,11 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.reservation import hosts_of
 from fabric.app.restore import restore
-from fabric.app.scheduler import act
-from fabric.runs.journal import read_journal
-from fabric.runs.ledger import LEDGER, reservations
+from fabric.app.scheduler import act, hosts_of
+from fabric.runs.journal import LEDGER, read_journal, reservations
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
 from fabric.wiring import make_executor
@@ -175,8 +173,8 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
     chance = random.Random(5)
     code = (
         "import sys; from pathlib import Path\n"
-        "import fabric.app.gate as gate, fabric.app.scheduler as scheduler\n"
-        "gate.MOST_SHARE = 1.0\n"
+        "from fabric.app import scheduler\n"
+        "scheduler.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
         "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
     )
@@ -218,7 +216,7 @@ def reserved() -> dict[str, str]:
 SHOW = ("show", "reservation", "-o")
 RUN = """\
 import sys; from pathlib import Path
-from fabric.app.reservation import Reservation
+from fabric.app.scheduler import Reservation
 from tests.builders import BACKENDS, ConsoleProgress, asked, run_asked
 wanted = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]")
 def say(text): print(text, flush=True)
@@ -254,7 +252,7 @@ def test_a_run_reserves_its_hosts_and_gives_them_back(controller: Path, tmp_path
 STEPS = 13
 KILLED = """\
 import os, sys; from pathlib import Path
-from fabric.app.reservation import Reservation, run_here
+from fabric.app.scheduler import Reservation, ask_slurm
 from tests.builders import asked
 plan = asked(Path("scenarios/self-check.yaml"), inventory=Path("inventory/pod-64.yaml"), hosts="gpu[001-004]").plan
 steps = iter(range(1, 100))
@@ -263,7 +261,7 @@ def step():
         os.kill(os.getpid(), 9)
 def run(argv):
     step()
-    said = run_here(argv)
+    said = ask_slurm(argv)
     step()
     return said
 with Reservation(print, run=run) as reservation:

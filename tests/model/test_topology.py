@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.model.part import Part
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from tests.conftest import dgx_platform, rack_topology
 
 
 def pods(spines: int = 2, cores: int = 1) -> Topology:

@@ -16,8 +16,7 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import FilledTime, Phase, Scenario
 from fabric.plan.as_run import as_run
 from fabric.plan.budget import Part, within
-from fabric.plan.plan import PhasePlan, Plan, assembled, plan_scenario
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, assembled, plan_scenario, schedule
 from tests.places import INVENTORY
 
 MIXED = f"""\

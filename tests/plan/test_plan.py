@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.kinds import expand_changes
 from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan, hold_problems
-from fabric.plan.schedule import Schedule, schedule
+from fabric.plan.plan import PhasePlan, Schedule, hold_problems, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -21,7 +21,6 @@ from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.changes.asked import link_down, port_flap
 from tests.changes.played import topology
-from tests.conftest import rack_topology
 
 
 def probe(number: int, claims: tuple[str, ...], duration_s: float) -> Probe:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, NamedPart, ParamValue, Probe
@@ -20,7 +21,6 @@ from fabric.probes.latency import LatencySpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import dgx_platform, rack_topology
 
 PATHS = {
     "ib_write_bw": "/opt/perftest/bin/ib_write_bw",

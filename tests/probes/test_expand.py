@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import schedule
 from fabric.probes.all_to_all import AllToAllSpec, groups
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
@@ -23,7 +24,6 @@ from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec, other_pairs
-from tests.conftest import rack_topology
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.judge.normal.congestion import counts_of
+from fabric.judge.normal.kinds import counts_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.altered_answers import ended, printed
+from benchmarks.measured_rack import dgx_platform
 from fabric.app.prepare import Given, prepare
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
-from fabric.judge.normal.latency import latency_verdicts
+from fabric.judge.normal.kinds import latency_verdicts
 from fabric.model.change import ChangeSettings
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -27,7 +28,6 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.tools.perftest import command
 from fabric.wiring import BACKENDS
-from tests.conftest import dgx_platform
 
 
 def pod(units: int = 2, hosts: int = 4, *, parts: int = 2, slower: frozenset[str] = frozenset()) -> Topology:

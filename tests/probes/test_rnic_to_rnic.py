@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology, Uplinks
 from fabric.probes.kinds import expand_phase, left_out
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from tests.conftest import rack_topology
 
 PHASE = Phase("p", (RnicToRnicSpec(),))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform
 from fabric.model.sampling import SampleSettings
 from fabric.probes.sources import OPTICS, PFC, ROOT, Meaning, darkest_lanes, meaning, pfc_sums, sources_of
-from tests.conftest import dgx_platform
 
 SYS = "/sys/class/infiniband/mlx5_3"
 MODULE = """

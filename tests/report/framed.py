@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fabric.runs.columns import TABLES
-from fabric.runs.tables import table_of
+from fabric.runs.tables import TABLES, table_of
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -22,6 +21,7 @@ class Framed:
     samples: pd.DataFrame
     parts: pd.DataFrame
     counters: pd.DataFrame
+    links: pd.DataFrame
     changes: pd.DataFrame
     suspects: pd.DataFrame
 
@@ -29,7 +29,10 @@ class Framed:
 def framed(**rows: Rows) -> Framed:
     """Of each named table these rows; what a row leaves out is missing."""
     return Framed(
-        **{name: _frame(name, rows.get(name, ())) for name in ("samples", "parts", "counters", "changes", "suspects")}
+        **{
+            name: _frame(name, rows.get(name, ()))
+            for name in ("samples", "parts", "counters", "links", "changes", "suspects")
+        }
     )
 
 

@@ -13,8 +13,7 @@ from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
-from fabric.plan.plan import PhasePlan, Plan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, Plan, schedule
 from fabric.report.changes import when
 from fabric.report.console import verdict_text
 from fabric.report.plan import plan_document, plan_text

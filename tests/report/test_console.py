@@ -1,17 +1,25 @@
-"""The console says the verdict first, and never takes names or outputs for markup."""
+"""What the console says: the verdict first, and never names or outputs as markup; lines within the width; nouns."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import click
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fabric.changes.restore import MOST_WORDS, in_words
+from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.change import Change, ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
+from fabric.report.changes import Restored, restored_json, restored_lines
 from fabric.report.console import verdict_text
+from fabric.report.diagnosis import diagnosis_text
+from fabric.report.output import WIDTH, counted, wrapped
 from tests.changes.asked import port_flap
+from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
 
@@ -86,3 +94,82 @@ def test_the_reason_of_a_change_is_said_once() -> None:
     text = printed(verdict)
     assert text.count(why) == 1
     assert text.count(f"{change.change_id} failed (see Changes)") == 2
+
+
+def test_one_is_singular() -> None:
+    assert counted(1, "probe") == "1 probe"
+
+
+def test_none_and_many_are_plural_with_thousands_apart() -> None:
+    assert [counted(number, "round") for number in (0, 2, 1144)] == ["0 rounds", "2 rounds", "1,144 rounds"]
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=20), max_size=60), st.integers(0, 16))
+def test_no_line_is_longer_and_no_word_is_lost(words: list[str], indent: int) -> None:
+    text = " " * indent + " ".join(words)
+    lines = wrapped(text)
+    assert all(len(line) <= WIDTH for line in lines)
+    assert " ".join(lines).split() == text.split()
+    assert all(line.startswith(" " * indent) for line in lines)
+
+
+def test_a_command_to_copy_is_never_broken() -> None:
+    text = f"    by hand: sed -i {'x' * 90} && sed -i {'y' * 90}"
+    assert wrapped(text) == [text]
+
+
+def held(host: str, said: str, *, certain: bool = True, change: str = "") -> Restored:
+    """One answer."""
+    return Restored("", change, host, said, certain)
+
+
+def test_hosts_with_the_same_answer_are_one_line_and_what_may_be_live_comes_first() -> None:
+    found = [held(f"gpu{number:03d}", "no change is held here") for number in range(1, 17)]
+    found.insert(3, held("gpu020", "connect: no route to host", certain=False))
+    assert list(restored_lines(found)) == [
+        "LIVE  gpu020: connect: no route to host",
+        "ok    gpu[001-016]: no change is held here",
+    ]
+
+
+def test_the_same_words_of_two_changes_are_two_lines() -> None:
+    found = [held("gpu001", "up: taken back", change=name) for name in ("p/a", "p/b")]
+    assert list(restored_lines(found)) == ["ok    p/a: gpu001: up: taken back", "ok    p/b: gpu001: up: taken back"]
+
+
+def test_json_has_an_entry_for_each_answer() -> None:
+    (entry,) = restored_json([held("gpu001", "up: taken back", change="p/a")])
+    assert (entry["host"], entry["text"], entry["certain"]) == ("gpu001", "p/a: gpu001: up: taken back", True)
+
+
+def test_a_register_is_said_in_words_and_a_long_text_is_cut() -> None:
+    fields = "ber_exp 0, ber_mantissa 0, error_injection_time 0, error_type_admin {}, error_type_cap 3"
+    assert in_words(f"gpu001/mlx5_0 port 1 PTER: {fields.format(0)}") == "gpu001/mlx5_0 port 1: no bit errors"
+    assert in_words(f"gpu001/mlx5_0 port 1 PTER: {fields.format(2)}") == "gpu001/mlx5_0 port 1: bit errors of before"
+    assert len(in_words("x" * 500)) == MOST_WORDS
+
+
+def test_two_that_cannot_be_told_apart_are_said_together_with_the_tests_that_would():
+    rows = [each for each in all_pairs(hosts(8)) if {each.a, each.b}.isdisjoint({"gpu007", "gpu008"})]
+    text = diagnosis_text(diagnose([*rows, *[row("gpu007", "gpu008", 0.5 * GOOD_GBPS)] * 3]))
+    assert "cannot be told apart from" in text
+    assert "test next" in text
+    assert "gpu007" in text[text.index("test next") :]
+
+
+def test_a_matrix_shows_percent_where_it_is_slow_and_dots_where_nothing_was_measured():
+    rows = [
+        each for each in all_pairs(hosts(6), {"gpu002": 0.25}, cv=0.001) if (each.a, each.b) != ("gpu001", "gpu003")
+    ]
+    lines = diagnosis_text(diagnose(rows)).splitlines()
+    drawn = {
+        line.split()[0]: line.split()[1:] for line in lines if line.startswith("  gpu00") and len(line.split()) == 7
+    }
+    assert drawn["gpu002"] == ["75", ".", "75", "75", "75", "75"]
+    assert drawn["gpu001"] == [".", "75", ".", "-", "-", "-"]
+
+
+def test_a_class_by_results_shows_its_groups():
+    names = hosts(8)
+    rows = all_pairs(names, level=lambda a, b: 1.0 if (a <= "gpu004") == (b <= "gpu004") else 0.7)
+    assert "gpu[001-004]; gpu[005-008]" in diagnosis_text(diagnose(rows))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-from fabric.app.frames import load
+from fabric.app.analyze import load
 from fabric.model.outcome import Outcome
 from fabric.report.exports import cell, csv_lines, metrics_text
 from fabric.report.junit import junit_xml
@@ -24,7 +24,7 @@ from fabric.report.markdown import summary
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import plain
 from fabric.report.verdict_json import verdict_document, verdict_schema
-from fabric.runs.columns import TABLES
+from fabric.runs.tables import TABLES
 from tests.report.shown import HOSTILE, hostile
 
 

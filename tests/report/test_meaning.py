@@ -1,4 +1,4 @@
-"""The headline and the first commands of a run that goes on, that ended early, and that ended."""
+"""The headline, parts in words, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
+from fabric.model.change import Change, ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.verdict import ComponentVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import after_change
 from fabric.report.markdown import summary
-from fabric.report.meaning import commands, meaning
+from fabric.report.meaning import commands, faults_line, kept_line, meaning, part_words
 from fabric.report.page import page
 from fabric.report.shown_run import ShownRun
 from fabric.runs.run_lock import holding
+from tests.changes.asked import port_flap
 from tests.cli.command_line import called
 from tests.runs.small_run import begin, cut_journal, killed, run_of
 
@@ -74,3 +79,98 @@ def test_a_change_in_force_is_not_to_be_taken_back_by_hand_while_its_run_goes_on
     dead = replace(judged, goes_on=False)
     assert "fabric restore" in after_change(change, dead)
     assert commands(dead)[0] == ("Take back", f"fabric restore {half}")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("gpu003/mlx5_2->numa1-gpus", "path", "gpu003 PCIe path mlx5_2 to the GPUs of NUMA 1"),
+        ("gpu003/mlx5_2->numa1", "path", "gpu003 PCIe path mlx5_2 to the memory of NUMA 1"),
+        ("gpu003/mlx5_2->numa0-side", "path", "gpu003 PCIe path mlx5_2 to NUMA 0 and its GPUs"),
+        ("gpu003/mlx5_2->gpu5", "path", "gpu003 PCIe path mlx5_2 to GPU 5"),
+        ("gpu006/gpu5:nvlink", "nvlink", "gpu006 GPU 5 NVLink"),
+        ("gpu006/gpu5", "gpu", "gpu006 GPU 5"),
+        ("gpu006/gpu5", "gpu_pcie", "gpu006 GPU 5 PCIe"),
+        ("gpu006/numa1", "numa", "gpu006 NUMA 1"),
+        ("gpu006/cpu-interconnect", "cpu_interconnect", "gpu006 link between its CPUs"),
+        ("gpu002/mlx5_1", "rnic", "gpu002 RNIC mlx5_1"),
+        ("gpu002/mlx5_1:port", "link", "gpu002 port and cable of mlx5_1"),
+        ("gpu002/mlx5_1:tx", "link", "gpu002 port and cable of mlx5_1 (sending)"),
+        ("gpu005", "host", "host gpu005"),
+        ("su0-leaf3", "leaf", "leaf switch su0-leaf3"),
+        ("su0-leaf3--spine02#1", "link", "cable su0-leaf3--spine02#1"),
+        ("gpu001+gpu002", "pair", "the pair gpu001 and gpu002"),
+        ("what nobody knows", "", "what nobody knows"),
+    ],
+)
+def test_a_part_has_words(name: str, kind: str, words: str) -> None:
+    assert part_words(name, kind) == words
+
+
+def suspect(name: str, kind: str, outcome: Outcome = Outcome.FAIL) -> Suspect:
+    """A suspect."""
+    return Suspect(name, kind, outcome, 0.9, ())
+
+
+def test_faults_are_counted_and_what_could_not_be_measured_is_said(bad_run: ShownRun) -> None:
+    found = (suspect("gpu006/gpu5:nvlink", "nvlink"), suspect("gpu005", "host", Outcome.ERROR))
+    verdict: Verdict = replace(bad_run.judged.verdict, suspects=found)
+    assert faults_line(verdict) == "1 fault: gpu006 GPU 5 NVLink; could not be measured: host gpu005"
+    many = tuple(suspect(f"gpu00{number}", "host") for number in range(5))
+    assert faults_line(replace(verdict, suspects=many)).endswith("host gpu002; and 2 more")
+    assert faults_line(replace(verdict, suspects=())) == ""
+
+
+def test_a_host_that_was_left_out_is_in_the_headline(bad_run: ShownRun) -> None:
+    """Nobody knows how it is: it is no good host. One that missed a job of all hosts alone was measured."""
+    names = ("gpu003", "gpu003/mlx5_0", "gpu004")
+    left_out = tuple(ComponentVerdict(name, Outcome.SKIPPED, "not measured in soak") for name in names)
+    found = (suspect("gpu006/gpu5:nvlink", "nvlink"),)
+    verdict: Verdict = replace(bad_run.judged.verdict, suspects=found, components=left_out)
+    assert faults_line(verdict) == "1 fault: gpu006 GPU 5 NVLink; not measured to the end: gpu003"
+
+
+def test_a_run_without_a_fault_made_has_no_such_answer(bad_run: ShownRun) -> None:
+    assert kept_line(bad_run.judged) == ""
+
+
+def test_the_answer_of_a_run_under_bit_errors(changed_run: ShownRun) -> None:
+    said = kept_line(changed_run.judged)
+    assert said.startswith("with adaptive routing the job kept 99.")
+    assert ", without 3" in said
+
+
+SCENARIO = Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings())
+FLAP = Change("drill/flap", "drill", "gpu001/mlx5_0", "port", port_flap("gpu001/mlx5_0", down=1.0, at=20.0))
+
+
+def step(state: str, reason: str, *, complete: bool = True) -> str:
+    """What is advised."""
+    judged = JudgedRun(
+        SCENARIO, Verdict(Outcome.PASS, (), (), (), ()), "results/r", "r", 1.0, "ssh", (), "", complete=complete
+    )
+    return after_change(ChangeResult(FLAP, state, reason), judged)
+
+
+def test_a_drill_that_was_cut_short_is_resumed_and_not_mended() -> None:
+    said = step("failed", "nothing was altered: the phase ended before its time came", complete=False)
+    assert "fabric resume results/r" in said
+    assert "mend it" not in said
+
+
+def test_a_flap_that_was_cut_off_is_resumed() -> None:
+    assert "fabric resume results/r" in step("reverted", "cut off after 0 of 1 cycles", complete=False)
+
+
+def test_in_a_run_that_is_complete_nothing_is_left_to_resume() -> None:
+    said = step("reverted", "cut off after 0 of 1 cycles")
+    assert "fabric resume" not in said
+    assert "let the change begin earlier" in said
+
+
+def test_what_went_wrong_is_to_be_mended() -> None:
+    assert "mend it" in step("failed", "gpu001: mlxreg: permission denied")
+
+
+def test_a_change_that_was_taken_back_in_order_needs_nothing() -> None:
+    assert step("reverted", "") == ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.report.plan import folded_rounds
-from tests.conftest import rack_topology
 
 RACK = rack_topology(1)
 

@@ -10,8 +10,7 @@ import pytest
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.report.progress import ConsoleProgress, planning
 
 
@@ -58,16 +57,6 @@ def test_planning_that_takes_long_is_told_of_on_a_terminal(monkeypatch: pytest.M
     with planning(after_s=0.0):
         assert terminal.written.wait(10)
     assert terminal.getvalue() == "planning ...\n"
-
-
-def test_planning_of_many_phases_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with planning(after_s=-3600.0) as told:
-        told(2, 12)
-        told(3, 12)
-    assert "planning ... 2 of 12 phases\n" in terminal.getvalue()
-    assert "3 of 12" not in terminal.getvalue()
 
 
 def test_planning_that_is_quick_or_not_on_a_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

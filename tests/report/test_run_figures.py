@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric.app.report import draw_figures
+from fabric.app.analyze import draw_figures
 from fabric.cli.main import main
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome

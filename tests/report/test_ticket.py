@@ -1,7 +1,8 @@
-"""A ticket says what is wrong, where, against what, and what was printed; nothing in it is read as markup."""
+"""Tickets, and what ``fabric parse`` shows of a log."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.derived import write_tickets
+from fabric.app.analyze import write_tickets
 from fabric.report.markdown import tickets
+from fabric.report.parsed import parsed_document, parsed_lines
 from fabric.report.shown_run import ShownRun
 from fabric.runs.manifest import differences, manifest
 from tests.report.shown import hostile
@@ -66,3 +68,60 @@ def test_nothing_is_written_through_a_link(bad_run: ShownRun, tmp_path: Path) ->
     with pytest.raises(NotADirectoryError):
         write_tickets(bad_run, run)
     assert list(elsewhere.iterdir()) == []
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_nothing_of_the_tool_is_said() -> None:
+    """A file without any output of the tool is not silently fine."""
+    document = parsed_document("perftest", "hello")
+    assert list(parsed_lines(document, "f")) == ["f: no perftest output found"]
+
+
+def test_the_nccl_document_has_exactly_these_keys() -> None:
+    """Scripts rely on them; unknown values are null."""
+    text = (GOLDEN / "nccl-tests" / "trace-replay-in-place-only.txt").read_text()
+    document = parsed_document("nccl-tests", text)
+    assert document["tool"] == "nccl-tests"
+    (test,) = document["tests"]
+    assert list(test) == ["op", "ranks", "rows", "avg_busbw_gbps", "complete", "problems"]
+    nothing = dict.fromkeys(("time_us", "algbw_gbps", "busbw_gbps", "wrong"))
+    in_place = {"time_us": 57.09, "algbw_gbps": 18.37 * 8, "busbw_gbps": 32.14 * 8, "wrong": 0}
+    assert test["rows"][0] == {"size_bytes": 1048576, "out_of_place": nothing, "in_place": in_place}
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_nccl_document_lists_failures() -> None:
+    """With the host that printed each."""
+    text = (GOLDEN / "nccl-tests" / "cuda-crash-and-retries.txt").read_text()
+    document = parsed_document("nccl-tests", text)
+    assert document["tests"] == []
+    assert [(seen["host"], seen["kind"]) for seen in document["failures"]] == [
+        ("gpu009", "cuda_error"),
+        ("gpu008", "ib_completion_error"),
+        (None, "launcher_error"),
+    ]
+
+
+def test_the_perftest_document_has_exactly_these_keys() -> None:
+    """A peak that was not measured is null."""
+    text = (GOLDEN / "perftest" / "duration-client.txt").read_text()
+    assert parsed_document("perftest", text) == {
+        "tool": "perftest",
+        "tests": [
+            {
+                "test": "RDMA_Write BW",
+                "device": "mlx5_2",
+                "rows": [{"size_bytes": 8388608, "iterations": 60321, "bw_peak_gbps": None, "bw_average_gbps": 391.27}],
+                "problems": [],
+            }
+        ],
+        "failures": [],
+    }
+
+
+def test_the_perftest_document_lists_failures() -> None:
+    """Kind and text."""
+    document = parsed_document("perftest", "Couldn't connect to 10.0.0.9:18600\n")
+    assert document["failures"] == [{"kind": "cannot_connect", "text": "Couldn't connect to 10.0.0.9:18600"}]

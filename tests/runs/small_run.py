@@ -11,12 +11,9 @@ from typing import Any
 
 import orjson
 
-from fabric.app.prepare import Given, prepare
-from fabric.app.run import run as run_asked
 from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events
-from fabric.wiring import BACKENDS
-from tests.builders import Watcher, gone_on
+from tests.builders import Watcher, asked, gone_on, on_mock
 from tests.places import INVENTORY
 
 NAME = "small"
@@ -25,8 +22,7 @@ SCENARIO = """\
 name: small
 inventory: {inventory}
 hosts: gpu[001-002]
-sample: {{every: 5s}}
-phases:
+{sample}phases:
   - name: before
     probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
   - name: during
@@ -36,28 +32,22 @@ phases:
 expect: [{{compare: during/before, at_least: 0.1}}]
 """
 BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
+EVERY_5_S = "sample: {every: 5s}\n"
+"""Counters, optics and cables beside the probes: five times the work of such a run."""
 LATER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 5s, for: 10s}}"
 
 
-def scenario(folder: Path, *, change: str = BER) -> Path:
+def scenario(folder: Path, *, change: str = BER, sample: str = "") -> Path:
     """Its file; the demonstration rack without faults."""
-    file = folder / "small.yaml"
+    file, rack = folder / "small.yaml", INVENTORY / "demo-rack-healthy.yaml"
     if not file.exists():
-        file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml", change=change))
+        file.write_text(SCENARIO.format(inventory=rack, change=change, sample=sample))
     return file
 
 
 def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
     """Run it, or the scenario in *file*, on *inventory* instead of its own."""
-    return run_asked(
-        prepare(Given(file or scenario(folder), inventory=inventory)),
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=Watcher(),
-        reports=False,
-    )
+    return on_mock(asked(file or scenario(folder), inventory=inventory), folder / "results", observer=Watcher())
 
 
 def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:

@@ -1,15 +1,21 @@
-"""The history survives being cut anywhere, and nobody's foreign line is guessed at."""
+"""The history and what the tools printed survive being cut anywhere; what a history says is done."""
 
 from __future__ import annotations
 
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs.events import LIMITS, EventLog, read_events
+from fabric.model.command import Command, CommandResult
+from fabric.model.probe import ProbeResult
+from fabric.runs import plain_file
+from fabric.runs.events import LIMITS, EventLog, Progress, Round, progress_of, read_events
+from fabric.runs.run_directory import RawOutput, raw_entries
+from tests.runs.full_disk import full_disk
 
 
 def write(path: Path, count: int) -> bytes:
@@ -72,14 +78,14 @@ def test_after_a_full_disk_there_is_neither_a_torn_line_nor_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     """What was not acknowledged is kept, and written when there is room again."""
-    from fabric.runs import durable
+    from fabric.runs import plain_file
     from tests.runs.full_disk import full_disk
 
     log = EventLog(tmp_path / "e")
     log.append("one", 1.0, {})
     log.flush()
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "os", full_disk(failing))
+        patch.setattr(plain_file, "os", full_disk(failing))
         log.append("two", 2.0, {})
         with pytest.raises(StoreError, match="No space left"):
             log.flush()
@@ -123,3 +129,110 @@ def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
         EventLog(path)
     assert tracemalloc.get_traced_memory()[1] < 200 << 20
     tracemalloc.stop()
+
+
+def keep(raw: RawOutput, probe: str, attempt: int, text: str) -> None:
+    """One command's output."""
+    output = CommandResult(Command("h", ("tool",), 1.0), 0, text, "", 0.0, 1.0)
+    raw.keep(ProbeResult(probe, attempt, (), None, "", 0.0, 1.0), [output])
+
+
+def test_an_entry_behind_a_torn_one_begins_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "raw" / "a").mkdir(parents=True)
+    (tmp_path / "raw" / "a" / "h.out").write_text("=== a/h/p attempt 1\n$ [h] to")
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 2, "good\n")
+    raw.flush()
+    lines = (tmp_path / "raw" / "a" / "h.out").read_text().splitlines()
+    assert lines[1:3] == ["$ [h] to", "=== a/h/p attempt 2"]
+    assert "good" in raw_entries(tmp_path, "a/h/p")
+
+
+@pytest.mark.parametrize("failing", ["write", "short write"])
+def test_after_a_full_disk_each_entry_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 1, "one\n")
+    raw.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(plain_file, "os", full_disk(failing))
+        keep(raw, "a/h/q", 1, "two\n")
+        with pytest.raises(StoreError, match="No space left"):
+            raw.flush()
+    raw.flush()
+    text = (tmp_path / "raw" / "a" / "h.out").read_text()
+    assert (text.count("one"), text.count("two"), text.count("===")) == (1, 1, 2)
+
+
+def test_what_was_flushed_is_there_before_it_is_durable(tmp_path: Path) -> None:
+    """Whoever looks at a run that goes on, or was killed, finds it."""
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 1, "one\n")
+    raw.flush()
+    assert "one" in raw_entries(tmp_path, "a/h/p")
+
+
+def test_a_transcript_that_cannot_be_made_durable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 1, "one\n")
+    raw.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(plain_file, "os", full_disk("fsync"))
+        with pytest.raises(StoreError, match="No space left"):
+            raw.settle()
+    raw.settle()
+
+
+def history(*events: dict[str, Any]) -> Progress:
+    """Events at 0, 1, 2 ... seconds."""
+    return progress_of([{"seq": n + 1, "at_s": float(n), **event} for n, event in enumerate(events)])
+
+
+def started(*probes: str) -> dict[str, Any]:
+    """Probes began."""
+    return {"event": "started", "probes": list(probes)}
+
+
+def finished(probe: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
+    """A probe ended."""
+    fields = {"attempt": attempt, "outcome": "measured", "started_s": 0.0, "ended_s": 1.0}
+    return {"event": "finished", "probe": probe, **fields, **more}
+
+
+def added(name: str, **why: Any) -> dict[str, Any]:
+    """A probe that no plan had."""
+    fields = {"kind": "loopback", "hosts": ["h"], "claims": [], "duration_s": 1.0, "params": {}}
+    return {"event": "replanned", "probe": name, "phase": "a", **fields, **why}
+
+
+def test_a_finished_probe_stands_and_a_begun_one_is_half_done() -> None:
+    found = history(started("p", "q"), finished("p"))
+    assert (set(found.results), found.half_done, found.attempts) == ({"p"}, ("q",), {"p": 1, "q": 1})
+
+
+def test_a_probe_that_is_to_be_tried_again_is_half_done() -> None:
+    found = history(started("p"), finished("p", again=True))
+    assert (dict(found.results), found.half_done) == ({}, ("p",))
+
+
+def test_a_probe_begun_anew_after_it_ended_is_half_done() -> None:
+    found = history(started("p"), finished("p"), started("p"))
+    assert (found.half_done, found.attempts["p"]) == (("p",), 2)
+
+
+def test_what_one_follow_up_was_given_at_one_moment_is_one_round() -> None:
+    rows = [added("x", because="more", at_s=5.0), added("y", because="more", at_s=5.0)]
+    found = history(*rows, added("z", because="more", at_s=9.0), added("other", instead_of="p"))
+    assert found.rounds == {"a": {"more": Round(2, 3, 5.0)}}
+    assert [(lost, probe.probe_id) for lost, probe in found.instead] == [("p", "other")]
+
+
+def test_its_clock_and_how_often_it_went_on_are_known() -> None:
+    found = history({"event": "run_started"}, {"event": "resumed"}, {"event": "resumed"}, {"event": "run_ended"})
+    assert (found.began_s, found.at_s, found.resumed, found.begun, found.over) == (0.0, 3.0, 2, True, True)
+
+
+def test_a_history_of_another_make_is_refused() -> None:
+    with pytest.raises(StoreError, match="not as this version"):
+        history({"event": "finished"})

@@ -10,9 +10,8 @@ import pytest
 
 from fabric.app.restore import restore
 from fabric.errors import MayBeLive, StoreError
-from fabric.runs import durable
-from fabric.runs.journal import JOURNAL, Journal, read_journal
-from fabric.runs.open_changes import open_changes, refuse_while_open
+from fabric.runs import plain_file
+from fabric.runs.journal import JOURNAL, Journal, open_changes, read_journal, refuse_while_open
 from fabric.wiring import BACKENDS
 from tests.runs.small_run import ended
 
@@ -35,7 +34,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:
             raise OSError(5, "Input/output error")
 
     real = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
-    monkeypatch.setattr(durable, "os", SimpleNamespace(**real | {"write": write, "fsync": fsync}))
+    monkeypatch.setattr(plain_file, "os", SimpleNamespace(**real | {"write": write, "fsync": fsync}))
 
 
 @pytest.mark.parametrize("at", ["write", "fsync"])

@@ -18,25 +18,25 @@ import orjson
 import pytest
 
 from fabric.model.outcome import Outcome
-from fabric.runs import durable, line_log, plain_file, raw
-from fabric.runs.events import read_events
-from fabric.runs.progress import progress_of
-from fabric.runs.raw import raw_entries
+from fabric.runs import line_log, plain_file, run_directory
+from fabric.runs.events import progress_of, read_events
+from fabric.runs.run_directory import raw_entries
 from fabric.runs.run_document import read_run
 from fabric.runs.samples import read_samples
 from tests.runs.crash_disk import Disk, Trace, crashes
-from tests.runs.small_run import begin, begun_after, finished, go_on, scenario
+from tests.runs.small_run import EVERY_5_S, begin, begun_after, finished, go_on, scenario
 
 WHOLE = re.compile(r"Avg bus bandwidth[^$]*\[exit 0 after [0-9.]+ s\]\n\Z")
 """The end of what every probe of the small run prints."""
 
-WRITERS = (durable, line_log, plain_file, raw)
+WRITERS = (plain_file, line_log, run_directory)
 """What writes to the run's directory while it goes on."""
 
 
 def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     """One whole run."""
     folder.mkdir()
+    scenario(folder, sample=EVERY_5_S)
     trace = Trace(folder)
     with monkeypatch.context() as patch:
         for module in WRITERS:

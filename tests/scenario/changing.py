@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fabric.app.prepare import Asked
-from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
@@ -79,6 +78,18 @@ class Watched:
         self._inner.close()
 
 
+def watched(
+    made: list[Watched], on_start: Callable[[Command], HostUnreachable | None] = lambda command: None
+) -> Callable[[Inventory, int], Executor]:
+    """What makes mock executors whose commands are seen, and puts them into *made*."""
+
+    def make(inventory: Inventory, seed: int) -> Executor:
+        made.append(Watched(BACKENDS["mock"](inventory, seed), on_start))
+        return made[-1]
+
+    return make
+
+
 def small_pod(folder: Path, *, via: str = "gpu064") -> Path:
     """The inventory of the pod, and its baselines: eight hosts in two units under eight spines are enough."""
     shutil.copytree(POD.parent / "baselines", folder / "inventory" / "baselines", dirs_exist_ok=True)
@@ -110,20 +121,9 @@ def run(
 ) -> tuple[JudgedRun, Watched]:
     """Run it on the mock; the judged run and the executor, with the world as the run left it."""
     made: list[Watched] = []
-
-    def make(inventory: Inventory, seed: int) -> Executor:
-        made.append(Watched(BACKENDS["mock"](inventory, seed), on_start))
-        return made[0]
-
-    judged = run_asked(
-        prepared(folder, changes, more, via=via),
-        backend="mock",
-        make_executor=make,
-        results=folder / "results",
-        seed=1,
-        observer=watcher or Watcher(),
-        reports=reports,
-    )
+    asked = prepared(folder, changes, more, via=via)
+    make = watched(made, on_start)
+    judged = builders.on_mock(asked, folder / "results", observer=watcher, reports=reports, make_executor=make)
     return judged, made[0]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 from fabric.app.prepare import Asked
-from fabric.app.run import run as run_asked
 from fabric.errors import SessionLost
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, TimedFault
@@ -18,7 +17,6 @@ from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.runs.events import EVENTS, Event, history_of, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
-from tests.builders import Watcher
 
 INVENTORY = """\
 name: chaos
@@ -166,13 +164,5 @@ def run(asked: Asked, befalling: Sequence[Blow], results: Path, *, seed: int = 1
         severed = [blow for blow in befalling if blow.kind == "session"]
         return Severed(BACKENDS["mock"](inventory, number), severed)
 
-    judged = run_asked(
-        builders.with_timed(asked, *timed),
-        backend="mock",
-        make_executor=make,
-        results=results,
-        seed=seed,
-        observer=Watcher(),
-        reports=False,
-    )
+    judged = builders.on_mock(builders.with_timed(asked, *timed), results, seed=seed, make_executor=make)
     return Ran(judged, tuple(read_events(Path(judged.path) / EVENTS)))

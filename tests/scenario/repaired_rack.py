@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.analyze import reopened
+from fabric.app.analyze import keep_decision, reopened
 from fabric.app.prepare import Asked, Given
 from fabric.app.repair import decided, prepare_repair
-from fabric.app.report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
 from fabric.report.decision import acceptance_document

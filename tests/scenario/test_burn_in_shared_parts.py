@@ -14,6 +14,8 @@ from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run
 
+pytestmark = pytest.mark.slow  # tests/judge/course/test_shared_parts.py says it of measured numbers
+
 SCENARIO = """\
 name: soak
 inventory: {inventory}
@@ -55,8 +57,8 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     ("rounds", "kind", "factor"),
     [
         (4, "broken", 1.0),
-        pytest.param(12, "broken", 1.0, marks=pytest.mark.slow),
-        pytest.param(12, "slow", 0.6, marks=pytest.mark.slow),
+        (12, "broken", 1.0),
+        (12, "slow", 0.6),
     ],
 )
 def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
@@ -71,7 +73,6 @@ def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
     assert bad == {"su0-leaf3"}
 
 
-@pytest.mark.slow
 def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: Path) -> None:
     """In many rounds: in a few, two slow RNICs and their rings may be the host."""
     found = soaked(tmp_path, 12, Fault("gpu003/pcie1", "slow", 0.6)).verdict.suspects
@@ -80,7 +81,7 @@ def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: P
     assert "reseat the riser" in one.next_step
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, 12])
 def test_an_rnic_that_becomes_slow_is_listed_once_and_not_cleared_by_its_old_loopback(
     tmp_path: Path, rounds: int
 ) -> None:

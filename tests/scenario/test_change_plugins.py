@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import MayBeLive
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, Journal, open_changes
 from tests.scenario.test_restore import left, restored
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +70,7 @@ def rewritten(journal: Path, **fields: object) -> None:
     book.close()
 
 
+@pytest.mark.slow
 def test_a_kind_of_another_package_is_planned_made_and_taken_back(tmp_path: Path) -> None:
     _, said, wrong = fabric(tmp_path, GOOD, PLUGINS, "run", "--results", str(tmp_path / "results"), "--yes")
     (journal,) = (tmp_path / "results").rglob(JOURNAL)

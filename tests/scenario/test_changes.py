@@ -13,8 +13,7 @@ from fabric.app.restore import restore
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.runs.journal import JOURNAL, Journal, read_journal
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, Journal, open_changes, read_journal
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher
 from tests.scenario.changing import BER, Watched, injecting, prepared, run

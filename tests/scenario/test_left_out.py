@@ -1,21 +1,29 @@
-"""Whole runs on the mock: a host that fails by itself stops early, and its peers go on."""
+"""Whole runs on the mock: hosts that fail stop early, rounds end by the clock, and what a budget leaves out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import Asked
+from fabric.app.analyze import analyze
+from fabric.app.compare import compare
+from fabric.app.prepare import Asked, Given, prepare
+from fabric.app.status import status
+from fabric.engine.observer import Observer
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
+from fabric.model.scenario import FilledTime
 from fabric.model.verdict import JudgedRun
-from fabric.plan.plan import PhasePlan
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import Event, read_events
 from tests import builders
+from tests.builders import gone_on
 from tests.places import INVENTORY
+from tests.runs.small_run import begun_after, finished
 
 SCENARIO = """\
 name: soak
@@ -121,3 +129,128 @@ def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     judged = builders.gone_on(run_of(tmp_path), force=True)
     assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
+
+
+def phases_begun(folder: Path) -> list[tuple[str, float]]:
+    """The phases that the run began, and when; one that was begun twice is told twice."""
+    events = read_events(run_of(folder) / "events.jsonl")
+    return [(event["phase"], event["at_s"]) for event in events if event["event"] == "phase_started"]
+
+
+def shortened(asked: Asked, within_s: float) -> Asked:
+    """The same rounds, with less time for them than they take."""
+    phases = tuple(replace(phase, fills=FilledTime("soak", within_s)) for phase in asked.scenario.phases)
+    scenario = replace(asked.scenario, phases=phases)
+    return replace(asked, scenario=scenario, plan=plan_scenario(scenario, asked.inventory))
+
+
+def time_of_two_rounds_s(folder: Path) -> float:
+    """A little less than what two rounds take in a run that is given all its time."""
+    run(folder, prepared(folder), Acts())
+    found = phases_begun(folder)
+    assert len(found) == 7
+    return found[2][1] - found[0][1] - 0.5
+
+
+def test_rounds_end_by_the_clock_and_what_is_left_is_not_missed(tmp_path: Path) -> None:
+    within_s = time_of_two_rounds_s(tmp_path)
+    judged = run(tmp_path, shortened(prepared(tmp_path), within_s), Acts())
+    assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2"]
+    assert judged.verdict.outcome is Outcome.PASS
+    assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
+    assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+    found = status(run_of(tmp_path))
+    assert (found.state, found.done) == ("ended", found.planned)
+
+
+def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> None:
+    """It was interrupted in its second round, which it runs to its end."""
+    within_s = time_of_two_rounds_s(tmp_path)
+    asked = shortened(prepared(tmp_path), within_s)
+    with pytest.raises(Exception, match="interrupted"):
+        run(tmp_path, asked, Acts("soak-r2", lambda: (run_of(tmp_path) / "STOP").touch()))
+    judged = gone_on(run_of(tmp_path), force=True)
+    assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2", "soak-r2"]
+    assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
+    assert judged.verdict.outcome is Outcome.PASS
+
+
+CUT = """\
+name: cut
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: check
+    probes: [all_to_all: {{sizes: [1G]}}, loopback]
+  - name: altered
+    needs: [check]
+    changes: [{{ber: {{links: gpu001/mlx5_0, effective: 1e-6, direction: up}}}}]
+    probes: [{{tor_all_reduce: {{sizes: [1G], repeat: 6}}}}]
+  - name: soak
+    needs: [altered]
+    for: 90s
+    probes: [pairwise: {{rounds: 2}}, all_to_all: {{sizes: [8G], halves: false}}]
+"""
+BUDGET_S = 270.0
+"""Two of four rounds of the soak fit, and not the changes."""
+
+
+class Runs:
+    """The scenario in a folder of its own, and what is run of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.file = folder / "cut.yaml"
+        self.file.write_text(CUT.format(inventory=INVENTORY / "pod-64.yaml"))
+        self.asked = prepare(Given(self.file, budget_s=BUDGET_S))
+
+    def run(self, observer: Observer) -> JudgedRun:
+        """What is asked, on the mock."""
+        return builders.on_mock(self.asked, self._folder / "results", observer=observer)
+
+    @property
+    def newest(self) -> Path:
+        """The directory of the last run."""
+        return (self._folder / "results" / "cut" / "latest").resolve()
+
+
+def probes_of(plan: Plan) -> set[str]:
+    """Ids of all that it plans."""
+    return {probe.probe_id for probe in plan.planned}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Nothing is run yet."""
+    return Runs(tmp_path_factory.mktemp("budget"))
+
+
+@pytest.fixture(scope="module")
+def whole(runs: Runs) -> JudgedRun:
+    """One that was not interrupted."""
+    return runs.run(Acts())
+
+
+def test_what_was_left_out_is_no_pass(whole: JudgedRun) -> None:
+    assert whole.verdict.outcome is Outcome.SKIPPED
+    assert [text for text in whole.verdict.reasons if not text.startswith("note: ")] == [
+        "SKIPPED: altered: 24 of 24 probes left out: no more fits into the budget",
+        "SKIPPED: soak: 72 of 144 probes left out: no more fits into the budget",
+        "links: none of the 160 cables was looked at from both ends",
+    ]
+
+
+def test_one_that_was_interrupted_goes_on_as_it_was_asked(runs: Runs, whole: JudgedRun) -> None:
+    """Without force: the files say the same, and so does the budget. Then it is as good as its own past."""
+    with pytest.raises(Exception, match="interrupted"):
+        runs.run(Acts("soak-r2", lambda: (runs.newest / "STOP").touch()))
+    run = runs.newest
+    assert str(run) != whole.path
+    seen = len(list(read_events(run / "events.jsonl")))
+    judged = builders.gone_on(run)
+    assert {name.split("/")[0] for name in begun_after(run, seen)} == {"soak-r2"}
+    assert set(finished(run)) == probes_of(runs.asked.plan)
+    assert judged.verdict.reasons == whole.verdict.reasons
+    found = compare(Path(whole.path), run)
+    assert found.comparison.only_first == found.comparison.only_second == ()
+    assert found.comparison.common == runs.asked.plan.probes

@@ -6,12 +6,10 @@ import shutil
 from pathlib import Path
 
 from fabric.app.prepare import Asked
-from fabric.app.run import run
 from fabric.model.outcome import Outcome
-from fabric.wiring import BACKENDS
 from tests import builders
 from tests.builders import Watcher
-from tests.scenario.changing import POD, SCENARIO, Watched
+from tests.scenario.changing import POD, SCENARIO, watched
 
 MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
 
@@ -30,16 +28,8 @@ def asked(folder: Path) -> Asked:
 def test_a_manager_that_is_not_under_test_is_told_and_told_back(tmp_path: Path) -> None:
     told: set[str] = set()
     watcher, wanted = Watcher(), asked(tmp_path)
-    judged = run(
-        wanted,
-        backend="mock",
-        make_executor=lambda inventory, seed: Watched(
-            BACKENDS["mock"](inventory, seed), lambda command: told.add(command.host)
-        ),
-        results=tmp_path / "results",
-        seed=1,
-        observer=watcher,
-    )
+    make = watched([], lambda command: told.add(command.host))
+    judged = builders.on_mock(wanted, tmp_path / "results", observer=watcher, make_executor=make)
     assert watcher.states[-1] == ("adaptive_routing", "reverted")
     assert {probe.outcome for probe in judged.verdict.probes} == {Outcome.INCONCLUSIVE}  # measured; it has no limit
     assert told >= {"sm1", "sm2"}

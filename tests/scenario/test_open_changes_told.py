@@ -12,7 +12,6 @@ import pytest
 from fabric.app import run as app
 from fabric.app.analyze import analyze
 from fabric.app.restore import in_order, restore
-from fabric.app.run import run as run_asked
 from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_when_told_to_end
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
@@ -20,10 +19,9 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
-from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.open_changes import open_changes, refuse_while_open
+from fabric.runs.journal import JOURNAL, Journal, open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
-from tests.builders import Watcher, gone_on
+from tests.builders import gone_on, on_mock
 from tests.scenario.changing import Watched, prepared, run
 from tests.scenario.test_changes import mock, no_way_back, verb
 
@@ -158,14 +156,7 @@ def test_an_executor_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -
         raise ConfigError([])
 
     with pytest.raises(ConfigError):
-        run_asked(
-            prepared(tmp_path, ""),
-            backend="mock",
-            make_executor=refuse,
-            results=tmp_path / "results",
-            seed=1,
-            observer=Watcher(),
-        )
+        on_mock(prepared(tmp_path, ""), tmp_path / "results", make_executor=refuse)
     assert not (tmp_path / "results").exists()
 
 

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.runs.journal import JOURNAL
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, open_changes
 from fabric.wiring import BACKENDS
-from tests.builders import Watcher
+from tests.builders import on_mock
 from tests.places import ROOT, SCENARIOS
 from tests.scenario.changing import BER, Watched, prepared, run
 from tests.scenario.test_changes import verb
@@ -103,14 +101,7 @@ def test_an_undo_whose_answer_was_lost_is_not_waited_for_for_ever(tmp_path: Path
         return made[0]
 
     with pytest.raises(MayBeLive, match="fabric restore"):
-        run_asked(
-            prepared(tmp_path, BER),
-            backend="mock",
-            make_executor=make,
-            results=tmp_path / "results",
-            seed=1,
-            observer=Watcher(),
-        )
+        on_mock(prepared(tmp_path, BER), tmp_path / "results", make_executor=make)
     assert made[0].waits < 1000, "who waits until what is due already never sleeps"
 
 

@@ -1,4 +1,4 @@
-"""Whole post-repair validations: who may go back into service, and why not."""
+"""Whole post-repair validations: who may go back into service, why not, and on which inventory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.app.prepare import Given
+from fabric.app.prepare import Asked, Given
 from fabric.app.repair import prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.repair import Acceptance, Decision
+from fabric.model.repair import Acceptance, Because, Decision
 from fabric.probes.again import because_of
 from tests import builders
-from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, validated
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured, validated
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,14 @@ def test_a_spare_part_that_is_slower_than_before_and_above_its_limit_is_rejected
     assert "slower than its" in slow.reason or "against the normal of its class" in slow.reason
 
 
+@pytest.mark.slow  # tests/judge/repair/test_accept.py says it of a verdict
 def test_a_bad_neighbour_is_not_held_against_the_host(failed: Path) -> None:
     _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu004/mlx5_6:slow=0.6")
     assert found.decision is not Decision.REJECT, found.reasons
     assert any("gpu004/mlx5_6 was found bad" in text for text in found.notes)
 
 
+@pytest.mark.slow  # likewise
 def test_a_link_that_goes_down_between_two_probes_rejects_the_host(failed: Path) -> None:
     flap = TimedFault(150.0, 1.0, Fault("gpu003/mlx5_6", "broken"))
     _, found = validated(failed, "gpu003/mlx5_3:replaced", flap=flap)
@@ -103,3 +105,89 @@ def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired
 def test_without_because_the_evidence_is_said_to_be_missing() -> None:
     asked = builders.asked(POST_REPAIR, inventory=HEALTHY, hosts="gpu001")
     assert any("no again on gpu001: it needs a run that failed" in note for note in asked.plan.phases[0].notes)
+
+
+LONG = """\
+name: long
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: soak
+    probes:
+      - all_to_all: {{sizes: [16G], iterations: 3600}}
+"""
+SLOW_NVLINK = "gpu003/gpu2:nvlink:slow=0.5"
+
+
+@pytest.fixture(scope="module")
+def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checked(tmp_path_factory.mktemp("failed"), BAD)
+
+
+def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
+    """The rack, its text changed; its baselines are found where they are."""
+    path = folder / "other.yaml"
+    text = HEALTHY.read_text()
+    for old, new in changed:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    (folder / "baselines").symlink_to(HEALTHY.parent / "baselines")
+    return path
+
+
+def asked_of(failed_run: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = False) -> Asked:
+    return prepare_repair(Given(POST_REPAIR, inventory=inventory, hosts=hosts), failed_run, quick=quick)
+
+
+def said_by(failed_run: Path, inventory: Path, hosts: str | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        asked_of(failed_run, inventory, hosts)
+    return "\n".join(str(problem) for problem in caught.value.problems)
+
+
+def because(asked: Asked) -> Because:
+    found = because_of(asked.scenario)
+    assert found is not None
+    return found
+
+
+def test_without_an_inventory_it_is_that_of_the_failed_run(failed_run: Path) -> None:
+    """Not that of the scenario's file, whose hosts have the same names."""
+    asked = asked_of(failed_run, None)
+    assert asked.inventory.name == "demo-rack-healthy"
+    assert not because(asked).notes
+
+
+def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
+    inventory = other_inventory(tmp_path)
+    path = tmp_path / "s.yaml"
+    path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    inventory.unlink()
+    with pytest.raises(ConfigError, match="not there any more: say --inventory"):
+        prepare_repair(Given(POST_REPAIR, hosts="gpu003"), run, quick=True)
+
+
+def test_hosts_of_the_same_names_with_other_parts_are_refused(failed_run: Path, tmp_path: Path) -> None:
+    said = said_by(failed_run, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
+    assert "gpu003: not the hardware that check/" in said
+    assert "(rnics)" in said
+
+
+def test_a_repaired_host_that_is_missing_is_named(failed_run: Path, tmp_path: Path) -> None:
+    said = said_by(failed_run, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-002]")))
+    assert "it has no gpu003, which check/" in said
+
+
+def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(LONG.format(inventory=HEALTHY))
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
+    assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}
+    assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}
+    assert quick.plan.duration_s < 15 * 60
+    (note,) = because(quick).notes
+    assert "for 2 s or 20 iterations at most (all_to_all)" in note
+    assert "is not covered" in note

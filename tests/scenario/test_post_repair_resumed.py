@@ -16,6 +16,8 @@ from tests.builders import gone_on
 from tests.runs.small_run import begun_after, cut_after, finished
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
+pytestmark = pytest.mark.slow  # tests/app/test_resume.py says it of smaller runs
+
 REPAIRED = "gpu003/mlx5_3:replaced"
 
 
@@ -68,7 +70,6 @@ def cut_and_gone_on(run: Path, which: int) -> None:
     assert not begun_after(run, seen).intersection(before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 200])
 def test_it_goes_on_unforced_and_decides_as_if_undisturbed(repaired: Path, which: int) -> None:
     cut_and_gone_on(repaired, which)

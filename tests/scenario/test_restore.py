@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from fabric.app.restore import Restored, restore
 from fabric.cli.status import restore_command as command
 from fabric.errors import MayBeLive
-from fabric.runs.journal import JOURNAL
-from fabric.runs.open_changes import open_changes
+from fabric.runs.journal import JOURNAL, open_changes
 from tests.scenario.changing import run
 from tests.scenario.test_changes import mock, no_way_back
 

@@ -7,18 +7,15 @@ from pathlib import Path
 import pytest
 
 from fabric.app.restore import restore_hosts
-from fabric.app.run import run as run_asked
 from fabric.errors import ConfigError
 from fabric.model.change import Change
-from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
-from fabric.ports import Executor
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.builders import Watcher
 from tests.places import SHIPPED_BASELINES
-from tests.scenario.changing import Watched
+from tests.scenario.changing import Watched, watched
 
 RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
 INVENTORY = f"""\
@@ -88,16 +85,9 @@ def place(folder: Path, *, inventory: str = INVENTORY) -> Path:
 def run(path: Path, watcher: Watcher | None = None) -> tuple[JudgedRun, Watched]:
     """Run it on the mock."""
     made: list[Watched] = []
-
-    def make(inventory: Inventory, seed: int) -> Executor:
-        made.append(Watched(BACKENDS["mock"](inventory, seed), lambda command: None))
-        return made[0]
-
-    asked = builders.asked(path)
     results = path.parent / "results"
-    return run_asked(
-        asked, backend="mock", make_executor=make, results=results, seed=1, observer=watcher or Watcher()
-    ), made[0]
+    judged = builders.on_mock(builders.asked(path), results, observer=watcher, make_executor=watched(made))
+    return judged, made[0]
 
 
 def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whole runs with ``sample:``: faults that bandwidth does not show, and what is explained by our own changes."""
+"""Whole runs that watch: links at both ends, counters that grow, faults that bandwidth does not show."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import fabric
 from fabric import load
 from fabric.app.analyze import analyze
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import JudgedRun
-from fabric.runs.samples import FILE
+from fabric.runs.samples import SAMPLES as FILE
 from tests import builders
 from tests.places import INVENTORY
 
@@ -54,7 +55,7 @@ def component(judged: JudgedRun, name: str) -> Outcome | None:
 
 
 def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(tmp_path: Path) -> None:
-    judged = run(tmp_path, reports=True)
+    judged = run(tmp_path)
     assert judged.verdict.outcome is Outcome.PASS
     assert any("bit errors: INCONCLUSIVE for 16 of 16 ports" in reason for reason in judged.verdict.reasons)
     folder = Path(judged.path)
@@ -90,3 +91,126 @@ def test_what_our_own_change_counts_is_explained_by_it(tmp_path: Path) -> None:
     assert [result.state for result in judged.verdict.changes] == ["reverted"]
     assert "gpu001/mlx5_0:port" not in [suspect.component for suspect in judged.verdict.suspects]
     assert any("explained by it" in reason for reason in judged.verdict.reasons)
+
+
+LINKS = """\
+name: links
+inventory: inventory.yaml
+hosts: gpu[001-002]
+sample: {every: 10s, links: 10s, temperatures: false}
+judge: {zero_growth: [symbol_errors, link_downed, link_recoveries]}
+phases:
+  - name: rnics
+    probes: [{rnic_to_rnic: {duration: 30s, size: 8M}}]
+"""
+CABLE = "su0-leaf3--spine02"
+
+
+def linked(folder: Path, *timed: TimedFault, given: str = "", layer: str = "infiniband") -> JudgedRun:
+    """Two hosts of the pod, some minutes long."""
+    text = POD.replace("link_layer: infiniband", f"link_layer: {layer}")
+    if given:
+        text = text.replace("mock: {", f'mock: {{faults: [{{component: "{CABLE}", kind: {given}}}], ')
+    (folder / "inventory.yaml").write_text(text)
+    (folder / "baselines").symlink_to(INVENTORY / "baselines")
+    path = folder / "s.yaml"
+    path.write_text(LINKS)
+    return builders.on_mock(builders.asked(path, timed=timed), folder / "results")
+
+
+def test_links_that_are_well_pass_and_how_much_was_seen_is_said(tmp_path: Path) -> None:
+    """The cables of both hosts and all that lead up from their leaves; each end is a row."""
+    judged = linked(tmp_path)
+    assert judged.verdict.outcome is Outcome.PASS, judged.verdict.reasons
+    covered = judged.verdict.links
+    assert covered is not None
+    assert (covered.whole, covered.cables, covered.lit) == (144, 144, 288)
+    assert any(line.startswith("links: both ends of 144 of 144 cables") for line in judged.verdict.reasons)
+    links = fabric.load(judged.path).links
+    assert len(links) == 288
+    assert set(links.state) == {"up"}
+    assert links.rx0_dbm.between(0, 4).all()
+    assert set(links[links.node == "spine02"].peer_node) == {f"su0-leaf{number}" for number in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("timed", "given"),
+    [
+        (TimedFault(20.0, 4.0, Fault(CABLE, "broken")), ""),
+        *(pytest.param(None, kind, marks=pytest.mark.slow) for kind in ("dark_lane", "half_width")),
+    ],
+)
+def test_a_bad_cable_between_switches_is_named_and_no_port_of_a_host(
+    tmp_path: Path, timed: TimedFault | None, given: str
+) -> None:
+    judged = linked(tmp_path, *([timed] if timed else []), given=given)
+    assert judged.verdict.outcome is Outcome.FAIL
+    named = [one.component for one in judged.verdict.suspects if one.outcome is Outcome.FAIL]
+    assert named == [CABLE], judged.verdict.reasons
+
+
+def test_links_that_nobody_looked_at_are_inconclusive(tmp_path: Path) -> None:
+    """No source of ours reads Ethernet switches; nothing else is wrong."""
+    judged = linked(tmp_path, layer="ethernet")
+    assert judged.verdict.outcome is Outcome.INCONCLUSIVE
+    assert any("on 144 of 144 cables" in line for line in judged.verdict.reasons), judged.verdict.reasons
+
+
+GROWTH = """\
+name: growth
+inventory: inventory.yaml
+hosts: gpu[001-002]
+sample: {{every: 2s, temperatures: false}}
+judge: {{zero_growth: [symbol_errors, link_downed, link_recoveries, pfc, retransmits], allowed_growth: {allowed}}}
+phases:
+  - name: {phase}
+"""
+PAIRS = "rnics\n    probes: [{rnic_to_rnic: {duration: 5s, size: 8M}}]"
+RING = "ring\n    probes: [{group_all_reduce: {sizes: [8G], iterations: 500}}]"
+
+
+def growing(
+    folder: Path,
+    *faults: TimedFault,
+    layer: str = "infiniband",
+    allowed: str,
+    phase: str = PAIRS,
+    rate: int = 400,
+) -> JudgedRun:
+    """Two hosts of the pod; *rate*: 100 Gb/s (EDR) has no link-level retry, so that bit errors lose packets."""
+    text = POD.replace("link_layer: infiniband", f"link_layer: {layer}")
+    text = text.replace("line_rate_gbps: 400, nearest", f"line_rate_gbps: {rate}, nearest")
+    assert layer in text
+    (folder / "inventory.yaml").write_text(text)
+    (folder / "baselines").symlink_to(INVENTORY / "baselines")
+    path = folder / "s.yaml"
+    path.write_text(GROWTH.format(allowed=allowed, phase=phase))
+    return builders.on_mock(builders.asked(path, timed=faults), folder / "results")
+
+
+def reasons(judged: JudgedRun, text: str) -> list[str]:
+    """The lines of the verdict that have this text."""
+    return [line for line in judged.verdict.reasons if text in line]
+
+
+STRICT = "{pfc_paused: 0, retransmits_per_hour: 0}"
+
+
+def test_a_link_that_loses_packets_fails_with_its_retransmissions(tmp_path: Path) -> None:
+    """On the side that misses them and on the side that sends again."""
+    lossy = TimedFault(0.0, 1e6, Fault("gpu002/mlx5_3", "bit_errors", 1e-5))
+    judged = growing(tmp_path, lossy, allowed=STRICT, phase=RING, rate=100)
+    (suspect,) = [one for one in judged.verdict.suspects if one.component == "gpu002/mlx5_3:port"]
+    assert suspect.outcome is Outcome.FAIL
+    assert any("zero growth: retransmits: " in text for text in suspect.evidence), suspect.evidence
+
+
+def test_pauses_of_an_ethernet_rack_are_read_and_judged(tmp_path: Path) -> None:
+    """A slow RNIC holds its senders up; what is allowed decides."""
+    slow = TimedFault(0.0, 1e6, Fault("gpu002/mlx5_3", "slow", 0.5))
+    for name, allowed, fails in (("none", 0, True), ("much", 1, False)):
+        (tmp_path / name).mkdir()
+        limits = f"{{pfc_paused: {allowed}, retransmits_per_hour: 0}}"
+        judged = growing(tmp_path / name, slow, layer="ethernet", allowed=limits, phase=RING)
+        assert bool(reasons(judged, "zero growth: rx_pfc_us: it was told to wait")) is fails, judged.verdict.reasons
+        assert not reasons(judged, "zero growth of pfc")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabric.app.run import run as run_asked
-from fabric.engine.stop_conditions import guard_verb
+from fabric.engine.held_changes import guard_verb
 from fabric.errors import HostUnreachable, Interrupted
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -17,7 +16,7 @@ from fabric.model.verdict import JudgedRun
 from fabric.ports import Ticket
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
-from tests.builders import Watcher
+from tests.builders import Watcher, on_mock
 from tests.scenario.changing import Watched, injecting, prepared
 
 BER = "{{ber: {{links: {links}, effective: {rate}, direction: up{more}}}}}"
@@ -72,15 +71,8 @@ class Staging:
             self.made.append(Staged(inner, self.watcher, act, after_s=after_s, deaf=deaf))
             return self.made[0]
 
-        return run_asked(
-            prepared(self.folder, "", LONG.format(changes=changes)),
-            backend="mock",
-            make_executor=make,
-            results=self.folder / "results",
-            seed=1,
-            observer=self.watcher,
-            reports=False,
-        )
+        asked = prepared(self.folder, "", LONG.format(changes=changes))
+        return on_mock(asked, self.folder / "results", observer=self.watcher, make_executor=make)
 
     @property
     def run_folder(self) -> Path:

@@ -10,7 +10,6 @@ from tests.places import CAPTURES
 
 INDEXES = "local_port=1,lp_msb=0,pnat=0,plane_ind=0,error_page=0"
 PTER = f"mlxreg -d mlx5_0 --reg_name PTER --indexes {INDEXES}"
-PAOS = "mlxreg -d mlx5_0 --reg_name PAOS --indexes local_port=1,swid=0"
 
 
 def masked(text):
@@ -93,18 +92,6 @@ def test_refusals_are_the_tools_own(ask, rest, complaint):
     """``-E-`` on stderr, status 1."""
     said = ask(f"mlxreg -d mlx5_0 {rest} --yes", 1.0)
     assert (said.stderr, said.exit_status) == (f"-E- {complaint}\n", 1)
-
-
-def test_paos_without_its_enable_bit_is_ignored_silently(ask):
-    """Accepted, exit status 0, and the port stays up; with ``ase`` it goes down, and its status shows in PTER."""
-    assert ask(f"{PAOS} --set admin_status=2 --yes", 1.0).exit_status == 0
-    assert fields(ask(f"{PAOS} --get", 2.0).stdout)["oper_status"] == 1
-    ask(f"{PAOS} --set admin_status=2,ase=1 --yes", 3.0)
-    now = fields(ask(f"{PAOS} --get", 4.0).stdout)
-    assert [now[name] for name in ("oper_status", "admin_status", "physical_state_status", "logical_state_status")] == (
-        [2, 2, 3, 1]
-    )
-    assert fields(ask(f"{PTER} --get", 5.0).stdout)["status"] == 3
 
 
 def test_injected_errors_cost_bandwidth_at_once_and_only_while_they_last(kit):

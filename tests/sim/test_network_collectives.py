@@ -1,4 +1,4 @@
-"""Collectives between leaves share the network above them; those under one set of leaves never ask for it."""
+"""Collectives between leaves share the network above them; from RNIC to RNIC of one host over a spine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from fabric.config import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.subnet.managers import Routing
-from fabric.sim.subnet.network import network_of
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.net.managers import Routing
+from fabric.sim.net.network import network_of
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
 from tests.places import INVENTORY
@@ -118,3 +119,32 @@ def test_an_all_to_all_loads_every_uplink(kit) -> None:
     text = line("gpu000", "gpu001", "gpu002", "gpu003").replace("all_reduce", "alltoall")
     wide, narrow = (measured(kit, world(two_units(kit, spines=spines)), text)[0] for spines in (2, 1))
     assert narrow / wide == pytest.approx(0.75, rel=0.02)
+
+
+LINE_GBPS = 400.0 * RNIC_EFFICIENCY
+
+
+def crossing(kit, *faults: Fault, engine: str | None = None, spines: int = 2) -> list[str]:
+    """What two hosts print that both send from mlx5_0 to mlx5_1 at once; their leaves have *spines* cables each."""
+    bare = kit.topology_of(2, kit.platform_like())
+    leaves = tuple(dict.fromkeys(bare.hosts["gpu001"].leaves))
+    upper = tuple(f"spine{number}" for number in range(spines))
+    switches = {**bare.switches, **{name: bare.switches[leaves[0]].__class__(name, "spine") for name in upper}}
+    topology = bare.__class__(bare.hosts, switches, (Uplinks(leaves, upper, 1, 400.0),))
+    world = World(topology, MockSettings(faults=faults, noise_cv=0.0, routing=engine), seed=1)
+    base = "ib_write_bw --port=18600 --size=65536 --qp=2 --duration=5 --report_gbits --ib-dev="
+    servers = [(0.0, host, f"{base}mlx5_1") for host in bare.hosts]
+    clients = [(1.0, host, f"{base}mlx5_0 127.0.0.1") for host in bare.hosts]
+    return [one.stdout + one.stderr for one in kit.played(world, servers + clients)[2:]]
+
+
+@pytest.mark.parametrize(("engine", "share"), [(None, 1.0), ("ar", 0.95)])
+def test_all_hosts_at_once_fill_the_uplinks(kit, engine: str | None, share: float) -> None:
+    """Static routes in order collide nowhere; adaptive ones leave each flow 0.95, as `fabric simulate` says."""
+    found = [kit.bandwidth_gbps(text) for text in crossing(kit, engine=engine)]
+    assert found == pytest.approx([share * LINE_GBPS] * 2, rel=0.002)
+
+
+def test_without_the_only_spine_retries_run_out(kit) -> None:
+    """Status 12, as of a port that is down."""
+    assert all("Failed status 12" in text for text in crossing(kit, Fault("spine0", "broken"), spines=1))

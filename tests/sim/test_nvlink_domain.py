@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.normal.limits import most_specific
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology, joined_by_nvlink
-from fabric.model.verdict import Limit
+from fabric.model.verdict import Limit, most_specific
 from fabric.probes.kinds import KINDS, expand_phase
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.sim.world import World
-from tests.conftest import dgx_platform, rack_topology
 
 PLATFORM = replace(dgx_platform("gb200"), nvlink_domain="rack")
 

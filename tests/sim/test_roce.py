@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.inventory import MockSettings
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology
 from fabric.sim.world import World
 from tests.sim.test_site_settings import roce_platform
@@ -13,10 +13,10 @@ HOSTS = ("gpu001", "gpu002", "gpu003")
 RING = "mpirun -np 8 -H {}:4,{}:4 -x NCCL_DEBUG=WARN {} all_reduce_perf -b 8G -e 8G"
 
 
-def world(lossless: int | None = 106) -> World:
+def world(lossless: int | None = 106, **told: object) -> World:
     """Three hosts on one ToR."""
     hosts = {name: Host(name, roce_platform(), name, None, ("tor0",) * 4) for name in HOSTS}
-    settings = MockSettings(noise_cv=0.0, lossless_class=lossless)
+    settings = MockSettings(noise_cv=0.0, lossless_class=lossless, **told)
     return World(Topology(hosts, {"tor0": Switch("tor0", "leaf")}), settings, seed=1)
 
 
@@ -58,3 +58,16 @@ def test_a_type_of_service_wants_rdma_cm(kit) -> None:
     (ended,) = kit.played(world(), [(0.0, "gpu001", "ib_write_bw --ib-dev=mlx5_0 --tos=106")])
     assert ended.exit_status == 1
     assert "TOS only valid for rdma_cm based QP" in ended.stderr
+
+
+def test_what_the_network_does_is_what_its_ends_are_set_to() -> None:
+    """Settings of the mock are those of every end; what is set wrong at one end comes on top."""
+    faults = (Fault("gpu001/mlx5_0:port", "trusts_pcp"),)
+    ports = world().rack.ports
+    off = world(ecn=False, pfc=False, faults=faults).rack.ports
+    for name in ("tor0", "gpu001/mlx5_0"):
+        own = ports.cabling.ends(ports.cabling.nodes[name])[0]
+        on, without = ports.qos(ports.at(own)), off.qos(off.at(own))
+        assert (on.marks, on.pfc, on.lossless) == (True, True, {3})
+        assert (without.marks, without.pfc, without.lossless) == (False, False, frozenset())
+    assert off.qos(off.at(("tor0", 1))).trust == "pcp"

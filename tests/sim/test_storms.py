@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.subnet.managers import Forwarding
+from fabric.sim.net.managers import Forwarding
 from fabric.sim.world import World
 
 pytestmark = pytest.mark.slow
@@ -56,8 +56,8 @@ COMMANDS = (
     "mlxlink -d mlx5_{rnic} -a TG",
     "mlxlink -d mlx5_{rnic} -m -c",
     "mlxlink -d mlx5_{rnic} -c --pc",
-    "mlxreg -d mlx5_{rnic} --reg_name PAOS --indexes local_port=1,swid=0 --yes --set admin_status=2,ase=1",
-    "mlxreg -d mlx5_{rnic} --reg_name PAOS --indexes local_port=1,swid=0 --yes --set admin_status=1,ase=1",
+    "mlxlink -d mlx5_{rnic} -a DN --yes",
+    "mlxlink -d mlx5_{rnic} -a UP --yes",
     "mlxreg -d mlx5_{rnic} --reg_name PTER --indexes local_port=1,error_page=0 --yes --set "
     "error_type_admin=2,ber_mantissa=1,ber_exp=5,error_injection_time=1000",
     "mlxreg -d lid-{lid} --reg_name PTER --indexes local_port={port_number},error_page=0 --yes --set "

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fabric.config import load_inventory
 from fabric.sim.faults import LinkFault
+from fabric.sim.net.links import link_state
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
-from fabric.sim.subnet.links import link_state
 from fabric.sim.what_if import PATTERNS, EngineResult, Question, flows_of, traffic, what_if
 from tests.places import INVENTORY
 

@@ -1,12 +1,15 @@
-"""The world as its users see it: starts, ends, noise, small programs, faults of whole hosts."""
+"""The world as its users see it: starts, ends, small programs, files of hosts, faults and their kinds."""
 
 from __future__ import annotations
 
+import re
 from statistics import mean, pstdev
 
 import pytest
 
 from fabric.model.inventory import Fault
+from fabric.sim.faults import KINDS, faults_by_host, require_passing
+from tests.places import CAPTURES
 
 
 def repeated(kit, count, **settings):
@@ -69,3 +72,86 @@ def test_garbage_and_hanging_hosts(kit):
     assert "\x00" in first.stdout
     assert first.exit_status == 0
     assert third is None
+
+
+def recorded(name):
+    """A recorded output."""
+    path = CAPTURES / name
+    return path.read_text()
+
+
+def test_sysfs_has_the_recorded_files(kit):
+    """Every file but some hardware counters is there, states and rates in the kernel's words."""
+    world = kit.world()
+    at_s = 0.0
+    for line in recorded("sysfs/01-real-h100-mlx5_0-sysfs.txt").splitlines():
+        name, _, value = line.partition(": ")
+        if "hw_counters" in name:
+            continue
+        at_s += 1.0
+        said = kit.ask(world, "gpu001", f"cat /sys/class/infiniband/{name}", at_s)
+        assert said.exit_status == 0, name
+        if "counters" not in name:
+            assert said.stdout == f"{value}\n"
+
+
+def test_ip_link_looks_like_the_recorded_one(kit):
+    """The two lines of an interface; a cable that is out shows NO-CARRIER."""
+    platform = kit.platform_like(link_layer="ethernet")
+    world = kit.world(Fault("gpu001/mlx5_1", "broken"), platform=platform)
+    first, second = recorded("ethtool/01-ip-s-link-eth2.txt").splitlines()[:2]
+    form = re.sub(r"\d+: \w+(@\w+)?|mtu \d+|qdisc \w+", "", first)
+    said = kit.ask(world, "gpu001", "ip link show eth1", 1.0).stdout.splitlines()
+    assert re.sub(r"\d+: \w+(@\w+)?|mtu \d+|qdisc \w+", "", said[0]) == form
+    assert re.fullmatch(r"    link/ether ([0-9a-f]{2}:){5}[0-9a-f]{2} brd (ff:){5}ff", said[1])
+    assert second.startswith("    link/ether ")
+    lost = kit.ask(world, "gpu001", "ip link show dev eth2", 2.0).stdout
+    assert "<NO-CARRIER,BROADCAST,MULTICAST,UP>" in lost
+    assert "state DOWN" in lost
+    missing = kit.ask(world, "gpu001", "ip link set eth77 down", 3.0)
+    assert (missing.stderr, missing.exit_status) == ('Cannot find device "eth77"\n', 1)
+
+
+def test_ethtool_counts_corrected_bits_by_lane(kit):
+    """The sum of the lanes is the whole, and what was received shows."""
+    platform = kit.platform_like(link_layer="ethernet")
+    world = kit.world(platform=platform)
+    server, client = kit.pair(0.0, "gpu001", "mlx5_0", port=18600)
+    ended = kit.played(world, [server, (1.0, "gpu002", client[2].replace("localhost", "10.0.0.1"))])
+    said = kit.ask(world, "gpu001", "ethtool -S eth1", 60.0).stdout
+    found = {name: int(value) for name, value in re.findall(r"^     (\w+): (\d+)$", said, re.MULTILINE)}
+    assert found["rx_corrected_bits_phy"] == sum(found[f"rx_err_lane_{lane}_phy"] for lane in range(4)) > 0
+    assert found["rx_crc_errors_phy"] == found["rx_symbol_err_phy"] == 0
+    assert found["rx_bytes_phy"] == pytest.approx(kit.bandwidth_gbps(ended[1].stdout) * 5e9 / 8, rel=1e-3)
+
+
+def test_a_gpu_that_fell_off_the_bus_is_not_listed(kit):
+    """The others move up, as with the real tool."""
+    world = kit.world(Fault("gpu001/gpu2", "absent"))
+    assert kit.ask(world, "gpu001", "nvidia-smi --query-gpu=uuid --format=csv,noheader", 1.0).stdout.count("GPU-") == 7
+
+
+PARTS = {"host": "gpu001", "rnic": "gpu001/mlx5_0", "gpu": "gpu001/gpu0", "part": "gpu001/numa0"}
+PARTS |= {"cable": "gpu001/mlx5_0:port", "leaf": "leaf1"}
+
+
+@pytest.mark.parametrize("part", sorted(PARTS))
+def test_a_part_has_the_kinds_that_the_table_gives_it(kit, part):
+    """Every other kind is refused, with those that are possible."""
+    topology = kit.topology_of(2, kit.platform_like())
+    component = PARTS[part] if part != "leaf" else next(iter(topology.switches))
+    for kind in KINDS:
+        fault = Fault(component, kind, 0.5)
+        if part in KINDS[kind].parts.split():
+            assert "gpu001" in faults_by_host(topology, (fault,))
+        else:
+            with pytest.raises(ValueError, match=f"cannot be '{kind}'; it can be "):
+                faults_by_host(topology, (fault,))
+
+
+def test_what_comes_over_a_running_rack_is_checked_too(kit):
+    """A lemon is no GPU."""
+    topology = kit.topology_of(1, kit.platform_like())
+    require_passing(Fault("gpu001", "lemon"), topology)
+    with pytest.raises(ValueError, match="can be a lemon"):
+        require_passing(Fault("gpu001/gpu0", "lemon"), topology)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fabric.model.sampling import Growth, growth
-from fabric.tools import congestion
+from fabric.tools import roce
 
 SAID = """\
 np_cnp_sent: 4294967300
@@ -21,7 +21,7 @@ whole
 
 def test_everything_that_is_told_is_read() -> None:
     """Names as the driver has them; counters that are missing are."""
-    told = congestion.read(SAID)
+    told = roce.read_congestion(SAID)
     assert told is not None
     assert told["np_cnp_sent"] == 4294967300
     assert told["rx_prio3_pause_duration"] == 1006
@@ -31,12 +31,12 @@ def test_everything_that_is_told_is_read() -> None:
 @pytest.mark.parametrize("text", ["", SAID.removesuffix("whole\n"), SAID[:40], "sh: syntax error\n"])
 def test_an_answer_that_is_cut_says_nothing(text: str) -> None:
     """The last line must be there."""
-    assert congestion.read(text) is None
+    assert roce.read_congestion(text) is None
 
 
 def test_the_text_is_one_that_sh_runs() -> None:
     """Where there is no such device it says nothing, and ends well."""
-    done = subprocess.run(congestion.ask("mlx5_0", 1), capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(roce.ask_congestion("mlx5_0", 1), capture_output=True, text=True, timeout=10, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "whole\n", "")
 
 

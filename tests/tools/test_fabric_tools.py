@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import infiniband, ip_link, management, sysfs
+from fabric.tools import infiniband, interfaces, management, sysfs
 from fabric.tools.management import ManagerLog, UfmAccess
 from fabric.tools.mlxlink import Module, Optics
 from tests.places import CAPTURES
@@ -70,23 +70,23 @@ LINK = "3: eth1@if7: <{flags}> mtu 9000 qdisc mq state {state} mode DEFAULT grou
 def test_interfaces(end, flags, state, up, carrier):
     """One line or two; a guard's pattern says the same of the kernel's switch."""
     text = LINK.format(flags=flags, state=state, end=end)
-    (found,) = ip_link.read(text)
+    (found,) = interfaces.read(text)
     assert (found.name, found.state, found.up, found.carrier) == ("eth1", state, up, carrier)
-    assert any(re.search(ip_link.switched_on("eth1"), line) for line in text.splitlines()) is up
-    assert not re.search(ip_link.switched_on("eth11"), text)
+    assert any(re.search(interfaces.switched_on("eth1"), line) for line in text.splitlines()) is up
+    assert not re.search(interfaces.switched_on("eth11"), text)
 
 
 def test_interfaces_asked_and_switched():
     """By name; nothing else is one."""
-    assert ip_link.show("eth1") == ("ip", "-o", "link", "show", "dev", "eth1")
-    assert ip_link.switch("eth1", up=False) == ("ip", "link", "set", "dev", "eth1", "down")
+    assert interfaces.show("eth1") == ("ip", "-o", "link", "show", "dev", "eth1")
+    assert interfaces.switch("eth1", up=False) == ("ip", "link", "set", "dev", "eth1", "down")
     with pytest.raises(ValueError, match="interface"):
-        ip_link.switch("-all", up=False)
+        interfaces.switch("-all", up=False)
     with pytest.raises(ToolError, match="does not exist"):
-        ip_link.read("", 'Device "eth9" does not exist.\n', 1)
+        interfaces.read("", 'Device "eth9" does not exist.\n', 1)
     with pytest.raises(UnreadableOutput):
-        ip_link.read("")
-    (found, *_) = ip_link.read(sample("ethtool/01-ip-s-link-eth2.txt"))
+        interfaces.read("")
+    (found, *_) = interfaces.read(sample("ethtool/01-ip-s-link-eth2.txt"))
     assert found.name == "eth2"
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.hang import pickles
-from fabric.tools.hang.pickles import plain_values
+from fabric.tools.hang import flight_recorder
+from fabric.tools.hang.flight_recorder import plain_values
 from tests.places import CAPTURES
 
 DUMP = (CAPTURES / "hang/absent/nccl_trace_rank_0").read_bytes()
@@ -80,7 +80,7 @@ def test_what_is_no_plain_data_is_refused_and_does_nothing(tmp_path, monkeypatch
 
 
 def test_steps_have_a_bound(monkeypatch):
-    monkeypatch.setattr(pickles, "MOST_STEPS", 1000)
+    monkeypatch.setattr(flight_recorder, "MOST_STEPS", 1000)
     with pytest.raises(UnreadableOutput, match="more than 1,000 steps"):
         plain_values(b"\x80\x02" + b"K\x01q\x00" * 1000 + b".")
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import mlxlink, serials, sysfs
+from fabric.tools import host_parts, mlxlink, sysfs
 from fabric.tools.sysfs import RdmaDevice
 
 # pciutils 3.9, ConnectX-7 and ConnectX-4 Lx as published in bug reports; values end with blanks on some boards.
@@ -44,16 +44,16 @@ SMI = (
 
 
 def test_vital_product_data_is_read_by_address() -> None:
-    found = serials.read_rnics(LSPCI)
+    found = host_parts.read_rnics(LSPCI)
     assert found == {
-        "0000:18:00.0": serials.Vpd("MCX755106AS-HEAT", "MT2421600CDE"),
-        "0001:40:00.1": serials.Vpd("MCX4421A-ACQN", "MT2025K30970"),
+        "0000:18:00.0": host_parts.Vpd("MCX755106AS-HEAT", "MT2421600CDE"),
+        "0001:40:00.1": host_parts.Vpd("MCX4421A-ACQN", "MT2025K30970"),
     }
 
 
 def test_who_is_not_root_is_told_so() -> None:
     with pytest.raises(ToolError, match="for root alone"):
-        serials.read_rnics("0000:18:00.0 Infiniband controller: Mellanox\n\tCapabilities: <access denied>\n")
+        host_parts.read_rnics("0000:18:00.0 Infiniband controller: Mellanox\n\tCapabilities: <access denied>\n")
 
 
 def test_devices_are_read_with_what_is_known_of_them() -> None:
@@ -73,13 +73,13 @@ def test_a_value_that_is_none_is_not_guessed(text: str) -> None:
 
 
 def test_gpus_are_read_and_what_they_do_not_say_is_left_open() -> None:
-    first, second = serials.read_gpus(SMI)
+    first, second = host_parts.read_gpus(SMI)
     assert (first.index, first.serial, first.vbios) == (0, "1650123456789", "96.00.74.00.0D")
     assert (second.uuid[-1], second.serial, second.vbios) == ("3", None, None)
     with pytest.raises(UnreadableOutput):
-        serials.read_gpus("0, NVIDIA H100, 1\n")
+        host_parts.read_gpus("0, NVIDIA H100, 1\n")
     with pytest.raises(ToolError, match="No devices"):
-        serials.read_gpus("No devices were found\n", "", 6)
+        host_parts.read_gpus("No devices were found\n", "", 6)
 
 
 def test_the_module_of_a_port_is_read_and_a_passive_cable_has_no_firmware() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import nvue
-from fabric.tools.lldp import Neighbour
+from fabric.tools.interfaces import Neighbour
 from fabric.tools.mlxlink import Optics
 from fabric.tools.nvue import Configured, Setting, SwitchPort
 from tests.places import GOLDEN

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.tools.pairs import FORMATS, detect, read, superbench
-from fabric.tools.pairs.clusterkit import parse as parse_clusterkit
+from fabric.tools.pairs import FORMATS, detect, parse_clusterkit, parse_superbench, read
 from fabric.tools.pairs.csv import parse
 from fabric.tools.pairs.logs import parse_nccl, parse_perftest
 from tests.places import CAPTURES
@@ -154,21 +153,21 @@ def test_a_clusterkit_matrix_that_is_not_whole_is_refused(old, new, line):
 
 
 def test_superbench_pairs_are_gigabytes_from_client_to_server():
-    table = superbench.parse(superbench_log(**{TRAFFIC: 48.5}))
+    table = parse_superbench(superbench_log(**{TRAFFIC: 48.5}))
     (row,) = table.rows
     assert (row.a, row.b, row.gbps, row.size_bytes) == ("vm9", "vm7", 388.0, 8388608)
     assert row.kind == "ib_write_bw gpu-to-gpu"
 
 
 def test_a_pair_that_superbench_could_not_measure_is_a_note():
-    table = superbench.parse(superbench_log(**{TRAFFIC: -1, TRAFFIC.replace("vm9", "vm8"): 48.5}))
+    table = parse_superbench(superbench_log(**{TRAFFIC: -1, TRAFFIC.replace("vm9", "vm8"): 48.5}))
     assert len(table.rows) == 1
     assert "could not measure" in table.notes[0]
     assert [(one.a, one.b, one.fabric) for one in table.failures] == [("vm9", "vm7", False)]
 
 
 def test_superbench_without_host_names_is_refused():
-    assert superbench.parse(superbench_log(**{"ib-traffic/0-1,2": 48.5})).problems[0][0] == 1
+    assert parse_superbench(superbench_log(**{"ib-traffic/0-1,2": 48.5})).problems[0][0] == 1
 
 
 def test_perftest_hosts_come_from_the_file_name():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest import command, latency
+from fabric.tools.perftest import command
 from fabric.tools.perftest.command import write_lat
 from tests.places import GOLDEN
 
@@ -195,8 +195,8 @@ ASKED = write_lat(device="mlx5_0", port=18515, peer="10.0.0.2", size_bytes=2, it
 
 def test_a_real_table_is_read() -> None:
     """From perftest over Soft-RoCE, a slow fabric."""
-    found = latency.parse(REAL.read_text())
-    assert found == latency.Latency(
+    found = command.parse_latency(REAL.read_text())
+    assert found == command.Latency(
         device="mlx5_0",
         link_type="Ethernet",
         size_bytes=2,
@@ -205,14 +205,14 @@ def test_a_real_table_is_read() -> None:
         typical_us=8005.14,
         p99_us=38984.24,
     )
-    assert list(latency.otherwise(found, ASKED, "Ethernet")) == []
+    assert list(command.latency_otherwise(found, ASKED, "Ethernet")) == []
 
 
 def test_an_answer_to_another_question_is_told() -> None:
-    found = latency.parse(REAL.read_text())
+    found = command.parse_latency(REAL.read_text())
     assert found is not None
     other = write_lat(device="mlx5_1", port=1, peer=None, size_bytes=8, iterations=100, numa_node=0)
-    assert list(latency.otherwise(found, other, "IB")) == [
+    assert list(command.latency_otherwise(found, other, "IB")) == [
         "asked Device mlx5_1, saw mlx5_0",
         "asked Link type IB, saw Ethernet",
         "asked size 8, saw 2",
@@ -235,8 +235,8 @@ def test_an_answer_to_another_question_is_told() -> None:
 def test_what_is_cut_or_contradicts_itself_is_no_table(old: str, new: str) -> None:
     text = REAL.read_text()
     assert old in text
-    assert latency.parse(text.replace(old, new)) is None
-    assert latency.parse(text + text) is None
+    assert command.parse_latency(text.replace(old, new)) is None
+    assert command.parse_latency(text + text) is None
 
 
 def test_no_value_becomes_another_argument() -> None:

@@ -75,8 +75,10 @@ def test_the_nodes_of_a_reservation() -> None:
             slurm.reserved(name, text.format(nodes), "", 0)
     with pytest.raises(ToolError, match="Unable to contact"):
         slurm.reserved("r1", "", "Unable to contact slurm controller (connect failure)", 1)
-    with pytest.raises(ValueError, match="no list"):
-        slurm.unfold("gpu[1-2] state=down")
+    assert slurm.unfolded("gpu[001-002],n7") == ("gpu001", "gpu002", "n7")
+    for listed in ("gpu[1-2] state=down", "gpu[1-2", "gpu[2-1]"):
+        with pytest.raises(ToolError, match="no list of nodes"):
+            slurm.unfolded(listed)
     with pytest.raises(ValueError, match="a job is a number"):
         slurm.job_nodes("7;8")
 

@@ -13,9 +13,8 @@ import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.executor import AgentExecutor
-from fabric.hosts.ssh.connection import Connection
-from fabric.hosts.ssh.connector import HostConnections, SshConnector
-from fabric.hosts.ssh.host_keys import HostRefused
+from fabric.hosts.ssh.connection import Connection, HostConnections, SshConnector
+from fabric.hosts.ssh.keys import HostRefused
 from fabric.hosts.stream import HostStream
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Login

@@ -1,19 +1,169 @@
-"""The user's keys for authentication: one file, or the agent's, or the usual files; loaded once for the run."""
+"""
+Keys: those that the user offers for authentication, and those that hosts show, looked up in known_hosts files.
+
+Both are read once for the run. Of known_hosts plain names, hashed ones, wildcards and @revoked are understood.
+"""
 
 from __future__ import annotations
 
+import base64
 import getpass
+import hashlib
+import hmac
+import re
 import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.model.inventory import SshSettings
+from fabric.model.inventory import JumpHost, SshSettings
 
 if TYPE_CHECKING:
     from paramiko.message import _LikeBytes
+
+
+class HostRefused(HostUnreachable):
+    """The host answered, and asking again will not change it: host key or authentication; never retried."""
+
+
+KeyStanding = Literal["known", "unknown", "changed", "revoked"]
+"""What the files say about a key that a host showed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """A public host key: its type as written in the file, and its blob."""
+
+    key_type: str
+    blob: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """As OpenSSH prints it: ``SHA256:...``."""
+        digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode("ascii")
+        return "SHA256:" + digest.rstrip("=")
+
+
+_Line = tuple[Callable[[str], bool], HostKey]
+"""Whether a line is about a name, and its key."""
+
+
+class KnownHosts:
+    """An index over lines of known_hosts files: O(n) to build, a dictionary look-up for plain names."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._plain: dict[str, list[HostKey]] = {}
+        self._marked: dict[str, list[_Line]] = {"": [], "@revoked": []}
+        self._add(lines)
+
+    @classmethod
+    def load(cls, files: Iterable[str]) -> KnownHosts:
+        """
+        Index all *files*; one that does not exist holds nothing, as with OpenSSH.
+
+        Raises HostUnreachable (for no host in particular) when one exists and cannot be read.
+        """
+        known = cls(())
+        for name in files:
+            try:
+                known._add(Path(name).expanduser().read_text("utf-8", "replace").splitlines())
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                raise HostUnreachable("every host", "reading known_hosts", str(exc)) from exc
+        return known
+
+    def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
+        """The keys on record for an address and port, revoked ones not counted."""
+        name = _name(address, port)
+        found = [key for covers, key in self._marked[""] if covers(name)]
+        return tuple(dict.fromkeys([*self._plain.get(name, ()), *found]))
+
+    def standing(self, address: str, port: int, key: HostKey) -> KeyStanding:
+        """What is to be thought of *key*, shown by the server at *address* and *port*."""
+        name = _name(address, port)
+        if any(one.blob == key.blob and covers(name) for covers, one in self._marked["@revoked"]):
+            return "revoked"
+        on_record = self.keys(address, port)
+        if key in on_record:
+            return "known"
+        if any(known.key_type == key.key_type for known in on_record):
+            return "changed"
+        return "unknown"
+
+    def _add(self, lines: Iterable[str]) -> None:
+        """Index lines; what cannot be read is passed over, and so vouches for nobody."""
+        for line in lines:
+            words = line.split()
+            marker = words.pop(0) if words and words[0].startswith("@") else ""
+            if len(words) < 3 or words[0].startswith("#") or marker not in self._marked:
+                continue
+            names, key_type, encoded = words[:3]
+            try:
+                key = HostKey(key_type, base64.b64decode(encoded, validate=True))
+                if marker or re.search(r"^\|1\||[*?!]", names):
+                    self._marked[marker].append((_covering(names), key))
+                else:
+                    for name in names.lower().split(","):
+                        self._plain.setdefault(name, []).append(key)
+            except ValueError:
+                continue
+
+
+def _name(address: str, port: int) -> str:
+    return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
+
+
+def _covering(names: str) -> Callable[[str], bool]:
+    """Whether a name is meant by the hashed one, or by patterns of which none that is negated may match."""
+    if names.startswith("|1|"):
+        salt, digest = map(base64.b64decode, names[3:].split("|"))
+        return lambda name: hmac.compare_digest(hmac.digest(salt, name.encode("utf-8"), "sha1"), digest)
+    words = names.lower().split(",")
+    wanted = [_pattern(word) for word in words if not word.startswith("!")]
+    unwanted = [_pattern(word[1:]) for word in words if word.startswith("!")]
+    return lambda name: any(one.fullmatch(name) for one in wanted) and not any(one.fullmatch(name) for one in unwanted)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """``*`` and ``?`` are wildcards, nothing else is; brackets stand for themselves, as in ``[host]:port``."""
+    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in text))
+
+
+def check_host_key(known: KnownHosts, key: HostKey, host: str, target: JumpHost, *, via: str, file: str) -> None:
+    """
+    Raise HostRefused unless the files vouch for the key that *host* shows at *target*.
+
+    The cause says what is wrong, and what the operator can do: ssh-keyscan, *via* a jump host if that is not empty, for
+    *file*.
+    """
+    if problem := _problem(known, key, target.address, target.port, via=via, file=file):
+        raise HostRefused(host, "checking the host key", problem)
+
+
+def _problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
+    place = address if port == 22 else f"[{address}]:{port}"
+    match known.standing(address, port, key):
+        case "revoked":
+            return f"{place} shows a key that known_hosts marks as revoked: {_named(key)}"
+        case "changed":
+            shows = f"{place} shows another key than known_hosts has for it: {_named(key)}"
+            return f"{shows}; reinstalled, or someone in between? If you are sure: ssh-keygen -R '{place}' -f {file}"
+        case "unknown":
+            scan = f"ssh-keyscan -p {port} -t {key.key_type.removeprefix('ssh-').partition('-')[0]} {address}"
+            scan = f"ssh {via} {scan}" if via else scan
+            return f"{place} is not in known_hosts; it shows {_named(key)}. If that is right: {scan} >> {file}"
+        case _:
+            return None
+
+
+def _named(key: HostKey) -> str:
+    return f"{key.key_type} {key.fingerprint}"
+
 
 _USUAL_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 _MOST = 5  # sshd's MaxAuthTries is 6 by default

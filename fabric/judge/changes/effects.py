@@ -8,17 +8,15 @@ the spacing of the probes.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from math import inf
 from statistics import median
 
-from fabric.judge.normal.keys import COLLECTIVE_FLOOR
-from fabric.judge.normal.samples import Sample, SampleKey, largest_only, samples
-from fabric.model.change import Change, ChangeResult, Window
-from fabric.model.probe import Probe, ProbeResult
+from fabric.judge.normal.keys import COLLECTIVE_FLOOR, Sample, SampleKey, grouped, largest_only, samples
+from fabric.model.change import Change, ChangeResult, Changes, Window
+from fabric.model.probe import Probe, Results
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ChangeEffect, WindowEffect
 
@@ -28,21 +26,18 @@ KEPT = 1 - COLLECTIVE_FLOOR
 
 @dataclass(frozen=True, slots=True)
 class CourseLevel:
-    """
-    One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
-
-    *value_gbps* is what it carried; None with *share*.
-    """
+    """One probe: what it carried (0: the transport gave it up), and what was carried before; executor's seconds."""
 
     key: SampleKey
     started_s: float
     ended_s: float
-    share: float | None
-    value_gbps: float | None = None
+    gbps: float
+    before_gbps: float
 
-    def reaches(self, fraction: float) -> bool:
-        """Whether it carried at least this share."""
-        return self.share is not None and self.share >= fraction
+    @property
+    def share(self) -> float:
+        """Of the bandwidth before."""
+        return self.gbps / self.before_gbps
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
     seen: list[float] = []
     whole: list[float] = []
     for levels in _by_key(course, window, _end(window)):
-        good = list(takewhile(lambda level: level.reaches(fraction), levels))
+        good = list(takewhile(lambda level: level.share >= fraction, levels))
         seen += [level.ended_s - window.began_s for level in levels[len(good) : len(good) + 1]]
         whole.append(max([0.0, *(level.started_s - window.began_s for level in good)]))
     first_s = min(seen, default=None)
@@ -125,11 +120,8 @@ def felt(course: PhaseCourse, window: Window, fraction: float) -> WindowCourse:
 
 
 def _by_key(course: PhaseCourse, window: Window, until_s: float) -> Collection[list[CourseLevel]]:
-    found: dict[SampleKey, list[CourseLevel]] = defaultdict(list)
-    for level in course.levels:
-        if level.ended_s > window.began_s and level.started_s < until_s:
-            found[level.key].append(level)
-    return found.values()
+    meanwhile = (one for one in course.levels if one.ended_s > window.began_s and one.started_s < until_s)
+    return grouped(meanwhile, lambda level: level.key).values()
 
 
 def _key_back(
@@ -140,16 +132,15 @@ def _key_back(
 
     *not_before_s* is minus infinity where it was never below.
     """
-    good = [level.started_s >= from_s and level.reaches(fraction) for level in levels]
+    good = [level.started_s >= from_s and level.share >= fraction for level in levels]
     told = levels if holds or True not in good else levels[: good.index(True) + 1]
-    bad = [level for level in told if not level.reaches(fraction)]
+    bad = [level for level in told if level.share < fraction]
     last_s = max((level.ended_s for level in bad), default=-inf)
     back = [level.ended_s - from_s for level, is_good in zip(levels, good, strict=True) if is_good]
     return WindowCourse(
-        lost_s=min((level.ended_s - window.began_s for level in told if not level.reaches(KEPT)), default=None),
+        lost_s=min((level.ended_s - window.began_s for level in told if level.share < KEPT), default=None),
         seen_s=min((ended_s for ended_s in back if ended_s + from_s >= last_s), default=None),
-        not_before_s=max((level.ended_s if level.share is None else level.started_s for level in bad), default=-inf)
-        - from_s,
+        not_before_s=max((level.started_s if level.gbps else level.ended_s for level in bad), default=-inf) - from_s,
         after=sum(level.started_s >= from_s for level in levels),
     )
 
@@ -159,21 +150,16 @@ def _end(window: Window) -> float:
 
 
 def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
-    found: dict[SampleKey, list[float]] = defaultdict(list)
-    for sample in samples:
-        if sample.value_gbps is not None and sample.value_gbps > 0.0:
-            found[sample.key].append(sample.value_gbps)
-    return {key: median(values) for key, values in found.items()}
+    pairs = ((one.key, one.value_gbps) for one in samples if one.value_gbps is not None and one.value_gbps > 0.0)
+    return {key: median(gbps for _, gbps in own) for key, own in grouped(pairs, lambda pair: pair[0]).items()}
 
 
 def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
     """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
-    result = sample.result
-    if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
+    result, gbps = sample.result, 0.0 if sample.gave_up else sample.value_gbps
+    if result is None or gbps is None or reference_gbps is None:
         return None
-    share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
-    value_gbps = None if share is None else sample.value_gbps
-    return CourseLevel(sample.key, result.started_s, result.ended_s, share, value_gbps)
+    return CourseLevel(sample.key, result.started_s, result.ended_s, gbps, reference_gbps)
 
 
 CLIFF_FROM, CLIFF_TO = 7e-4, 2e-3
@@ -199,10 +185,7 @@ def _ber(value: float) -> str:
 
 
 def windows_report(
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
-    changes: Sequence[ChangeResult],
+    phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ChangeEffect, ...]:
     """
     One effect for each change, in the same order.
@@ -217,9 +200,7 @@ def windows_report(
     return tuple(_effect(result, courses[result.change.phase]) for result in changes)
 
 
-def phase_course(
-    name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
-) -> PhaseCourse:
+def phase_course(name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Changes) -> PhaseCourse:
     """
     The course of one phase, relative to what was before its first fault (under the routing that it asks for).
 
@@ -239,10 +220,8 @@ def phase_course(
         reference = ", ".join(dict.fromkeys(others.values())) if medians else ""
     levels = [level for one in own if (level := _level(one, medians.get(one.key))) is not None]
     levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
-    ends: dict[SampleKey, list[float]] = defaultdict(list)
-    for level in levels:
-        ends[level.key].append(level.ended_s)
-    steps = [after - until for times in ends.values() for until, after in pairwise(times)]
+    of_keys = grouped(levels, lambda level: level.key).values()
+    steps = [after.ended_s - before.ended_s for own in of_keys for before, after in pairwise(own)]
     return PhaseCourse(tuple(levels), before, reference if levels else "", median(steps) if steps else None)
 
 
@@ -252,17 +231,17 @@ def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
 
     None where they are of different sizes or kinds, whose middle would say nothing.
     """
-    measured = [(level.value_gbps, level.share) for level in during if level.value_gbps and level.share]
+    measured = [level for level in during if level.gbps]
     if not measured or len({(level.key.kind, level.key.name, level.key.size_bytes) for level in during}) > 1:
         return None
-    return median(value for value, _ in measured), median(value / share for value, share in measured)
+    return median(level.gbps for level in measured), median(level.before_gbps for level in measured)
 
 
 def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     if not result.change.is_fault:
         return ChangeEffect(result.change.change_id)
     during = course.during(result.windows)
-    shares = [level.share for level in during if level.share is not None]
+    shares = [level.share for level in during if level.gbps]
     retained = median(shares) if shares else None
     windows = tuple(
         WindowEffect(window.began_s, window.ended_s, found.lost_s, found.seen_s)

@@ -1,8 +1,20 @@
 """
-What a scenario expects of a fabric that is changed on purpose, against what was measured.
+What a scenario expects of a fabric that is changed on purpose, against what was measured, and what its probes count.
 
 Ratios are judged in ``ratio.py``; here whether bandwidth came back in time after each change of a phase, or fell, and
 how a phase ended.
+
+A fault that we made is not the fabric's: while one was in force no limit applies, nobody is blamed, and a transport
+that gave up is an observation. What such a probe is worth only an expectation can say:
+
+- covered by an expectation: PASS, "judged by what is expected"; the expectation has its own outcome, which counts for
+  the whole, so nothing bad is lost, and a run whose expectations all hold ends PASS;
+- covered by none: INCONCLUSIVE, "altered on purpose, and nothing says what to expect";
+- of a phase whose change was refused, failed or lost: ERROR, "not measured as asked", whatever it measured.
+
+What a transport cannot explain (wrong results, a dead GPU, a host that is silent) stays what it is, without a suspect:
+with the fabric altered its cause cannot be told. Probes of healthy phases that are compared, and have no limit in any
+baseline, are covered too; where there is a limit it counts as always.
 """
 
 from __future__ import annotations
@@ -10,26 +22,126 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
-from fabric.judge.changes.altered import not_in_force
 from fabric.judge.changes.effects import PhaseCourse, WindowCourse, backs, felt, phase_course
 from fabric.judge.changes.ratio import judge_ratio, selected, words
-from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
-from fabric.model.change import ChangeResult
+from fabric.judge.normal.keys import Sample, gave_up, name_of, samples
+from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedFall, ExpectedRatio, ExpectedRecovery, Phase
 from fabric.model.text import fold
-from fabric.model.verdict import ExpectationVerdict
+from fabric.model.verdict import ExpectationVerdict, ProbeVerdict, Verdicts
+
+NOT_AS_ASKED = ("refused", "failed", "lost")
+"""States of a change after which its phase was not what was asked for."""
+
+
+def said(result: ChangeResult) -> str:
+    """``degraded/ber.x refused: its host runs a job``."""
+    return f"{result.change.change_id} {result.state}{f': {result.reason}' if result.reason else ''}"
+
+
+def not_in_force(phase: Phase, changes: Changes) -> str:
+    """Why a phase was not, or not surely, what was asked for; empty when all its changes were made and taken back."""
+    own = [result for result in changes if result.change.phase == phase.name]
+    for result in own:
+        if result.state != "reverted":
+            return said(result)
+    # Adaptive routing for the job alone is an environment variable: nothing is altered, and nothing written.
+    altering = [spec for spec in phase.changes if spec.alters]
+    return f"{phase.name} was not reached" if altering and not own else ""
+
+
+BY_EXPECTATION = "judged by what is expected"
+UNEXPECTED = "altered on purpose, and nothing says what to expect"
+
+
+@dataclass(frozen=True, slots=True)
+class Alterations:
+    """
+    Phases by what was done to them.
+
+    *faulty*: a fault was in force; *troubled*: a change did not end as asked, or may still be live; *not_as_asked*:
+    those whose measurements are therefore worth nothing, and why.
+    """
+
+    faulty: frozenset[str]
+    troubled: frozenset[str]
+    not_as_asked: Mapping[str, str]
+
+
+def alterations(changes: Changes) -> Alterations:
+    """What was changed in which phase."""
+    bad = [result for result in changes if result.state in NOT_AS_ASKED]
+    return Alterations(
+        # Seen in force, or nobody knows that it was not.
+        faulty=frozenset(
+            result.change.phase
+            for result in changes
+            if result.change.is_fault and (result.windows or result.state in ("reverted", "open"))
+        ),
+        troubled=frozenset(result.change.phase for result in changes if result.state != "reverted"),
+        not_as_asked={result.change.phase: f"not measured as asked: {said(result)}" for result in reversed(bad)},
+    )
+
+
+def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) -> set[str]:
+    """
+    The ids of the probes from which no suspect is made.
+
+    Where only a toggle went wrong, what a tool itself calls bad is still the fabric's.
+    """
+    return {
+        probe.probe_id
+        for probe in probes
+        if probe.phase in altered.faulty
+        or (probe.phase in altered.troubled and verdicts[probe.probe_id].outcome is not Outcome.FAIL)
+    }
+
+
+def as_altered(
+    probes: Sequence[Probe], verdicts: Verdicts, results: Results, altered: Alterations, covered: AbstractSet[str]
+) -> dict[str, ProbeVerdict]:
+    """The verdicts, each as it counts when some phases were altered; the others unchanged."""
+    found = dict(verdicts)
+    if not (altered.faulty or altered.not_as_asked or covered):
+        return found
+    for probe in probes:
+        verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
+        if result is not None:
+            found[probe.probe_id] = _one(probe, verdict, result, altered, is_covered=probe.probe_id in covered)
+    return found
+
+
+def _one(
+    probe: Probe, verdict: ProbeVerdict, result: ProbeResult, altered: Alterations, *, is_covered: bool
+) -> ProbeVerdict:
+    measured = result.outcome is None and bool(result.measurements)
+    faulty = probe.phase in altered.faulty
+    if not measured and not (faulty and gave_up(result)):
+        return verdict
+    if probe.phase in altered.not_as_asked:
+        return replace(verdict, outcome=Outcome.ERROR, reason=altered.not_as_asked[probe.phase], limit_gbps=None)
+    if not faulty:
+        healthy_without_limit = verdict.outcome is Outcome.INCONCLUSIVE and verdict.limit_gbps is None
+        return _covered(verdict, BY_EXPECTATION) if is_covered and healthy_without_limit else verdict
+    what = f"{verdict.value_gbps:.1f} Gb/s, " if verdict.value_gbps is not None else "given up under the change, "
+    if is_covered:
+        return _covered(verdict, f"{what}{BY_EXPECTATION}")
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{what}{UNEXPECTED}", limit_gbps=None, named=None)
+
+
+def _covered(verdict: ProbeVerdict, reason: str) -> ProbeVerdict:
+    return replace(verdict, outcome=Outcome.PASS, reason=reason, limit_gbps=None, named=None)
+
 
 _Found = tuple[Outcome, str, WindowCourse | None]
 
 
 def judge_time(
-    expected: ExpectedRecovery | ExpectedFall,
-    phases: Sequence[Phase],
-    samples: Sequence[Sample],
-    changes: Sequence[ChangeResult],
+    expected: ExpectedRecovery | ExpectedFall, phases: Sequence[Phase], samples: Sequence[Sample], changes: Changes
 ) -> ExpectationVerdict:
     """
     The worst of all windows of all changes of the phase, in every round.
@@ -51,37 +163,33 @@ def judge_time(
                 found += _judged(expected, course, result)
     if not found:
         return ExpectationVerdict(text, Outcome.INCONCLUSIVE, "no change was seen in force", n=count)
-    outcome, reason, seen = max(found, key=lambda one: (one[0].rank, _longest_s(one[2])))
+    outcome, reason, seen = max(
+        found, key=lambda one: (one[0].rank, max(one[2].seen_s or 0.0, one[2].not_before_s) if one[2] else -1.0)
+    )
     if len(found) > 1:
         reason += f" (the worst of {len(found)} times in force)"
     return ExpectationVerdict(text, outcome, reason, None if seen is None else seen.seen_s, n=count)
 
 
-def _longest_s(seen: WindowCourse | None) -> float:
-    return -1.0 if seen is None else max(seen.seen_s or 0.0, seen.not_before_s)
-
-
 def _judged(expected: ExpectedRecovery | ExpectedFall, course: PhaseCourse, result: ChangeResult) -> Iterator[_Found]:
     """Each time that one change was in force."""
-    who, falls = result.change.change_id, isinstance(expected, ExpectedFall)
-    unknown = "it was never in force" if not result.windows else ""
-    if result.windows and course.before == 0:
-        unknown = "no sample before it: let it begin later (at:)"
-    if unknown:
-        yield Outcome.INCONCLUSIVE, f"{who}: {unknown}", None
+    who, fraction = result.change.change_id, expected.fraction
+    if not result.windows or course.before == 0:
+        late = "no sample before it: let it begin later (at:)"
+        yield Outcome.INCONCLUSIVE, f"{who}: {late if result.windows else 'it was never in force'}", None
         return
     apart = "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"
-    holds = not isinstance(expected, ExpectedFall) and expected.since == "begin"
+    since = "" if isinstance(expected, ExpectedFall) else expected.since
     each = (
-        [felt(course, window, expected.fraction) for window in result.windows]
-        if falls
-        else backs(course, result.windows, expected.fraction, holds=holds)
+        backs(course, result.windows, fraction, holds=since == "begin")
+        if since
+        else [felt(course, window, fraction) for window in result.windows]
     )
     for window, seen in zip(result.windows, each, strict=True):
-        said = _fall(seen) if isinstance(expected, ExpectedFall) else _back(seen, expected.since)
-        if not falls and window.ended_s is None and not holds:
+        said = _back(seen, since) if since else _fall(seen)
+        if since == "end" and window.ended_s is None:
             yield Outcome.INCONCLUSIVE, f"{who}: it was not seen ended", None
-        elif not falls and seen.after == 0:
+        elif since and seen.after == 0:
             yield Outcome.INCONCLUSIVE, f"{who}: no sample after it: let it end earlier, or repeat more", None
         elif seen.seen_s is not None and seen.seen_s <= expected.within_s:
             yield Outcome.PASS, f"{who}: {said}{apart}", seen
@@ -106,11 +214,7 @@ def _fall(seen: WindowCourse) -> str:
 
 
 def judge_expectations(
-    expect: Sequence[Expectation],
-    phases: Sequence[Phase],
-    probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
-    changes: Sequence[ChangeResult],
+    expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe], results: Results, changes: Changes
 ) -> tuple[ExpectationVerdict, ...]:
     """
     One verdict each, in the order of *expect*.
@@ -153,7 +257,7 @@ def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequ
 
 
 def _judge_end(
-    expected: ExpectedEnd, probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
+    expected: ExpectedEnd, probes: Sequence[Probe], results: Results, altered: AbstractSet[str]
 ) -> ExpectationVerdict:
     """
     Of what was not measured for another reason than the transport, nothing is concluded.
@@ -183,9 +287,7 @@ def _judge_end(
     return ExpectationVerdict(text, Outcome.INCONCLUSIVE, f"{counted}; {rest}", n=n)
 
 
-def _asked_of(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
-) -> tuple[Sequence[Probe], str]:
+def _asked_of(probes: Sequence[Probe], results: Results, altered: AbstractSet[str]) -> tuple[Sequence[Probe], str]:
     """
     The probes without those that were SKIPPED because a host was left out, and what is said of that.
 

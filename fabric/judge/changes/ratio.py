@@ -25,11 +25,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, exp, fsum, inf, log, sqrt
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fabric.judge.changes.effects import KEPT, corrected
 from fabric.judge.normal.interval import Interval, between, of_cv, of_few_rounds, of_pairs, over
-from fabric.judge.normal.samples import Sample, SampleKey
+from fabric.judge.normal.keys import Sample, SampleKey
 from fabric.judge.normal.series import UNSTABLE_CV
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
@@ -48,10 +49,6 @@ from fabric.model.scenario import (
 )
 from fabric.model.text import size_text
 from fabric.model.verdict import ExpectationVerdict
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 Pass = tuple[int, str, int]
 """Round, phase and repetition: every key is measured once in it."""
@@ -80,24 +77,16 @@ class SampledSide:
 
     def levels(self, rounds: Sequence[int]) -> np.ndarray:
         """The median of each measurement (columns) in each of these rounds (rows)."""
-        import numpy as np
-
         rows = [[values for (one, _, _), values in self.passes.items() if one == number] for number in rounds]
         return np.array([np.median(passes, axis=0) for passes in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both; *over* is None where there is only one. *lost*: samples that are missing and were not given up."""
+    """One or two. *lost*: samples that are missing and were not given up."""
 
-    of: SampledSide
-    over: SampledSide | None
+    all: tuple[SampledSide, ...]
     lost: tuple[Sample, ...]
-
-    @property
-    def all(self) -> tuple[SampledSide, ...]:
-        """One or two."""
-        return (self.of,) if self.over is None else (self.of, self.over)
 
     def rounds(self) -> list[int]:
         """Those in which all sides were measured."""
@@ -140,9 +129,8 @@ def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence
     reached = [row for row in rows if any(map(_good, row.values()))]
     holed = {key for row in reached for key, sample in row.items() if not _good(sample)}
     kept = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in holed]
-    of, *over = (_side(side, common, kept) for side in passes)
     lost = tuple(sample for row in rows for sample in row.values() if not (_good(sample) or sample.gave_up))
-    return Sides(of, over[0] if over else None, lost)
+    return Sides(tuple(_side(side, common, kept) for side in passes), lost)
 
 
 def _asked_for(sample: Sample, expected: ExpectedRatio) -> bool:
@@ -284,7 +272,7 @@ def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, s
     good_way = expected.at_least if expected.statistic == CV else expected.at_most
     for side, ref in reversed(list(zip(sides.all, expected.refs, strict=True))):
         if side.gave_up:
-            alone = good_way is None and side is sides.of
+            alone = good_way is None and side is sides.all[0]
             first = side.gave_up[0].result
             why = (first.reason if first is not None else "") or "0 Gb/s"
             reason = f"{ref.label} did not complete: {len(side.gave_up)} of its samples were given up, first: {why}"
@@ -295,7 +283,7 @@ def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, s
 def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
     """What is missing for an interval; None: nothing."""
     few = min(len(side.passes) for side in sides.all) < LEAST_SAMPLES
-    if not few and (expected.statistic == MEAN or sides.of.keys > 1):
+    if not few and (expected.statistic == MEAN or sides.all[0].keys > 1):
         by_rounds = expected.statistic == MEAN and expected.over is not None
         rounds = len(sides.rounds())
         if by_rounds or rounds >= LEAST_ROUNDS:
@@ -308,7 +296,7 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
         return Outcome.ERROR, f"{counted}, {len(errors)} could not be measured, first: {errors[0]}"
     if lost:
         return Outcome.INCONCLUSIVE, f"{counted}: {len(lost)} were not measured"
-    if not sides.of.keys:
+    if not sides.all[0].keys:
         return Outcome.INCONCLUSIVE, "the two have no probe in common to compare"
     if not few:
         return Outcome.INCONCLUSIVE, f"one measurement alone has no {expected.statistic}"
@@ -317,7 +305,7 @@ def _too_few(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | Non
 
 def _measured(expected: ExpectedRatio, sides: Sides) -> tuple[Interval, str, int]:
     """The interval, what it rests on in words, and how many samples those are."""
-    rounds, keys = sides.rounds(), sides.of.keys
+    rounds, keys = sides.rounds(), sides.all[0].keys
     of_each = f" of {keys} measurements" if keys > 1 else ""
     if len(rounds) >= LEAST_ROUNDS:
         paired = ", paired" if len(sides.all) > 1 and expected.statistic != CV else ""
@@ -336,37 +324,29 @@ def _of_rounds(expected: ExpectedRatio, sides: Sides, rounds: Sequence[int]) -> 
     if expected.statistic == CV:
         found = [of_cv(side.levels(rounds)) for side in sides.all]
         return found[0] if len(found) == 1 else over(*found)
-    least, most = zip(*(_logs(side, expected.statistic, rounds) for side in sides.all), strict=True)
-    if len(least) == 1:
-        return between(of_pairs(least[0]), of_pairs(most[0]))
-    return between(of_pairs(_less(least[0], most[1])), of_pairs(_less(most[0], least[1])))
+    (least, most), *others = (_logs(side, expected.statistic, rounds) for side in sides.all)
+    for other_least, other_most in others:
+        least, most = least - other_most, most - other_least
+    return between(of_pairs(least.tolist()), of_pairs(most.tolist()))
 
 
-def _less(logs: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [one - other for one, other in zip(logs, others, strict=True)]
-
-
-def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[list[float], list[float]]:
+def _logs(side: SampledSide, statistic: str, rounds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """The statistic of each round, as a logarithm: at the least, and at the most."""
     if statistic == MEAN:
         means = side.means()
-        each = [fmean(map(log, means[number])) for number in rounds]
+        each = np.array([fmean(map(log, means[number])) for number in rounds])
         return each, each
-    import numpy as np
-
     levels = side.levels(rounds)
     logs = np.log(levels)
     together = np.broadcast_to(logs.sum(axis=0), logs.shape)
     middle = 0.0 if statistic == P5 else np.log(_ranked(levels, together, 0.5))
     share = 0.05 if statistic == P5 else 0.0
     least, most = (np.log(_ranked(levels, by, share)) - middle for by in (together, together - logs))
-    return least.tolist(), most.tolist()
+    return least, most
 
 
 def _ranked(levels: np.ndarray, by: np.ndarray, share: float) -> np.ndarray:
     """In each round (row) the level of the members that *by* ranks at this share of them."""
-    import numpy as np
-
     last = levels.shape[1] - 1
     below = int(share * last)
     ends = np.take_along_axis(levels, by.argsort(axis=1)[:, [below, min(below + 1, last)]], axis=1)

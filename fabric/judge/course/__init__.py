@@ -1,1 +1,1 @@
-"""Courses of many rounds, part by part: ``located.py`` is the way in, ``courses.py`` says what became of a part."""
+"""Courses of many rounds, part by part: ``located.py`` is the way in."""

@@ -11,7 +11,7 @@ Time that earlier rounds did not need is kept, so that who dips in the last roun
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log
 
@@ -19,8 +19,7 @@ from fabric.judge.course.rows import measured_gbps, rows_of
 from fabric.judge.normal.keys import rnics_of
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
-from fabric.model.scenario import Phase
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult, Results
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -48,14 +47,15 @@ chance of four in 240 is 1 in 8,000)."""
 BATCH = 10
 """Tests of a part that are begun together (a choice): between batches the time is looked at."""
 
-MOST_PARTS = 64
-"""Parts that are measured again after one round (a choice: both ends of sixteen pairs, or two hosts four times)."""
+MOST_DIPS = 16
+"""More probes that dip in one round, of which nothing is explained, are no single parts (a choice: a part that dips in
+one of fifty probes is seen once in ten rounds; sixteen such parts in one fleet at once are something in common)."""
+
+MOST_PARTS = 4 * MOST_DIPS
+"""Parts that are measured again after one round: both ends of so many pairs, and as many of earlier rounds."""
 
 MOST_UNANSWERED = 2
 """With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
-
-_Repeated = tuple[str, object]
-"""A phase as it is written, and its combination of a matrix: what all its rounds have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class DipRecord:
         return max(0, most - self.tests)
 
     @property
+    def urgency(self) -> tuple[int, int, int]:
+        """Who dipped again comes first, then who dipped most, then who was begun with."""
+        return -self.again, -self.dips, -self.tests
+
+    @property
     def cleared(self) -> bool:
         """All its tests were well: it may be a partner of others again."""
         return not self.again and not self.wanted
@@ -87,8 +92,8 @@ class DippedAgain:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._known: defaultdict[_Repeated, dict[str, DipRecord]] = defaultdict(dict)
-        self._kept_s: defaultdict[_Repeated, float] = defaultdict(float)
+        self._known: defaultdict[Hashable, dict[str, DipRecord]] = defaultdict(dict)
+        self._kept_s: defaultdict[Hashable, float] = defaultdict(float)
         self._seen: tuple[str, int, RoundDips] | None = None
 
     def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
@@ -99,28 +104,32 @@ class DippedAgain:
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A round is over, in this session of the run or in one before it: the next rounds know of it."""
         if _followed(phase_plan) is not None:
-            repeated = _repeated(phase_plan.phase)
+            repeated = phase_plan.phase.repeated
+            further = {probe.probe_id for probe in added if AGAIN in probe.params}
+            own = [result for result in results if result.probe_id in further]
+            took_s = max((one.ended_s for one in own), default=0.0) - min((one.started_s for one in own), default=0.0)
             self._known[repeated] = self._now(phase_plan, results, added)[0]
-            self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
+            self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - took_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
-        records, dips = self._now(phase_plan, results, added)
-        done, most, spec = _counted(added), self._tests(phase_plan), _spec(phase_plan.phase)
-        silent = unanswered(added, {result.probe_id: result for result in results})
-        able = (part for part in dips.able if part in records and silent[part] < MOST_UNANSWERED)
-        urgent = sorted((part for part in able if records[part].wanted), key=lambda part: _urgency(part, records[part]))
-        now = {*done, *[part for part in urgent if part not in done][: max(0, MOST_PARTS - len(done))]}
-        counts = {part: min(BATCH, records[part].wanted, most - done[part]) for part in urgent if part in now}
-        wanted = {part: count for part, count in counts.items() if count > 0}
-        if not wanted or spec is None:
+        spec, most = _followed(phase_plan), self._tests(phase_plan)
+        if spec is None:
             return ()
+        records, dips = self._now(phase_plan, results, added)
+        done = Counter(str(probe.params[AGAIN]) for probe in added if AGAIN in probe.params)
+        silent = unanswered(added, {result.probe_id: result for result in results})
+        able = [part for part in dips.able & records.keys() if silent[part] < MOST_UNANSWERED and records[part].wanted]
+        able.sort(key=lambda part: (*records[part].urgency, part))
+        now = {*done, *[part for part in able if part not in done][: max(0, MOST_PARTS - len(done))]}
+        counts = {part: min(BATCH, records[part].wanted, most - done[part]) for part in able if part in now}
+        wanted = {part: count for part, count in counts.items() if count > 0}
         well = dips.well - silent.keys() - {part for part, one in records.items() if not one.cleared}
         return further_tests(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
 
     def _share_s(self, phase_plan: PhasePlan) -> float:
         """What may be spent after this round: its own share, and what earlier ones left."""
-        return self._kept_s[_repeated(phase_plan.phase)] + SHARE * phase_plan.schedule.makespan_s
+        return self._kept_s[phase_plan.phase.repeated] + SHARE * phase_plan.schedule.makespan_s
 
     def _tests(self, phase_plan: PhasePlan) -> int:
         """How many tests of one part fit after this round, one after the other; 0 where nothing is measured again."""
@@ -132,7 +141,7 @@ class DippedAgain:
     ) -> tuple[dict[str, DipRecord], RoundDips]:
         """What is known with this round; its planned probes have ended, and are looked at once."""
         by_id = {result.probe_id: result for result in results}
-        records = dict(self._known[_repeated(phase_plan.phase)])
+        records = dict(self._known[phase_plan.phase.repeated])
         planned = [probe for probe in (*phase_plan.planned, *added) if AGAIN not in probe.params]
         seen = phase_plan.phase.name, sum(probe.probe_id in by_id for probe in planned)
         if self._seen is None or self._seen[:2] != seen:
@@ -148,13 +157,13 @@ class DippedAgain:
 
 def dips_lines(plan: Plan) -> tuple[str, ...]:
     """One line for each repeated phase of a plan after whose rounds parts may be measured again."""
-    written: dict[_Repeated, str] = {}
-    whole_s: defaultdict[_Repeated, float] = defaultdict(float)
-    once_s: dict[_Repeated, float] = {}
+    written: dict[Hashable, str] = {}
+    whole_s: defaultdict[Hashable, float] = defaultdict(float)
+    once_s: dict[Hashable, float] = {}
     for one in plan.phases:
         spec = _followed(one)
         if spec is not None:
-            repeated = _repeated(one.phase)
+            repeated = one.phase.repeated
             written[repeated], once_s[repeated] = one.phase.written, spec.duration_s + SETUP_S
             whole_s[repeated] += SHARE * one.schedule.makespan_s
     return tuple(
@@ -167,40 +176,16 @@ def dips_lines(plan: Plan) -> tuple[str, ...]:
 
 
 def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
-    """The pair tests whose like is measured again; None where nothing is."""
+    """
+    The pair tests whose like is measured again, the first of the phase that are not of a few hosts only.
+
+    None where nothing is.
+    """
     phase = phase_plan.phase
-    return None if phase.fills is None or phase_plan.changes or phase.localise is not None else _spec(phase)
-
-
-def _took_s(results: Sequence[ProbeResult], added: Sequence[Probe]) -> float:
-    """From the beginning of the first further test of a round to the end of the last."""
-    further = {probe.probe_id for probe in added if AGAIN in probe.params}
-    own = [result for result in results if result.probe_id in further]
-    return max((one.ended_s for one in own), default=0.0) - min((one.started_s for one in own), default=0.0)
-
-
-def _spec(phase: Phase) -> PairwiseSpec | None:
-    """The pair tests whose like is measured again: the first of the phase that are not of a few hosts only."""
+    if phase.fills is None or phase_plan.changes or phase.localise is not None:
+        return None
     return next((spec for spec in phase.probes if isinstance(spec, PairwiseSpec) and not spec.only), None)
 
-
-def _repeated(phase: Phase) -> _Repeated:
-    return phase.written, phase.where
-
-
-def _counted(added: Sequence[Probe]) -> Counter[str]:
-    """How many tests each part was given in this round."""
-    return Counter(str(probe.params[AGAIN]) for probe in added if AGAIN in probe.params)
-
-
-def _urgency(part: str, one: DipRecord) -> tuple[int, int, int, str]:
-    """Who dipped again comes first, then who dipped most, then who was begun with."""
-    return -one.again, -one.dips, -one.tests, part
-
-
-MOST_DIPS = 16
-"""More probes that dip in one round, of which nothing is explained, are no single parts (a choice: a part that dips in
-one of fifty probes is seen once in ten rounds; sixteen such parts in one fleet at once are something in common)."""
 
 MOST_SHARE = 0.1
 """So is a greater share of all, of four probes or more (a choice)."""
@@ -224,7 +209,7 @@ class RoundDips:
 
 
 def dips_in_round(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology, *, known_bad: Collection[str]
+    probes: Sequence[Probe], results: Results, topology: Topology, *, known_bad: Collection[str]
 ) -> RoundDips:
     """
     What the planned probes of a round say: pair tests accuse both ends, collectives of two hosts all their RNICs.
@@ -254,9 +239,7 @@ def are_too_many(dips: int, compared: int) -> bool:
     return dips > MOST_DIPS or (dips >= 4 and dips > MOST_SHARE * compared)
 
 
-def answers_of(
-    added: Sequence[Probe], by_id: Mapping[str, ProbeResult], topology: Topology
-) -> dict[str, tuple[int, int]]:
+def answers_of(added: Sequence[Probe], by_id: Results, topology: Topology) -> dict[str, tuple[int, int]]:
     """
     Of each part the tests of this round that told something of it, and in how many of them it dipped.
 
@@ -269,7 +252,7 @@ def answers_of(
     return {part: (count, low[part]) for part, count in tests.items()}
 
 
-def unanswered(added: Sequence[Probe], by_id: Mapping[str, ProbeResult]) -> Counter[str]:
+def unanswered(added: Sequence[Probe], by_id: Results) -> Counter[str]:
     """How many tests of this round measured nothing, by the parts that they were run for and by their partners."""
     own = [probe for probe in added if AGAIN in probe.params and probe.probe_id in by_id]
     return Counter(end for probe in own if measured_gbps(by_id[probe.probe_id]) is None for end in _ends(probe))

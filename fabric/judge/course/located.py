@@ -3,35 +3,37 @@ Who became slower over the hours of a run, dips now and then, cannot bear warmth
 
 Every probe of the repeated phases is a row of one matrix, which ``locate.inside`` searches for the few parts that
 explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that nothing else
-explains say what its course is (``courses.py``). Of parts that were measured again and are not named it is told whether
+explains say what its course is. Of parts that were measured again and are not named it is told whether
 that cleared them.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, nan
+from math import exp, inf, nan
 
 import numpy as np
+from scipy.special import betaincinv
 
-from fabric.judge.course.courses import CAME_BACK, GONE, course_of, course_step, worst
 from fabric.judge.course.follow_up import are_too_many
-from fabric.judge.course.rows import CourseRow, CourseRows, repeated, rows_of
+from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.search import CERTAIN, Search
+from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
-from fabric.judge.normal.keys import rnics_of
+from fabric.judge.normal.interval import LEAST_PEERS
+from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
 from fabric.model.outcome import Outcome
-from fabric.model.part import Part
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.part import PORT, Part
+from fabric.model.probe import AGAIN, Probe, Results
 from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import NOTE
@@ -39,6 +41,133 @@ from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import Suspect
 from fabric.probes import pairwise
 from fabric.probes.all_to_all import AllToAllSpec
+
+ALPHA = 1e-3
+"""The chance that a healthy part seems to lose with time or warmth (a choice)."""
+
+LEAST_WARMING_C = 5.0
+"""A temperature that moved less explains nothing (a choice)."""
+
+_MOST_ROWS = 500  # of more every so-many-th tells the course as well: its cost grows with their square
+
+GONE = "gone"
+"""The kind of the course of what failed and did not come back: the verdict of its probes says that already."""
+
+CAME_BACK = "came_back"
+"""Of what failed and was well again later."""
+
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    CAME_BACK: "change the cable and the module: what fails and comes back fails again",
+}
+_AT_CABLES = ("rnic", "link", "host", "path")
+_AT_RNIC = (
+    "run loopback on {device} now: if it is slow, it is the RNIC or its PCIe link; if it is as fast as others, it is "
+    "the port, the cable or the leaf port: then swap the cable first"
+)
+
+
+def course_step(component: str, kind: str, course: str, rivals: Sequence[str]) -> str:
+    """What an engineer does next about a part of some kind with such a course."""
+    part = Part.of(component)
+    if course in ("low", "dips") and f"{part}:{PORT}" in rivals:
+        return _AT_RNIC.format(device=part.item)
+    return _NEXT[course] if kind in _AT_CABLES and course in _NEXT else next_step(kind, Outcome.FAIL)
+
+
+def worst(own: Sequence[CourseRow]) -> tuple[str, ...]:
+    """The ids of the lowest of them."""
+    return tuple(one.probe.probe_id for one in sorted(own, key=lambda one: one.share)[:_MOST_PROBES])
+
+
+def course_of(
+    fault: FaultyPart, own: Sequence[CourseRow], others: float, celsius: Callable[[Floats], Floats] | None = None
+) -> tuple[str, str]:
+    """
+    The kind of the course of a part that is bad, and its text: what form the locator found its losses to have.
+
+    *own* are its rows in order of time, *others* says how often what is healthy dips, *celsius* how warm its module was
+    at some times.
+    """
+    gone = [one for one in own if one.share == 0.0]
+    if _came_back(own):
+        return CAME_BACK, (
+            f"failed in {len(gone)} of {len(own)} probes, first at {hours(gone[0].at_s)}, last at "
+            f"{hours(gone[-1].at_s)}, and came back"
+        )
+    low = [one for one in own if one.low]
+    if len(gone) == len(low):
+        return GONE, "failed, and did not come back"
+    most = max(fault.losses, key=lambda one: (one.rho >= OFTEN, one.loss))
+    with_heat = _with_heat(fault, own, celsius)
+    if with_heat:
+        return "heat", with_heat
+    lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
+    if fault.follows is not None:
+        return "drift", f"{lost} gradually, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
+    if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN:
+        return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
+    if fault.until_s < inf and most.rho >= OFTEN:
+        return "low", f"{lost} from {hours(fault.since_s)} to {hours(fault.until_s)}, and then it was well again"
+    count, n = len(low), len(own)
+    depth = float(np.median([one.share for one in low]))
+    if count > n / 2:
+        return "low", f"slower than its peers in {count} of {n} probes: about {depth:.0%} of what they carry"
+    # The exact interval of a share (Clopper and Pearson 1934).
+    least, often = betaincinv(count, n - count + 1, 0.025), betaincinv(count + 1, n - count, 0.975)
+    return "dips", (
+        f"dips to {depth:.0%} in {count} of {n} probes (1 in {n / count:.0f}; 95 % interval 1 in {1 / often:.0f} to "
+        f"1 in {1 / least:.0f}), its peers in {f'1 of {1 / others:,.0f}' if others > 0 else 'none'}"
+    )
+
+
+def lost_along(x: Floats, shares: Floats) -> float:
+    """What is lost from the least *x* to the most, by the median slope; 0 where chance may look so (Kendall's tau)."""
+    from scipy.stats import kendalltau, theilslopes
+
+    if kendalltau(x, shares, alternative="less").pvalue >= ALPHA:
+        return 0.0
+    return float(-theilslopes(shares, x).slope * np.ptp(x))
+
+
+def _with_heat(fault: FaultyPart, own: Sequence[CourseRow], celsius: Callable[[Floats], Floats] | None) -> str:
+    """What it loses with the warmth of its module while it is bad, in probes of one kind; empty where it does not."""
+    if celsius is None:
+        return ""
+    (of_class, _), *_ = Counter(one.of_class for one in own).most_common()
+    alike = [one for one in own if one.of_class == of_class and one.at_s >= fault.since_s]
+    alike = alike[:: -(-len(alike) // _MOST_ROWS)]
+    warmth, shares = celsius(np.array([one.at_s for one in alike])), np.array([one.share for one in alike])
+    known = np.isfinite(warmth)
+    if known.sum() < LEAST_PEERS or np.ptp(warmth[known]) < LEAST_WARMING_C:
+        return ""
+    lost, (cold, warm) = lost_along(warmth[known], shares[known]), np.quantile(warmth[known], (0.0, 1.0))
+    if lost < floor_of(alike[0].probe.kind):
+        return ""
+    return (
+        f"loses {lost:.0%} of its bandwidth when its module warms from {cold:.0f} to {warm:.0f} C ({len(alike)} probes)"
+    )
+
+
+def _came_back(own: Sequence[CourseRow]) -> bool:
+    """
+    Whether the transport gave up and a later probe of that kind went well again.
+
+    One of another kind says nothing: an all-to-all stays in its host, and is well where no cable is.
+    """
+    failed: set[str] = set()
+    for one in own:
+        if one.share == 0.0:
+            failed.add(one.probe.kind)
+        elif one.probe.kind in failed:
+            return True
+    return False
+
 
 UPLINKS = "uplinks"
 """The kind of the cables above a leaf, and what is behind its name: ``su0-leaf3:uplinks``."""
@@ -104,7 +233,7 @@ class Course:
 
 def over_time(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     phases: Sequence[Phase],
     topology: Topology,
     samples: Samples,
@@ -231,12 +360,14 @@ class _Located(NamedParts):
         return CourseSuspect(found, kind, text, own)
 
     def _above(self, fault: FaultyPart, course: str) -> str:
-        """What is slow on which of the ways over the cables above a leaf."""
-        column = self._columns[fault.part]
+        """What is slow on which of the ways over the cables above a leaf, the first few of them."""
+        column, most = self._columns[fault.part], 4
         ways = [self._columns[way].text for way in fault.ways or () if way >= 0] or [column.text]
         if fault.ways is None and not column.name.rpartition(f":{UPLINKS}")[2]:
             return f"what crosses them {course}"
-        return f"what crosses them is slow on the way {fold_ways(ways)}, which do well else: {course}"
+        more = f" and {len(ways) - most} more" if len(ways) > most else ""
+        named = f"{', '.join(sorted(ways)[:most])}{more}"
+        return f"what crosses them is slow on the way {named}, which do well else: {course}"
 
     def _hosts(self, name: str, kind: str, bad: Sequence[CourseRow]) -> tuple[str, ...]:
         if kind == "leaf":
@@ -254,13 +385,6 @@ class _Located(NamedParts):
         return super()._is_same(mine, other) or (other.kind in _WIDE and mine.kind not in _WIDE)
 
 
-def fold_ways(ways: Sequence[str]) -> str:
-    """Some ways over cables, in words."""
-    most = 4
-    more = f" and {len(ways) - most} more" if len(ways) > most else ""
-    return f"{', '.join(sorted(ways)[:most])}{more}"
-
-
 LEAST_TO_CLEAR = 59
 """Tests without a dip that clear a part: then it dips in fewer than 1 of 20 with 95 % (ln 0.05 / ln 0.95)."""
 
@@ -270,28 +394,26 @@ _Pair = tuple[CourseRow, bool]  # a pair test, and whether no part that is named
 
 def _notes(rows: CourseRows, left: Bools, named: AbstractSet[str]) -> list[Note]:
     """
-    Of parts that were measured again, and of rounds with many dips.
+    Of parts that were measured again, and of rounds in which more pair tests dipped than single parts would explain.
 
     *left* says which rows no part explains of those that are *named* (their rivals, too).
     """
-    pairs = [
-        (row, open_) for row, open_ in zip(rows.rows, left.tolist(), strict=True) if row.probe.kind == pairwise.KIND
-    ]
-    return [*_again(pairs, named), *_too_many(pairs)]
-
-
-def _again(pairs: Sequence[_Pair], named: AbstractSet[str]) -> list[Note]:
-    tests: defaultdict[str, list[_Pair]] = defaultdict(list)
-    planned: defaultdict[str, list[_Pair]] = defaultdict(list)
-    for pair in pairs:
-        if AGAIN in pair[0].probe.params:
-            tests[str(pair[0].probe.params[AGAIN])].append(pair)
-        else:
-            for end in rnics_of(pair[0].probe):
-                planned[end].append(pair)
-    asked = [part for part in tests if named.isdisjoint((part, Part.of(part).host))]
-    found = [_said(part, first, tests[part]) for part in asked if (first := _first(planned[part]))]
-    return sorted(found, key=lambda one: (one[0] == CLEARED, one[1]))
+    both = zip(rows.rows, left.tolist(), strict=True)
+    pairs = [(row, open_) for row, open_ in both if row.probe.kind == pairwise.KIND]
+    further = [pair for pair in pairs if AGAIN in pair[0].probe.params]
+    ends = ((end, pair) for pair in pairs if AGAIN not in pair[0].probe.params for end in rnics_of(pair[0].probe))
+    planned = grouped(ends, lambda one: one[0])
+    found = []
+    for part, tests in grouped(further, lambda pair: str(pair[0].probe.params[AGAIN])).items():
+        first = _first([pair for _, pair in planned.get(part, ())])
+        if first and named.isdisjoint((part, Part.of(part).host)):
+            found.append(_said(part, first, tests))
+    low, every = Counter(row.probe.phase for row, open_ in pairs if open_), Counter(row.probe.phase for row, _ in pairs)
+    followed = {row.probe.phase for row, _ in further}
+    text = "pair tests dipped at once: no single part, so none was measured again"
+    crowded = (phase for phase, count in low.items() if are_too_many(count, every[phase]) and phase not in followed)
+    found.sort(key=lambda one: (one[0] == CLEARED, one[1]))
+    return found + [(TOO_MANY, phase, f"{low[phase]} {text}") for phase in crowded]
 
 
 def _first(planned: Sequence[_Pair]) -> str:
@@ -312,16 +434,3 @@ def _said(part: str, first: str, tests: Sequence[_Pair]) -> Note:
     most = 1.0 - 0.05 ** (1.0 / n)  # none in n at this rate has a chance of 5 %
     text = f"{first}, not again in {n} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
     return CLEARED, part, text
-
-
-def _too_many(pairs: Sequence[_Pair]) -> list[Note]:
-    """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
-    low = Counter(row.probe.phase for row, open_ in pairs if open_)
-    compared = Counter(row.probe.phase for row, _ in pairs)
-    followed = {row.probe.phase for row, _ in pairs if AGAIN in row.probe.params}
-    text = "pair tests dipped at once: no single part, so none was measured again"
-    return [
-        (TOO_MANY, phase, f"{count} {text}")
-        for phase, count in low.items()
-        if are_too_many(count, compared[phase]) and phase not in followed
-    ]

@@ -8,17 +8,17 @@ itself. Where a round has few alike, all rounds together say what is normal.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fabric.judge.normal.keys import Alike, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import gave_up
-from fabric.judge.normal.series import DIP_SIGMAS, representative
-from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.keys import Alike, floor_of, gave_up
+from fabric.judge.normal.series import DIP_SIGMAS, number_of
+from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
+from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 
 LEAST_ROUNDS = LEAST_PEERS
@@ -68,7 +68,7 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 
     Those that ran often enough and altered nothing, and those in which parts were measured again.
     """
-    unaltered = {phase.name: (phase.written, phase.where) for phase in phases if not phase.changes}
+    unaltered = {phase.name: phase.repeated for phase in phases if not phase.changes}
     rounds = Counter(unaltered.values())
     again = {probe.phase for probe in probes if AGAIN in probe.params}
     followed = {key for name, key in unaltered.items() if name in again}
@@ -76,7 +76,7 @@ def repeated(probes: Sequence[Probe], phases: Sequence[Phase]) -> dict[str, Hash
 
 
 def rows_of(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], rounds: Mapping[str, Hashable], topology: Topology
+    probes: Sequence[Probe], results: Results, rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
     alike = Alike(topology)
@@ -114,10 +114,8 @@ def rows_of(
 
 def measured_gbps(result: ProbeResult) -> float | None:
     """What a probe measured; None where it measured nothing."""
-    if result.outcome is not None or not result.measurements:
-        return None
-    value = representative(result)[0]
-    return value if value > 0.0 else None
+    number = number_of(result)
+    return number[0] if number is not None and number[0] > 0.0 else None
 
 
 def _normal(of_class: Mapping[str, Sequence[_Measured]]) -> dict[str, tuple[float, float]]:
@@ -149,3 +147,48 @@ def _planned(members: Sequence[_Measured]) -> list[float]:
 def hours(at_s: float, *, digits: int = 1) -> str:
     """A time in hours."""
     return f"{at_s / 3600.0:.{digits}f} h"
+
+
+def too_few_rounds(phases: Sequence[Phase]) -> Iterator[str]:
+    """One line for each phase that fills a time in too few rounds for what shows over time alone."""
+    for (label, _), members in _filling(phases).items():
+        if len(members) < LEAST_ROUNDS:
+            said = f"{len(members)} of the {LEAST_ROUNDS} rounds"
+            yield f"{label}: {said} that it takes to see drift, dips and what follows warmth: use a longer --for"
+
+
+def rounds_not_run(phases: Sequence[Phase], probes: Sequence[Probe], results: Results) -> Iterator[str]:
+    """
+    One line for each phase that fills a time and had fewer rounds: "soak: 3 of 8 planned rounds were run, ...".
+
+    *phases* are all that were planned. A round was run where one of its *probes* was begun. The time is that from the
+    first begin to the last end.
+    """
+    planned = _filling(phases)
+    begun: dict[str, list[ProbeResult]] = defaultdict(list)
+    for probe in probes if planned else ():
+        result = results.get(probe.probe_id)
+        if result is not None and result.attempt > 0:
+            begun[probe.phase].append(result)
+    for (label, within_s), members in planned.items():
+        ran = [begun[phase.name] for phase in members if phase.name in begun]
+        if len(ran) == len(members):
+            continue
+        said, given = f"{label}: {len(ran)} of {len(members)} planned rounds were run", duration_text(within_s)
+        if not ran:
+            yield f"{said}, of the {given} it was given none was used"
+            continue
+        done = [result for results_of in ran for result in results_of]
+        took_s = max(one.ended_s for one in done) - min(one.started_s for one in done)
+        why = "rounds took longer than planned" if took_s >= within_s else "the run did not get to the others"
+        yield f"{said}, in {duration_text(took_s)} of the {given} it was given: {why}"
+
+
+def _filling(phases: Sequence[Phase]) -> dict[tuple[str, float], list[Phase]]:
+    """The rounds of each phase that fills a time, by what it is called with its values of a matrix, and that time."""
+    found: dict[tuple[str, float], list[Phase]] = defaultdict(list)
+    for phase in phases:
+        if phase.fills is not None:
+            label = phase.written + "".join(f", {name}={value}" for name, value in phase.where)
+            found[label, phase.fills.within_s].append(phase)
+    return found

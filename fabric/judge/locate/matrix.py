@@ -25,8 +25,8 @@ from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints, Normal
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.keys import Alike, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult

@@ -162,8 +162,8 @@ class Search(Likelihood):
         given = self._beside(rest)
         parts = self._possible(rest, given, banned)
         if instead is not None:
-            near = self.cells.total(self._asking(given.explained) & self.passed(instead)) > self.matrix.rounds
-            parts = parts[near[parts]]
+            asking = np.flatnonzero((self._asking(given.explained) & self.passed(instead))[self.cells.sample])
+            parts = parts[self._enough(asking)[parts]]
             if self.matrix.faint:
                 parts = np.union1d(parts, instead)
         return self._fits(parts, given) if len(parts) else []
@@ -184,14 +184,11 @@ class Search(Likelihood):
 
     def _possible(self, rest: Sequence[FaultyPart], given: Given, banned: Ints = _NOBODY) -> Ints:
         """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
-        asking, matrix, cells = self._asking(given.explained), self.matrix, self.cells
-        entry = np.flatnonzero(asking[cells.sample])
-        count = np.bincount(cells.part_of_entry[entry], minlength=cells.parts)
-        if matrix.rounds:
-            count = count + cells.total(asking & (matrix.y <= NOTHING))
-        possible = count > matrix.rounds
+        matrix, cells = self.matrix, self.cells
+        entry = np.flatnonzero(self._asking(given.explained)[cells.sample])
+        possible = self._enough(entry)
         if matrix.faint:
-            possible &= self._room(entry, count, given.density) > (0.0 if given.costs is None else given.costs)
+            possible &= self._room(entry, given.density) > (0.0 if given.costs is None else given.costs)
         # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
         alike = self.cells.alike
         possible &= ~np.isin(alike, alike[[one.part for one in rest]])
@@ -199,16 +196,23 @@ class Search(Likelihood):
         found: Ints = np.flatnonzero(possible)
         return found
 
-    def _room(self, entry: Ints, count: Ints, density: Floats) -> Floats:
-        """By part the most nats that it may gain: of many parts few have enough samples (*entry*, *count*) so low."""
+    def _enough(self, entry: Ints) -> Bools:
+        """By part whether any of these entries is of it; of many rounds two, or one that failed."""
+        cells, rounds = self.cells, self.matrix.rounds
+        failed = 1 + (self.matrix.y[cells.sample[entry]] <= NOTHING) if rounds else None
+        found: Bools = np.bincount(cells.part_of_entry[entry], failed, minlength=cells.parts) > rounds
+        return found
+
+    def _room(self, entry: Ints, density: Floats) -> Floats:
+        """By part the most nats that it may gain: of many parts few have enough samples so low as these entries."""
         matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
-        asking = np.unique(sample := cells.sample[entry])
-        most = np.zeros(len(density))
+        part, sample = cells.part_of_entry[entry], cells.sample[entry]
+        asking, most = np.unique(sample), np.zeros(len(density))
         noise = matrix.normal.noise[matrix.of_class[asking]]
         most[asking] = np.maximum(np.log(_SHARP / noise / density[asking]), 0.0)
         least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
-        gain = np.bincount(cells.part_of_entry[entry], most[sample], minlength=cells.parts)
-        found: Floats = gain + (cells.through - count) * least
+        well = cells.through - np.bincount(part, minlength=cells.parts)
+        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * least
         return found
 
     def begun(self) -> list[list[FaultyPart]]:

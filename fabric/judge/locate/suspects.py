@@ -14,7 +14,7 @@ from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
 from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE, Search
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
-from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.keys import series_key
 from fabric.judge.normal.series import NORMAL
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part

@@ -1,5 +1,9 @@
 """
-Intervals of ratios and spreads: what their samples are, and how wide they must be to be right as often as said.
+Middles, and intervals of ratios and spreads: what their samples are, and how wide they must be to be right as often as
+said.
+
+What is normal among like numbers of one run is their median, its spread by the MAD, as Iglewicz and Hoaglin (1993): the
+slow ones must not set the scale that they are measured by.
 
 Rounds are the samples of a ratio where both sides share three or more: a round measures both sides one soon after the
 other, so each gives one pair, drift cancels out, and a change that turns out differently each time it is made widens
@@ -16,13 +20,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, fsum, hypot, log, sqrt
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 from typing import TYPE_CHECKING
-
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, robust
 
 if TYPE_CHECKING:
     import numpy as np
+
+LEAST_PEERS = 8
+"""Fewer measurements of one key say nothing about each other (a choice; with fewer the MAD is worth little)."""
+
+Z_SLOW = -3.5
+"""Robust z below which a number is an outlier (Iglewicz and Hoaglin)."""
+
+LEAST_SPREAD = 0.003
+"""The spread is taken as at least this share of the median (a choice: the repeatability of perftest on one host;
+tools print few digits, and of equal numbers the MAD is 0)."""
+
+SCALE = 1.4826
+"""MAD to standard deviation, for normal numbers."""
+
+
+def robust(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and the standard deviation as the MAD tells it."""
+    middle = median(values)
+    return middle, SCALE * median(abs(value - middle) for value in values)
+
 
 CONFIDENCE = 0.95
 """Of the intervals of what is expected and of records, as they are printed: "95 % interval"."""

@@ -1,13 +1,131 @@
-"""The key of a measurement: what it must share with another to be compared with it."""
+"""
+The key of a measurement: what it must share with another to be compared with it, in one run or in several.
+
+Planned probes are samples that can be compared across phases: the same name, participants and size have one key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
-from fabric.judge.normal.samples import OF_AGAIN, name_of
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import FailureKind, Measurement, Probe, ProbeResult, Results
 from fabric.model.recorded import Key
 from fabric.model.topology import Host, Topology
+
+Item = TypeVar("Item")
+Shared = TypeVar("Shared", bound=Hashable)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Shared]) -> dict[Shared, list[Item]]:
+    """What shares a key, in the order in which it comes."""
+    found: dict[Shared, list[Item]] = {}
+    for one in items:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+OF_AGAIN = "-again"
+"""Behind the name of what is measured again: it is compared with what was planned."""
+
+_GONE = (FailureKind.RETRIES_EXCEEDED, FailureKind.PORT_DOWN)
+
+
+def gave_up(result: ProbeResult) -> bool:
+    """
+    True when a tool says so: retries exceeded, or the port down (FAIL), or NCCL's "network error".
+
+    The last is an ERROR elsewhere, because NCCL says the same when a peer's process ended; while a link is bad on
+    purpose it is what a collective says when its queue pairs failed.
+    """
+    return result.failure is FailureKind.REMOTE_ERROR or (result.outcome is Outcome.FAIL and result.failure in _GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleKey:
+    """What two samples must share to be compared; *size_bytes* None: the probe knows no size."""
+
+    kind: str
+    name: str
+    hosts: tuple[str, ...]
+    series: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """
+    One message size of one planned probe.
+
+    *repetition* counts from 1 within a phase and key. *value_gbps* is the lower of out of place and in place; None:
+    nothing was measured, and then *result* says why (None: it was not reached).
+    """
+
+    key: SampleKey
+    phase: str
+    repetition: int
+    value_gbps: float | None
+    result: ProbeResult | None
+
+    @property
+    def gave_up(self) -> bool:
+        """The transport gave up, or the tool measured 0 Gb/s: neither has a ratio."""
+        if self.value_gbps is not None:
+            return self.value_gbps <= 0.0
+        return self.result is not None and gave_up(self.result)
+
+
+def name_of(probe: Probe) -> str:
+    """The name that a scenario gives the probe, by which an expectation can choose it."""
+    if "name" in probe.params:
+        return str(probe.params["name"])
+    return probe.probe_id.rpartition("/")[2].partition(f".{probe.params.get('series')}")[0]
+
+
+def series_key(probe: Probe) -> Hashable:
+    """What repetitions of one probe share."""
+    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
+
+
+def samples(probes: Iterable[Probe], results: Results) -> Iterator[Sample]:
+    """Every size of every planned probe, in planned order."""
+    seen: Counter[tuple[str, SampleKey]] = Counter()
+    for probe in probes:
+        result = results.get(probe.probe_id)
+        for size_bytes in _sizes(probe):
+            key = SampleKey(probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), size_bytes)
+            seen[probe.phase, key] += 1
+            value_gbps = _value(result, size_bytes)
+            yield Sample(key, probe.phase, seen[probe.phase, key], value_gbps, result)
+
+
+def largest_only(found: Iterable[Sample]) -> list[Sample]:
+    """One sample a probe: of its largest size, as limits are judged."""
+    listed = list(found)
+    largest: dict[tuple[str, str], int] = {}
+    for sample in listed:
+        group = (sample.key.name, sample.key.series)
+        largest[group] = max(largest.get(group, 0), sample.key.size_bytes or 0)
+    return [sample for sample in listed if (sample.key.size_bytes or 0) == largest[sample.key.name, sample.key.series]]
+
+
+def _sizes(probe: Probe) -> tuple[int | None, ...]:
+    several, one = probe.params.get("sizes_bytes"), probe.params.get("size_bytes")
+    if isinstance(several, tuple):
+        return several
+    return (one,) if isinstance(one, int) else (None,)
+
+
+def _value(result: ProbeResult | None, size_bytes: int | None) -> float | None:
+    """The lower of its numbers, as ``series.representative`` takes it; None when it was not measured."""
+    if result is None or result.outcome is not None:
+        return None
+    found = [m.value for m in result.measurements if size_bytes is None or m.size_bytes == size_bytes]
+    return min(found) if found else None
+
 
 SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
 
@@ -47,10 +165,10 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
     given = probe.params.get("link_class")
     if given is not None:
         return str(given)
-    hosts = [topology.hosts[name] for name in probe.hosts]
     if "peer_rnic" in probe.params:
-        ends = [leaf_of(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
-        return None if None in ends else (SAME_LEAF if ends[0] == ends[1] else CROSS_LEAF)
+        leaves = {leaf_of(topology.hosts[host], device) for host, device in ends_of(probe)}
+        return None if None in leaves else (SAME_LEAF if len(leaves) == 1 else CROSS_LEAF)
+    hosts = [topology.hosts[name] for name in probe.hosts]
     if len(hosts) < 2 or not all(host.leaves for host in hosts):
         return None
     return SAME_LEAF if len({host.leaves for host in hosts}) == 1 else CROSS_LEAF
@@ -58,15 +176,8 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
 
 def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
     """The line rate of the slower of the RNICs that a probe names; None when it names none."""
-    rates = []
-    for position, end in enumerate(_ENDS):
-        rnics = topology.hosts[probe.hosts[position % len(probe.hosts)]].platform.rnic_by_device
-        if probe.params.get(end) in rnics:
-            rates.append(rnics[str(probe.params[end])].line_rate_gbps)
-    return min(rates) if rates else None
-
-
-_ENDS = ("rnic", "peer_rnic")
+    rnics = (topology.hosts[host].platform.rnic_by_device.get(device) for host, device in ends_of(probe))
+    return min((rnic.line_rate_gbps for rnic in rnics if rnic is not None), default=None)
 
 
 def leaf_of(host: Host, device: str) -> str | None:
@@ -75,13 +186,20 @@ def leaf_of(host: Host, device: str) -> str | None:
     return host.leaves[rail] if rail < len(host.leaves) else None
 
 
-def rnics_of(probe: Probe) -> tuple[str, ...]:
-    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+def ends_of(probe: Probe) -> tuple[tuple[str, str], ...]:
+    """Host and RNIC at either end of a probe, the one that sends first; none where it names none."""
     if "rnic" not in probe.params:
         return ()
     own = str(probe.params["rnic"])
-    other = f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"
-    return tuple(dict.fromkeys((f"{probe.hosts[0]}/{own}", other)))
+    return (probe.hosts[0], own), (probe.hosts[-1], str(probe.params.get("peer_rnic", own)))
+
+
+def rnics_of(probe: Probe) -> tuple[str, ...]:
+    """The RNICs that a probe names (``gpu001/mlx5_0``), the one that sends first; none where it names none."""
+    if not (ends := ends_of(probe)):
+        return ()
+    one, other = f"{ends[0][0]}/{ends[0][1]}", f"{ends[1][0]}/{ends[1][1]}"
+    return (one,) if one == other else (one, other)
 
 
 def taking_part(probe: Probe) -> tuple[str, ...]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, median, stdev
 
-from fabric.judge.normal.keys import Alike, bandwidths, floor_of
-from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
+from fabric.judge.normal.keys import Alike, bandwidths, floor_of, series_key
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
@@ -77,13 +76,11 @@ def steadiness(values: Sequence[float], *, floor: float, noise: float | None = N
         median_gbps=middle,
         cv=stdev(values) / mean if mean > 0.0 else 0.0,
         dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_FOR_CV else 0,
-        most_cv=UNSTABLE_CV if noise is None or noise >= UNSTABLE_CV else _most_cv(len(values), noise),
+        # What chance leaves to healthy series: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees.
+        most_cv=UNSTABLE_CV
+        if noise is None or noise >= UNSTABLE_CV
+        else max(UNSTABLE_CV, noise * sqrt(_chi_squared(len(values) - 1) / (len(values) - 1))),
     )
-
-
-def _most_cv(count: int, noise: float) -> float:
-    """What chance leaves to healthy series of this noise: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees."""
-    return max(UNSTABLE_CV, noise * sqrt(_chi_squared(count - 1) / (count - 1)))
 
 
 @lru_cache(maxsize=64)
@@ -101,20 +98,20 @@ USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""
 
 
+@dataclass(slots=True, eq=False)
 class ProbeSeries:
     """
     The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
 
-    A series is equal to itself alone, and so it can be looked up by.
+    *noise*: of one sample of its class, where that is known, as a share. A series is equal to itself alone, and so it
+    can be looked up by.
     """
 
-    __slots__ = ("_steadiness", "group", "noise", "probe", "size_bytes", "values")
-
-    def __init__(self, probe: Probe, size_bytes: int | None, group: int | None) -> None:
-        self.probe, self.size_bytes, self.group = probe, size_bytes, group
-        self.values: list[float] = []
-        self.noise: float | None = None  # of one sample of its class, where that is known, as a share
-        self._steadiness: Steadiness | None = None
+    probe: Probe
+    size_bytes: int | None
+    group: int | None
+    values: list[float] = field(default_factory=list)
+    noise: float | None = None
 
     @property
     def value(self) -> float:
@@ -123,10 +120,10 @@ class ProbeSeries:
 
     @property
     def steadiness(self) -> Steadiness | None:
-        """How its repetitions lie; None for a single one. Worked out once, when all of them are there."""
-        if self._steadiness is None and len(self.values) > 1:
-            self._steadiness = steadiness(self.values, floor=floor_of(self.probe.kind), noise=self.noise)
-        return self._steadiness
+        """How its repetitions lie; None for a single one."""
+        if len(self.values) < 2:
+            return None
+        return steadiness(self.values, floor=floor_of(self.probe.kind), noise=self.noise)
 
 
 def series_of(
@@ -137,7 +134,7 @@ def series_of(
     belongs: list[ProbeSeries | None] = []
     alike = Alike(topology)
     for probe, result in listed:
-        number = _number(result)
+        number = number_of(result)
         if number is None:
             belongs.append(None)
             continue
@@ -175,9 +172,9 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
     return max(LEAST_SPREAD, DIFFERENCE_TO_SIGMA * median(sizes))
 
 
-def _number(result: ProbeResult) -> tuple[float, int | None] | None:
+def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     """The number that stands for a result, and its size; None where no bandwidth was measured."""
-    return representative(result) if result.outcome is None and bandwidths(result) else None
+    return representative(result) if result is not None and result.outcome is None and bandwidths(result) else None
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import exp, inf, log
 
-from fabric.model.change import ChangeResult
+from fabric.model.change import ChangeResult, Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import (
     CRITERIA,
@@ -62,6 +62,9 @@ How often a port with exactly that ratio may PASS: the rule of three, none seen 
 
 At 400 Gb/s that takes NVIDIA's 125 minutes.
 """
+
+MANY = 3
+"""So many that are bad together have something in common: two may be chance (a choice)."""
 
 ERRORS = ("symbol_error", "rx_crc_errors")
 
@@ -114,23 +117,24 @@ class BerVerdict:
     watched_s: float = 0.0
 
 
+Found = tuple[str, Outcome, str]
+"""A counter or reading, how bad it is (PASS: said beside what is), and what is said of it; nothing that was said."""
+
+
 @dataclass(frozen=True, slots=True)
 class PortHealth:
     """
-    One port, judged by its counters: outcome, what is wrong in words, and all its steps.
+    One port, judged by its counters: what was *found* that is not as it shall be, and all its steps.
 
-    *ber* is what its bit errors say, None where no counter of them could be read; *bad* are the counters that made the
-    outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile. *unread* are the
-    criteria of the scenario's zero growth that were not shown. *cable*: what a cable between switches is called, whose
-    ends are neither a host's nor a device's, or a switch that is bad as a whole. Of a leaf: the hosts *under* it, and
-    the ports that it *explains*.
+    *ber* is what its bit errors say, None where no counter of them could be read. *resets* counts how often somebody
+    cleared a counter meanwhile. *unread* are the criteria of the scenario's zero growth that were not shown. *cable*:
+    what a cable between switches is called, whose ends are neither a host's nor a device's, or a switch that is bad as
+    a whole. Of a leaf: the hosts *under* it, and the ports that it *explains*.
     """
 
     host: str
     device: str
-    outcome: Outcome
-    words: tuple[str, ...]
-    bad: Mapping[str, Outcome]
+    found: tuple[Found, ...] = ()
     steps: tuple[Step, ...] = ()
     ber: BerVerdict | None = None
     resets: int = 0
@@ -138,6 +142,23 @@ class PortHealth:
     cable: str = ""
     under: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is wrong."""
+        return tuple(dict.fromkeys(text for _, _, text in self.found if text))
+
+    @property
+    def bad(self) -> dict[str, Outcome]:
+        """The counters and readings that made the outcome, each with its own."""
+        ranked = sorted(self.found, key=lambda one: one[1].rank)
+        return {name: outcome for name, outcome, _ in ranked if outcome is not Outcome.PASS}
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of them; INCONCLUSIVE where a criterion was not shown."""
+        unread = (Outcome.INCONCLUSIVE for _ in self.unread)
+        return Outcome.worst((Outcome.PASS, *(outcome for _, outcome, _ in self.found), *unread))
 
     @property
     def component(self) -> str:
@@ -152,21 +173,17 @@ class PortHealth:
     @property
     def bad_steps(self) -> list[Step]:
         """What made the outcome."""
-        return [step for step in self.steps if step.name in self.bad and not step.ours]
+        bad = self.bad
+        return [step for step in self.steps if step.name in bad and not step.ours]
 
 
 def joined(ends: Sequence[PortHealth]) -> PortHealth:
     """What was read at several ends of a cable as one part, which is called as the last of them."""
-    bad: dict[str, Outcome] = {}
-    for one in ends:
-        bad |= {name: Outcome.worst([outcome, bad.get(name, outcome)]) for name, outcome in one.bad.items()}
     bers = [one.ber for one in ends if one.ber is not None]
     return replace(
         ends[-1],
-        outcome=Outcome.worst(one.outcome for one in ends),
-        words=tuple(text for one in ends for text in one.words),
+        found=tuple(text for one in ends for text in one.found),
         steps=tuple(step for one in ends for step in one.steps),
-        bad=bad,
         ber=max(bers, key=lambda one: (one.outcome.rank, one.left_s), default=None),
         resets=sum(one.resets for one in ends),
         unread=tuple(sorted({name for one in ends for name in one.unread}, key=CRITERIA.index)),
@@ -177,7 +194,7 @@ def ports_of_run(
     samples: Samples,
     topology: Topology,
     hosts: Sequence[str],
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     zero_growth: ZeroGrowth | None = None,
     *,
     shared: Windows = (),
@@ -219,7 +236,7 @@ def port_health(
     host: str,
     device: str,
     courses: Mapping[str, CounterCourse],
-    changes: Sequence[ChangeResult],
+    changes: Changes,
     *,
     every_s: float,
     line_rate_gbps: float,
@@ -250,24 +267,9 @@ def port_health(
     for name in [name for name in ERRORS if name in read][:1]:
         of_time_s = watched_s(name, read[name], own, every_s)
         ber = judge_ber(_sum(steps, name), of_time_s, line_rate_gbps, ports=ports, name=name)
-        found += [([name], Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
-    bad = {name: outcome for names, outcome, _ in found for name in names}
-    unread = tuple(port.not_shown(ber))
-    return PortHealth(
-        host=host,
-        device=device,
-        outcome=Outcome.worst((Outcome.PASS, *bad.values(), *(Outcome.INCONCLUSIVE for _ in unread))),
-        words=tuple(text for _, _, text in found),
-        steps=steps,
-        bad=bad,
-        ber=ber,
-        resets=sum(number for _, number in grown.values()),
-        unread=unread,
-    )
-
-
-_Bad = tuple[Sequence[str], Outcome, str]
-"""Counters of one port that are not as they shall be, how bad that is, and what is said of it."""
+        found += [(name, Outcome.FAIL, ber.reason)] if ber.outcome is Outcome.FAIL else []
+    resets = sum(number for _, number in grown.values())
+    return PortHealth(host, device, tuple(found), steps, ber, resets, tuple(port.not_shown(ber)))
 
 
 def known_values(course: CounterCourse | None) -> list[float]:
@@ -290,7 +292,7 @@ class _Port:
     wanted: ZeroGrowth
     busy: Windows
 
-    def too_many(self, steps: Sequence[Step], read: Mapping[str, CounterCourse]) -> Iterator[_Bad]:
+    def too_many(self, steps: Sequence[Step], read: Mapping[str, CounterCourse]) -> Iterator[Found]:
         """The counters of which a good port has fewer, or none where the scenario says so; and since when."""
         never = {name for criterion in self.wanted.criteria for name in self._counters(criterion)}
         for name, course in read.items():
@@ -299,15 +301,15 @@ class _Port:
                 first, last = (_after(step, course) for step in (grown[0], grown[-1]))
                 when = f" after {first}" if len(grown) == 1 else f", first after {first}, last after {last}"
                 fails = name in never or (name == "link_downed" and not self.ethernet)
-                yield [name], Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
+                yield name, Outcome.FAIL if fails else Outcome.MARGINAL, counted_words(_sum(grown), name) + when
 
-    def too_hot(self) -> Iterator[_Bad]:
+    def too_hot(self) -> Iterator[Found]:
         """Its module."""
         heat_c = max(known_values(self.courses.get("module_c")), default=0.0)
         if heat_c > HOT_C:
-            yield ["module_c"], Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
+            yield "module_c", Outcome.MARGINAL, f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}"
 
-    def congested(self) -> Iterator[_Bad]:
+    def congested(self) -> Iterator[Found]:
         """What grew by more in some hour than the scenario allows: each kind of pause, all retransmissions together."""
         for name in self._counters(PFC) if PFC in self.wanted.criteria else ():
             steps, span_s, until = self._in_worst_hour([name])
@@ -315,7 +317,7 @@ class _Port:
             if paused_s > most * span_s:
                 way = "it was told to wait" if name == PFC_TIMES[0] else "it told the other end to wait"
                 said = f"{way} {paused_s / span_s:.1%} of the {until}, allowed {most:.1%}"
-                yield [name], Outcome.FAIL, f"zero growth: {name}: {said}"
+                yield name, Outcome.FAIL, f"zero growth: {name}: {said}"
         if RETRANSMITS in self.wanted.criteria:
             names, an_hour = self._counters(RETRANSMITS), self.wanted.retransmits_per_hour or 0.0
             steps, span_s, until = self._in_worst_hour(names)
@@ -323,7 +325,7 @@ class _Port:
             if sum(grew.values()) * HOUR_S > an_hour * span_s:
                 said = ", ".join(f"{name} by {number:,}" for name, number in grew.items())
                 text = f"zero growth: retransmits: {said} in the {until}, allowed {an_hour:,g} an hour together"
-                yield list(grew), Outcome.FAIL, text
+                yield from ((name, Outcome.FAIL, text) for name in grew)
 
     def not_shown(self, ber: BerVerdict | None) -> Iterator[str]:
         """The criteria that were not read twice, and symbol errors where there were some and too few to tell."""
@@ -413,7 +415,7 @@ def clean_s(line_rate_gbps: float) -> float:
 
 def judge_ber(
     count: int, of_time_s: float, line_rate_gbps: float, *, ports: int = 1, name: str = ERRORS[0]
-) -> BerVerdict:  # fmt: skip
+) -> BerVerdict:
     """
     All errors of all the time, by the Poisson distribution of those that the ratio ``BER`` makes in it.
 

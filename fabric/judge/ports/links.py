@@ -5,18 +5,31 @@ Each end is judged as a port of a host is (``health.py``). A cable that was not 
 lanes than its line FAILs: routes go around it, and no probe shows it. Where the scenario accepts links (zero growth of
 symbol errors, of times down or of recoveries), both ends must have been read from the first probe to the last.
 Modules that have something in common may err together: too few errors on each cable, too many on all of them.
+
+Light and raw bit errors go wrong before a packet is lost. A lane outside the alarm limits of its module, or 3 dB and
+more below its siblings (sound ones lie within 0.4 dB), FAILs: one fibre of a ribbon is dirty, or one laser dies. Below
+the module's own warning limit, where it tells one (NVUE), it is MARGINAL. So are more wrong bits before the error
+correction than 1e-5 (the limit of OCI's dr-hpc), blocks with as many wrong symbols as it can mend, and a module that is
+10 C hotter than its peers: those with its part number in switches of the tier, or in the same place of other hosts. At
+its coolest and its hottest beside the middle of them, or beside the third hottest at work, where that became 10 C
+warmer than they are at rest: what is busy while others wait is no outlier. Copper has no light.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log
+from statistics import median
 
+from fabric.judge.normal.keys import grouped
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
+    MANY,
+    BerVerdict,
+    Found,
     PortHealth,
     by_port,
     joined,
@@ -25,20 +38,108 @@ from fabric.judge.ports.health import (
     port_health,
     steps_of,
 )
-from fabric.judge.ports.optics import Found, hot_modules, optics_of
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, LINK_RECOVERIES, SYMBOL_ERRORS, CounterCourse, ZeroGrowth
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Link, Topology
 from fabric.model.verdict import LinkCoverage
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
+
+OFF_DB = 3.0
+"""So far below the other lanes of its module is dark: half of their light."""
+
+RAW_BER = 1e-5
+
+HOTTER_C = 10.0
+"""A choice: NVIDIA's UFM plugin for packet drop rates isolates what changes by more from look to look (D_TMAX)."""
+
+PEERS = 4
+"""Of so few nobody is an outlier, and fewer make no batch (a choice)."""
+
+LANES = 8
+"""The most that a module has (OSFP)."""
+
+Courses = Mapping[str, CounterCourse]
+
+
+def light(courses: Courses, way: str, *, least: bool = True) -> dict[int, float]:
+    """Each lane's power in dBm, the least (else the last) that was read."""
+    found = {}
+    for lane in range(LANES):
+        known = known_values(courses.get(f"{way}{lane}_dbm"))
+        if known:
+            found[lane] = min(known) if least else known[-1]
+    return found
+
+
+def dark_lanes(courses: Courses, way: str) -> dict[int, float]:
+    """Lanes that lie so far below their siblings: by how much (dB)."""
+    lanes = light(courses, way)
+    off = {lane: median(lanes.values()) - dbm for lane, dbm in lanes.items()} if len(lanes) > 2 else {}
+    return {lane: below_db for lane, below_db in off.items() if below_db >= OFF_DB}
+
+
+def optics_of(courses: Courses, module: LinkModule | None, far: Courses, *, line_rate_gbps: float) -> Iterator[Found]:
+    """What is wrong with one end's light and raw errors; *far* are the courses of the other end."""
+    one = module or LinkModule()
+    for way, does, low, high, warn in (
+        ("rx", "receives", one.rx_low_dbm, one.rx_high_dbm, one.rx_warn_dbm),
+        ("tx", "sends", one.tx_low_dbm, one.tx_high_dbm, one.tx_warn_dbm),
+    ):
+        dark = dark_lanes(courses, way)
+        for lane, dbm in light(courses, way).items():
+            wrong = f"{dark[lane]:.1f} dB below its siblings" if lane in dark else ""
+            if low is not None and high is not None and not low <= dbm <= high:
+                wrong = f"its module wants {low:g} to {high:g}"
+            if wrong:
+                yield f"{way}{lane}_dbm", Outcome.FAIL, f"lane {lane} {does} {dbm:.1f} dBm, {wrong}"
+            elif warn is not None and dbm < warn:
+                said = f"lane {lane} {does} {dbm:.1f} dBm, its module warns below {warn:g}"
+                yield f"{way}{lane}_dbm", Outcome.MARGINAL, said
+        if way == "rx" and dark:
+            sent = "sends as little: its laser" if dark_lanes(far, "tx") else "sends well: fibre or connector"
+            yield "rx", Outcome.FAIL, f"the other end {sent}"
+    blocks = known_values(courses.get("full_blocks"))
+    if blocks and blocks[-1] > blocks[0]:
+        full = f"{blocks[-1] - blocks[0]:,.0f} blocks with as many wrong symbols as the error correction can mend"
+        yield "full_blocks", Outcome.MARGINAL, full
+    if (ber := raw_ber(courses, line_rate_gbps)) is not None and ber > RAW_BER:
+        yield "raw_errors", Outcome.MARGINAL, f"raw bit error ratio {ber:.1e}, OCI wants at most {RAW_BER:g}"
+
+
+def hot_modules(courses: Mapping[End, Courses], likes: Mapping[End, Hashable]) -> dict[End, str]:
+    """What is said of ends whose module is hotter than its peers: those of which *likes* has the same."""
+    known = {end: known_values(courses.get(end, {}).get("module_c")) for end in likes}
+    found: dict[End, str] = {}
+    for ends in grouped((end for end in likes if known[end]), likes.__getitem__).values():
+        hottest = sorted(max(known[end]) for end in ends)
+        rest_c, busy_c = median(min(known[end]) for end in ends), median(hottest)
+        for end in ends if len(ends) > PEERS else ():
+            above_c = min(min(known[end]) - rest_c, max(known[end]) - busy_c)
+            if hottest[-MANY] - rest_c >= HOTTER_C:
+                above_c = max(above_c, max(known[end]) - hottest[-MANY])
+            if above_c >= HOTTER_C:
+                found[end] = f"its module is {above_c:.0f} C hotter than others of {len(ends)} like it"
+    return found
+
+
+def raw_ber(courses: Courses, line_rate_gbps: float, name: str = "raw_errors") -> float | None:
+    """
+    Wrong bits before (or behind) the error correction over all bits, between the first and the last reading.
+
+    Both are read at once: that those behind it did not grow is known as long as those before it were seen to.
+    """
+    counted, course = known_values(courses.get(name)), courses.get("raw_errors", CounterCourse())
+    times_s = [at_s for at_s, value in zip(course.at_s, course.values, strict=True) if value is not None]
+    lasted_s = times_s[-1] - times_s[0] if times_s else 0.0
+    if lasted_s <= 0.0 or not counted or counted[-1] < counted[0]:  # read once, or cleared meanwhile
+        return None
+    return (counted[-1] - counted[0]) / (lasted_s * line_rate_gbps * 1e9)
+
 
 COMMON = {"firmware": "firmware", "part_number": "part number", "vendor": "vendor"}
 """What modules may share, and its name in words."""
-
-LEAST = 4
-"""So many ends make a batch (a choice: fewer are cables)."""
 
 Ends = Sequence[tuple[str, End, PortHealth]]
 """Each end with its cable's name and what its counters say."""
@@ -50,38 +151,32 @@ def bad_batches(ends: Ends, modules: Mapping[End, LinkModule], *, line_rate_gbps
 
     Cables that FAIL by themselves do not count: they have a cause of their own. One group of the same ends is enough.
     """
-    known = [one for one in ends if one[1] in modules and one[2].ber and one[2].outcome is not Outcome.FAIL]
+    known = [
+        (name, end, one.ber)
+        for name, end, one in ends
+        if end in modules and one.ber and one.outcome is not Outcome.FAIL
+    ]
     groups = {
         (field, value): [one for one in known if getattr(modules[one[1]], field) == value]
         for field in COMMON
-        for value in sorted({getattr(modules[one[1]], field) or "" for one in known} - {""})
+        for value in sorted({getattr(modules[end], field) or "" for _, end, _ in known} - {""})
     }
-    found: list[PortHealth] = []
-    told: set[frozenset[End]] = set()
+
+    def errs(group: Sequence[tuple[str, End, BerVerdict]]) -> bool:
+        count, watched_s = sum(ber.count for *_, ber in group), sum(ber.watched_s for *_, ber in group)
+        return judge_ber(count, watched_s, line_rate_gbps, ports=len(groups)).outcome is Outcome.FAIL
+
+    found: dict[frozenset[End], PortHealth] = {}
     for (field, value), group in groups.items():
         key = frozenset(end for _, end, _ in group)
         others = [one for one in known if one[1] not in key]
-        if len(group) < LEAST or not others or key in told or not _errs(group, line_rate_gbps, len(groups)):
-            continue
-        if _errs(others, line_rate_gbps, len(groups)):
-            continue  # all of them err: it is not what these have in common
-        told.add(key)
-        names = list(dict.fromkeys(name for name, _, _ in group))
-        counted = sum(one.ber.count for _, _, one in group if one.ber)
-        text = (
-            f"{counted:,} symbol errors on all {len(group)} modules with {COMMON[field]} {value}, none too many on one"
-        )
-        words = (f"{text}: {fold(names)}",)
-        batch = f"modules with {COMMON[field]} {value}"
-        found.append(PortHealth(names[0], "", Outcome.FAIL, words, {ERRORS[0]: Outcome.FAIL}, cable=batch))
-    return found
-
-
-def _errs(group: Ends, line_rate_gbps: float, groups: int) -> bool:
-    """Whether they have too many errors together."""
-    bers = [one.ber for _, _, one in group if one.ber is not None]
-    count, watched_s = sum(one.count for one in bers), sum(one.watched_s for one in bers)
-    return judge_ber(count, watched_s, line_rate_gbps, ports=max(1, groups)).outcome is Outcome.FAIL
+        # Where all of them err it is not what these have in common.
+        if len(group) >= PEERS and others and key not in found and errs(group) and not errs(others):
+            names, batch = list(dict.fromkeys(name for name, *_ in group)), f"modules with {COMMON[field]} {value}"
+            counted = sum(ber.count for *_, ber in group)
+            text = f"{counted:,} symbol errors on all {len(group)} {batch}, none too many on one: {fold(names)}"
+            found[key] = PortHealth(names[0], "", ((ERRORS[0], Outcome.FAIL, text),), cable=batch)
+    return list(found.values())
 
 
 OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
@@ -90,9 +185,6 @@ OF_LINKS = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES)
 SLACK_S = 120.0
 """The first look may end so long after the first probe began, the last begin so long before its end (a choice: two
 deadlines of a look), beside twice the time between two."""
-
-MANY = 3
-"""So many cables, and all that a switch has, are the switch (a choice: two may be two)."""
 
 _DOWNED = "link_downed"
 _CODED = 0.9
@@ -114,12 +206,16 @@ class SeenCable:
     ethernet: bool = False
 
     @property
+    def host(self) -> str:
+        """Whose RNIC it joins to a leaf; empty for one between switches."""
+        return self.link.a.partition("/")[0] if "/" in self.link.a else ""
+
+    @property
     def name(self) -> str:
         """As in a verdict, ``#1`` the second of several between the same two; an RNIC's cable is that of its port."""
         link = self.link
-        if "/" in link.a:
-            return f"{link.a}:port"
-        return f"{link.a}--{link.b}" + (f"#{link.number}" if link.number else "")
+        number = f"#{link.number}" if link.number else ""
+        return f"{link.a}:port" if self.host else f"{link.a}--{link.b}{number}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,13 +241,9 @@ def cables_of(links: LinkSamples, topology: Topology, hosts: Iterable[str]) -> l
     # Where nobody says what joins the leaves, one that was seen knows nothing of another.
     part = topology.switch_parts if topology.uplinks else {name: name for name in topology.switches}
     seen = {part.get(one.link.b) for one in cables if one.ends}
-    return [replace(one, asked=part.get(one.link.b) in seen and _told(one, read)) for one in cables]
-
-
-def _told(cable: SeenCable, read: Collection[str]) -> bool:
-    """Somebody would have told of it; of an RNIC's cable on Ethernet that is its host, which hears the leaf."""
-    a, _, device = cable.link.a.partition("/")
-    return a in read or (not device and cable.link.b in read)
+    # Who would have told of an RNIC's cable on Ethernet is its host, which hears the leaf.
+    told = {one.name for one in cables if not read.isdisjoint((one.host,) if one.host else (one.link.a, one.link.b))}
+    return [replace(one, asked=part.get(one.link.b) in seen and one.name in told) for one in cables]
 
 
 @dataclass(frozen=True)
@@ -164,7 +256,7 @@ class LinkEvidence:
 
     links: LinkSamples
     topology: Topology
-    changes: Sequence[ChangeResult]
+    changes: Changes
     zero_growth: ZeroGrowth | None
     read: frozenset[End]
     began_s: float
@@ -211,7 +303,7 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     """Every cable as one port of which both ends are seen, in the order of the inventory."""
     dark = _hosts_that_are_off(cables, looked.courses) if looked.courses else set()
     gone = _hosts_going_down(cables, looked.courses)
-    counted = [one for one in cables if one.link.a.partition("/")[0] not in dark]
+    counted = [one for one in cables if one.host not in dark]
     told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     likes = {end: _like(end, looked) for one in counted for end in one.ends}
     hot = hot_modules(looked.courses, likes)
@@ -229,49 +321,41 @@ def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
     """A switch whose cables are all down, or all went down, is one part and not many."""
-    sick = {one.component: one for one in found if one.bad.get("up", one.bad.get("link_downed")) is Outcome.FAIL}
-    of_switch: dict[str, set[str]] = {}
-    for cable in cables:
-        for name in {cable.link.a, cable.link.b}.difference([cable.link.a] if "/" in cable.link.a else []):
-            of_switch.setdefault(name, set()).add(cable.name)
-    dead = {name: own for name, own in of_switch.items() if len(own) >= MANY and own <= sick.keys()}
-    inside = {cable for own in dead.values() for cable in own}
-    left = [one for one in found if one.component not in inside]
-    return left + [
-        replace(first, cable=name, words=(f"all {len(own)} cables of it: the switch", *first.words[:2]))
-        for name, own in dead.items()
-        for first in (sick[min(own)],)
-    ]
+    sick = {one.component: one for one in found if one.bad.get("up", one.bad.get(_DOWNED)) is Outcome.FAIL}
+    ends = {(end, one.name) for one in cables for end in (one.link.a, one.link.b) if "/" not in end}
+    of_switch = grouped(sorted(ends), lambda pair: pair[0])
+    dead = {switch: {name for _, name in own} for switch, own in of_switch.items() if len(own) >= MANY}
+    dead = {switch: names for switch, names in dead.items() if names <= sick.keys()}
+    left = [one for one in found if all(one.component not in names for names in dead.values())]
+    for switch, names in dead.items():
+        first = sick[min(names)]
+        worst = sorted(first.found, key=lambda one: -one[1].rank)
+        said = "", Outcome.PASS, f"all {len(names)} cables of it: the switch"
+        left.append(replace(first, cable=switch, found=(said, *worst[:2])))
+    return left
 
 
-def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]) -> set[str]:
+def _hosts_that_are_off(cables: Sequence[SeenCable], courses: Mapping[End, Courses]) -> set[str]:
     """Of which no leaf that was read saw a cable up when last looked at: that is the host, and its probes say so."""
-    of_hosts = [(one.link.a.partition("/")[0], one.ends) for one in cables if "/" in one.link.a]
     up = {end for end, read in courses.items() if "up" in read and read["up"].values[-1] == 1}
-    lit = {host for host, ends in of_hosts if any(end[0] != host and end in up for end in ends)}
+    lit = {one.host for one in cables if any(end[0] != one.host and end in up for end in one.ends)}
     told = {node for node, _ in courses}
-    return {one.link.a.partition("/")[0] for one in cables if "/" in one.link.a and one.link.b in told} - lit
+    return {one.host for one in cables if one.host and one.link.b in told} - lit
 
 
-def _hosts_going_down(
-    cables: Iterable[SeenCable], courses: Mapping[End, Mapping[str, CounterCourse]]
-) -> dict[End, set[float]]:
+def _hosts_going_down(cables: Iterable[SeenCable], courses: Mapping[End, Courses]) -> dict[End, set[float]]:
     """
     When each leaf port of a host went down together with all others of it, between the same two looks.
 
     That is the host going down (a boot), not its cables. A host with one cable cannot be told from it.
     """
-    far: dict[str, list[End]] = {}
-    for cable in cables:
-        host, _, device = cable.link.a.partition("/")
-        if device:
-            far.setdefault(host, []).extend(end for end in cable.ends if end[0] != host)
     found: dict[End, set[float]] = {}
-    for ends in far.values():
-        own = [courses.get(end, {}).get(_DOWNED, CounterCourse()) for end in ends]
-        grown = [{step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in own]
-        if len(grown) > 1:
-            found.update(dict.fromkeys(ends, set.intersection(*grown)))
+    for host, own in grouped((one for one in cables if one.host), lambda one: one.host).items():
+        far = [end for one in own for end in one.ends if end[0] != host]
+        down = [courses.get(end, {}).get(_DOWNED, CounterCourse()) for end in far]
+        if len(far) > 1:
+            at_s = set.intersection(*({step.at_s for step in steps_of(_DOWNED, one, (), 0.0)[0]} for one in down))
+            found |= dict.fromkeys(far, at_s)
     return found
 
 
@@ -303,23 +387,23 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
 
 def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str]) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
-    wanted = looked.wanted(ethernet=cable.ethernet)
+    wanted, rate_gbps = looked.wanted(ethernet=cable.ethernet), cable.link.line_rate_gbps
+    light: list[Found] = []
+    for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
+        own, other = (looked.courses.get(one, {}) for one in (end, far))
+        light += _at(end, optics_of(own, looked.links.modules.get(end), other, line_rate_gbps=rate_gbps))
     warm = [("module_c", Outcome.MARGINAL, f"{label(end)}: {hot[end]}") for end in cable.ends if end in hot]
-    found = [*_seen_light(cable, looked), *warm, *_standing(cable, looked)]
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
-    itself = PortHealth(
-        host=a,
-        device=device,
-        outcome=Outcome.worst((Outcome.PASS, *(one for _, one, _ in found), *(Outcome.INCONCLUSIVE for _ in unread))),
-        words=(*_accused(told), *(text for _, _, text in found)),
-        bad={name: outcome for name, outcome, _ in found},
-        unread=unread,
-        cable="" if device else cable.name,
-    )
-    ends = [replace(health, words=tuple(f"{label(end)}: {text}" for text in health.words)) for end, health in told]
-    whole = joined([*ends, itself])
-    return replace(whole, words=(*whole.words, *_plugged(cable, looked))) if whole.words else whole
+    found = (*_accused(told), *light, *warm, *_standing(cable, looked))
+    itself = PortHealth(a, device, found, unread=unread, cable="" if device else cable.name)
+    whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in told), itself])
+    return replace(whole, found=(*whole.found, *_plugged(cable, looked))) if whole.found else whole
+
+
+def _at(end: End, found: Iterable[Found]) -> tuple[Found, ...]:
+    """The same, each with its end."""
+    return tuple((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
 
 
 def label(end: End) -> str:
@@ -327,28 +411,16 @@ def label(end: End) -> str:
     return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
 
 
-def _accused(told: Sequence[tuple[End, PortHealth]]) -> Iterator[str]:
+def _accused(told: _Told) -> Iterator[Found]:
     """Which end it looks like: errors are counted by who receives them."""
     counting = [end for end, health in told if any(name in health.bad for name in ERRORS)]
     others = [end for end, _ in told if end not in counting]
     if len(counting) == 1 and others:
         near, far = label(counting[0]), label(others[0])
-        yield f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
+        yield "", Outcome.PASS, f"only {near} counts errors: what {far} sends, the cable, or the receiver of {near}"
 
 
-def _seen_light(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
-    """What is wrong with the light of either end."""
-    for end, far in zip(cable.ends, reversed(cable.ends), strict=True):
-        found = optics_of(
-            looked.courses.get(end, {}),
-            looked.links.modules.get(end),
-            looked.courses.get(far, {}),
-            line_rate_gbps=cable.link.line_rate_gbps,
-        )
-        yield from ((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
-
-
-def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
+def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[Found]:
     """Where its ends are and what is plugged in there, for whoever goes and looks."""
     told = []
     for end in cable.ends:
@@ -358,7 +430,7 @@ def _plugged(cable: SeenCable, looked: LinkEvidence) -> list[str]:
             said += [f"{module.part_number or 'module'} serial {module.serial or 'unknown'}"]
             said += [f"firmware {module.firmware}"] if module.firmware else []
         told += [f"{label(end)} ({', '.join(said)})"] if said else []
-    return [f"ends: {' and '.join(told)}"] if told else []
+    return [("", Outcome.PASS, f"ends: {' and '.join(told)}")] if told else []
 
 
 def _standing(cable: SeenCable, looked: LinkEvidence) -> Iterator[Found]:
@@ -398,10 +470,7 @@ def _ours(cable: SeenCable, looked: LinkEvidence, at_s: float) -> bool:
 def _covered(cable: SeenCable, looked: LinkEvidence) -> bool:
     """Both ends were looked at from the first probe to the last."""
     slack_s = SLACK_S + 2 * looked.links.samples.every_s
-    for end in (NOBODY, *cable.ends):
-        seen = looked.courses.get(end, {}).get("looks" if end == NOBODY else "link_downed")
-        if end in looked.read:
-            continue
-        if seen is None or seen.at_s[0] > looked.began_s + slack_s or seen.until_s < looked.ended_s - slack_s:
-            return False
-    return bool(cable.ends)
+    first_s, last_s = looked.began_s + slack_s, looked.ended_s - slack_s
+    ends = [end for end in (NOBODY, *cable.ends) if end not in looked.read]
+    seen = [looked.courses.get(end, {}).get("looks" if end == NOBODY else _DOWNED) for end in ends]
+    return bool(cable.ends) and all(one and one.at_s[0] <= first_s and one.until_s >= last_s for one in seen)

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from fabric.judge.locate.steps import next_step
-from fabric.judge.normal.keys import leaf_of
-from fabric.judge.ports.health import BER, PortHealth, Step, counted_words, joined, ports_of_run
+from fabric.judge.normal.keys import ends_of, grouped, leaf_of
+from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
-from fabric.model.probe import SHARE, Probe, ProbeResult
+from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect
-from fabric.runs.links import LinkSamples
+from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
+from fabric.runs.samples import LinkSamples
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""
@@ -75,7 +75,7 @@ class PortFindings:
     """
 
     suspects: Sequence[Suspect]
-    probes: Mapping[str, ProbeVerdict]
+    probes: Verdicts
     components: Mapping[str, ComponentVerdict] = field(default_factory=dict)
     outcomes: Sequence[Outcome] = ()
     reasons: Sequence[str] = ()
@@ -85,11 +85,11 @@ class PortFindings:
 def port_findings(
     seen: SeenCounters,
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
+    verdicts: Verdicts,
     suspects: Sequence[Suspect],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     topology: Topology,
-    changes: Sequence[ChangeResult] = (),
+    changes: Changes = (),
 ) -> PortFindings:
     """
     What ports of hosts counted while the probes of a run worked, and both ends of its links.
@@ -107,7 +107,9 @@ def port_findings(
     leaves = went_down(ports, topology, samples.every_s)
     well = {name for one in leaves for name in one.explains}
     bad = (port for port in (*ports, *cables, *leaves) if port.outcome is not Outcome.PASS)
-    sick = _together(port for port in bad if port.component not in well)
+    bad = (port for port in bad if port.component not in well)
+    # Both ends of an RNIC's cable are one part: what its host read, and what its leaf did.
+    sick = [joined(ends) for ends in grouped(bad, lambda port: port.component).values()]
     meanwhile = _meanwhile(probes, results, sick, topology)
     unaware: dict[str, list[str]] = defaultdict(list)
     for one in verdicts.values():
@@ -141,11 +143,7 @@ def port_findings(
 
 
 def _cables(
-    seen: SeenCounters,
-    results: Mapping[str, ProbeResult],
-    topology: Topology,
-    changes: Sequence[ChangeResult],
-    ports: Sequence[PortHealth],
+    seen: SeenCounters, results: Results, topology: Topology, changes: Changes, ports: Sequence[PortHealth]
 ) -> tuple[list[PortHealth], LinkCoverage | None]:
     """Every cable that counts, and how much was seen; where nobody looked only if somebody wanted it seen."""
     times = [(one.started_s, one.ended_s) for one in results.values()]
@@ -165,9 +163,6 @@ def _cables(
 
 
 DOWNED = "link_downed"
-LEAST_HOSTS = 3
-"""Two hosts under a leaf that are bad together may be chance (a choice)."""
-
 MOST_OF = 0.5
 """More of its ports must have gone down; and of what its hosts have elsewhere no more may have (a choice)."""
 
@@ -179,11 +174,8 @@ def went_down(ports: Sequence[PortHealth], topology: Topology, every_s: float) -
     At once is between the same two samples, or in neighbouring ones. A leaf explains a port when all that its error
     counters say fell into that time.
     """
-    leaves: dict[str, list[PortHealth]] = defaultdict(list)
-    for port in ports:
-        if leaf := leaf_of(topology.hosts[port.host], port.device):
-            leaves[leaf].append(port)
-    found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items())
+    leaves = grouped(ports, lambda port: leaf_of(topology.hosts[port.host], port.device))
+    found = (_went_down(leaf, own, ports, every_s) for leaf, own in leaves.items() if leaf)
     return [one for one in found if one is not None]
 
 
@@ -193,7 +185,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     at_once = [[port for port in own if any(s.touches(*one) for s in down[port.component])] for one in events]
     together, when = max(zip(at_once, events, strict=True), key=lambda pair: len(pair[0]), default=([], (0.0, 0.0)))
     hosts = tuple(sorted({port.host for port in together}))
-    if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(own):
+    if len(hosts) < MANY or len(together) <= MOST_OF * len(own):
         return None
     others = [port for port in ports if port.host in hosts and port.component not in down]
     if sum(any(s.touches(*when) for s in port.steps if s.name == DOWNED) for port in others) > MOST_OF * len(others):
@@ -206,9 +198,7 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     return PortHealth(
         leaf,
         "",
-        Outcome.FAIL,
-        (text,),
-        {DOWNED: Outcome.FAIL},
+        ((DOWNED, Outcome.FAIL, text),),
         tuple(s for port in together for s in down[port.component] if s.touches(*when)),
         cable=leaf,
         under=hosts,
@@ -216,28 +206,15 @@ def _went_down(leaf: str, own: Sequence[PortHealth], ports: Sequence[PortHealth]
     )
 
 
-def _together(sick: Iterable[PortHealth]) -> list[PortHealth]:
-    """Both ends of an RNIC's cable are one part: what its host read, and what its leaf did."""
-    found: dict[str, list[PortHealth]] = defaultdict(list)
-    for port in sick:
-        found[port.component].append(port)
-    return [joined(ends) for ends in found.values()]
-
-
 def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
     """Host and device of every port that the bytes of a probe cross."""
     if probe.kind in INSIDE:
         return []
-    params = probe.params
-    if "rnic" not in params:
-        return [(host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics]
-    own, peer = str(params["rnic"]), str(params.get("peer_rnic", params["rnic"]))
-    return [(probe.hosts[0], own), (probe.hosts[-1], peer)]
+    rnics = ((host, rnic.device) for host in probe.hosts for rnic in topology.hosts[host].platform.rnics)
+    return list(ends_of(probe) or rnics)
 
 
-def _meanwhile(
-    probes: Iterable[Probe], results: Mapping[str, ProbeResult], sick: Iterable[PortHealth], topology: Topology
-) -> _Meanwhile:
+def _meanwhile(probes: Iterable[Probe], results: Results, sick: Iterable[PortHealth], topology: Topology) -> _Meanwhile:
     """
     The ports that each probe crossed while they counted too much, and the cables between switches that it may have.
 
@@ -286,7 +263,7 @@ def _counted(steps: Sequence[Step]) -> str:
 
 
 def _explained(
-    verdicts: Mapping[str, ProbeVerdict], suspects: Sequence[Suspect], meanwhile: _Meanwhile
+    verdicts: Verdicts, suspects: Sequence[Suspect], meanwhile: _Meanwhile
 ) -> dict[str, tuple[str, Sequence[str]]]:
     """
     Of suspects that are two hosts or what is between them: by their name the port that explains them, and their probes.
@@ -311,7 +288,7 @@ def _explained(
 
 
 def _suspects(
-    verdicts: Mapping[str, ProbeVerdict],
+    verdicts: Verdicts,
     suspects: Sequence[Suspect],
     sick: Sequence[PortHealth],
     meanwhile: _Meanwhile,
@@ -370,14 +347,11 @@ def _unshown(port: PortHealth) -> str:
 
 def _unshown_lines(ports: Sequence[PortHealth], what: str = "ports", why: str = "") -> list[str]:
     """What the scenario wants to be seen and nobody saw, one line for all alike; *why* a look failed."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for port in ports:
-        if port.unread:
-            alike[_unshown(port)].append(port.host)
     of, because = f"of {len(ports)} {what}, of", f" (a look at them failed: {why})" if why else ""
     return [
-        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(hosts)} {of} {fold(dict.fromkeys(hosts))}{because}"
-        for text, hosts in alike.items()
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(alike)} {of} {fold(hosts)}{because}"
+        for text, alike in grouped((port for port in ports if port.unread), _unshown).items()
+        for hosts in (dict.fromkeys(port.host for port in alike),)
     ]
 
 

@@ -20,14 +20,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from fabric.judge.compare.identity import Repair, Repaired
-from fabric.judge.normal.keys import floor_of, key_of
-from fabric.judge.normal.peers import SCALE
-from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
-from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.baseline import LEAST_SAMPLES, RecordedRatio, against_recorded
+from fabric.judge.normal.interval import SCALE, robust
+from fabric.judge.normal.keys import floor_of, key_of, name_of
+from fabric.judge.normal.series import number_of
 from fabric.judge.ports.health import PortHealth, ports_of_run
-from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, number_of, part_tests, through
-from fabric.model.change import ChangeResult
+from fabric.judge.repair.identity import Repair, Repaired
+from fabric.judge.repair.needs import WELL, Measured, PartTest, is_as_warm, part_tests, through
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
@@ -52,9 +52,7 @@ class WatchedPorts:
     modules: Mapping[tuple[str, str], CounterCourse] = field(default_factory=dict)
 
 
-def watched_ports(
-    samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
-) -> WatchedPorts:  # fmt: skip
+def watched_ports(samples: Samples, topology: Topology, hosts: Sequence[str], changes: Changes) -> WatchedPorts:
     """Every port of *hosts*, judged as in the verdict of a run."""
     found = ports_of_run(samples, topology, hosts, changes)
     times_s = (port.ber.watched_s for port in found if port.ber is not None)
@@ -91,25 +89,25 @@ def alone(because: Because, name: str, topology: Topology) -> Because:
 
 def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Repaired) -> Acceptance:
     """Weigh everything of one host or link; *watched* are the ports of the host."""
-    case = _Case(notes=list(because.notes))
+    case, is_host = _Case(notes=list(because.notes)), not because.links
     bad = {host for one in run.verdict.suspects if one.outcome is Outcome.FAIL for host in one.hosts}
     bad -= {host for one in _own(run.verdict.suspects, because) for host in one.hosts}
     own = replace(run, probes=[probe for probe in run.probes if because.links or bad.isdisjoint(probe.hosts)])
     weighed = tuple(_weighed(because, own))
     _evidence(weighed, case)
-    if not because.links:
+    if is_host:
         _suite(because, run, case)
     _links(because, run, case)
-    if not because.links:
+    if is_host:
         _bit_errors(because, run.topology, watched.ports, case)
         _parts(repaired, case)
     _needs(because.needs, own, watched.modules, case)
     if not run.complete:
         case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
-    suite = "" if because.links else ", and so is its suite"
-    bits = "" if because.links or because.quick else ", and no bit errors in the window that is asked for"
-    good = f"all {len(weighed)} probes that accused it are good now{suite}{bits}"
+    suite = ", and so is its suite" if is_host else ""
+    bits = ", and no bit errors in the window that is asked for" if is_host and not because.quick else ""
+    good = f"all {len(weighed)} probes that accused it and were measured again are good now{suite}{bits}"
     reasons = tuple([*case.reject, *case.open]) or (good,)
     return Acceptance(
         decision=decision,
@@ -118,7 +116,7 @@ def accept(because: Because, run: Measured, watched: WatchedPorts, repaired: Rep
         reasons=reasons,
         notes=tuple(case.notes),
         weighed=weighed,
-        parts=() if because.links else repaired.lines,
+        parts=repaired.lines if is_host else (),
         watched_s=watched.watched_s,
         quick=because.quick,
         each=tuple(Decided(name, decision, reasons) for name in because.names),
@@ -152,7 +150,7 @@ def same(probe: Probe) -> Same:
 
 
 def _weighed(because: Because, run: Measured) -> Iterator[Weighed]:
-    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    verdicts = run.verdicts
     again: dict[Same, list[Probe]] = {}
     peers: dict[Key, list[float]] = {}  # what hosts that were not repaired measured in this run
     for probe in run.probes:
@@ -173,11 +171,11 @@ def _one(
     peers: Mapping[Key, Sequence[float]],
     run: Measured,
 ) -> Weighed:
-    measured = [number for number in (number_of(result) for _, result in again) if number is not None]
+    measured = [number for _, result in again if (number := number_of(result)) is not None]
     values = [value for value, _ in measured]
-    worst = max((verdict for verdict, _ in again), key=lambda verdict: verdict.outcome.rank, default=None)
-    outcome = worst.outcome if worst else Outcome.INCONCLUSIVE
-    reason = worst.reason if worst else "not repeated"
+    none = ProbeVerdict(one.probe.probe_id, Outcome.INCONCLUSIVE, "not repeated")
+    worst = max((verdict for verdict, _ in again), key=lambda verdict: verdict.outcome.rank, default=none)
+    outcome, reason = worst.outcome, worst.reason
     limits = [verdict.limit_gbps for verdict, _ in again if verdict.limit_gbps is not None]
     low = [value for value in values if limits and value < limits[0]]
     if low and outcome in WELL:  # what is judged is the median of the repetitions, and it dips now and then
@@ -204,8 +202,8 @@ def _one(
         now_gbps=median(values) if values else None,
         n=len(values),
         limit_gbps=limits[0] if limits else one.limit_gbps,
-        past=_said(past),
-        peers=_said(beside),
+        past=f"{past.ratio - 1:+.1%}" if past else "",
+        peers=f"{beside.ratio - 1:+.1%}" if beside else "",
     )
 
 
@@ -213,14 +211,10 @@ def _against(values: Sequence[float], others: Sequence[float], margin: float) ->
     """How *values* lie to *others*; None where either is too few to tell."""
     if min(len(values), len(others)) < LEAST_SAMPLES:
         return None
-    middle = median(others)
-    mad = median(abs(value - middle) for value in others)
-    recorded = Recorded(Key("", ""), middle, mad, len(others), SCALE * mad / middle, ())
+    middle, sigma = robust(others)
+    mad, cv = sigma / SCALE, sigma / middle
+    recorded = Recorded(kind="", tool="", median_gbps=middle, mad_gbps=mad, n=len(others), cv=cv, runs=())
     return against_recorded(values, recorded, margin=margin)
-
-
-def _said(found: RecordedRatio | None) -> str:
-    return "" if found is None else f"{found.ratio - 1:+.1%}"
 
 
 def _evidence(weighed: Sequence[Weighed], case: _Case) -> None:
@@ -257,7 +251,7 @@ def _suite(because: Because, run: Measured, case: _Case) -> None:
         names = fold([one.component for one in others])
         case.notes.append(f"{names} was found bad, and is not {' or '.join(because.hosts)}")
     theirs = {host for suspect in others for host in suspect.hosts}
-    verdicts = {one.probe_id: one for one in run.verdict.probes}
+    verdicts = run.verdicts
     left: dict[tuple[str, Outcome], list[ProbeVerdict]] = {}
     for probe in run.probes:
         verdict = verdicts[probe.probe_id]
@@ -330,17 +324,17 @@ def _bit_errors(because: Because, topology: Topology, ports: Sequence[PortHealth
 def _links(because: Because, run: Measured, case: _Case) -> None:
     """Both ends of what was repaired, as hosts and switches counted; what nobody looked at is not accepted."""
     own = (*because.links, *(f"{name}/" for name in because.hosts))
-    theirs = [one for one in run.verdict.components if one.component in own or _is_port(one.component, own)]
+    theirs = [
+        one
+        for one in run.verdict.components
+        if one.component in own or (one.component.startswith(own) and Part.of(one.component).is_port)
+    ]
     for outcome, lines in ((Outcome.FAIL, case.reject), (Outcome.MARGINAL, case.notes)):
         lines += [f"{one.component}: {one.reason}" for one in theirs if one.outcome is outcome and one.reason][:_MOST]
     covered = run.verdict.links
     if covered is None or covered.whole < covered.cables:
         said = "nobody looked at both ends of its cables" if covered is None else str(covered)
         (case.notes if because.quick else case.open).append(f"links: {said}")
-
-
-def _is_port(component: str, own: tuple[str, ...]) -> bool:
-    return component.startswith(own) and Part.of(component).is_port
 
 
 _MAY_COME_BACK = {

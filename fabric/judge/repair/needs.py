@@ -8,26 +8,26 @@ followed its temperature, or came gradually, is told only when it is as warm aga
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log, log1p
 from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import components_of
-from fabric.judge.normal.keys import CROSS_LEAF, bandwidths, floor_of, key_of, link_class
-from fabric.judge.normal.peers import LEAST_PEERS
-from fabric.judge.normal.recorded import LEAST_SAMPLES
-from fabric.judge.normal.series import representative
+from fabric.judge.normal.baseline import LEAST_SAMPLES
+from fabric.judge.normal.interval import LEAST_PEERS
+from fabric.judge.normal.keys import CROSS_LEAF, floor_of, key_of, link_class
+from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.recorded import Key
 from fabric.model.repair import Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
-from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import Suspect, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from fabric.judge.locate.structure import Floats
@@ -63,12 +63,17 @@ class Measured:
     """
 
     probes: Sequence[Probe]
-    results: Mapping[str, ProbeResult]
+    results: Results
     verdict: Verdict
     topology: Topology
     complete: bool = True
     again: frozenset[str] = frozenset()
     repaired: frozenset[str] = frozenset()
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """How its probes were judged."""
+        return {one.probe_id: one for one in self.verdict.probes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +108,24 @@ def through(name: str, topology: Topology) -> Callable[[Probe], bool]:
 def part_tests(name: str, run: Measured, *, accused: Collection[str] = ()) -> list[PartTest]:
     """Every probe through a part that was measured or failed; of the *accused* also less than was normal is bad."""
     passes, host = through(name, run.topology), Part.of(name).host
-    verdicts = {one.probe_id: one for one in run.verdict.probes}
-    own = [probe for probe in run.probes if host in probe.hosts or host not in run.topology.hosts]
+    verdicts, own = run.verdicts, host in run.topology.hosts
     found: list[PartTest] = []
-    for probe in own:
+    low: defaultdict[Key, float] = defaultdict(float)
+    for probe in run.probes:
         result, verdict = run.results.get(probe.probe_id), verdicts.get(probe.probe_id)
-        if result is None or verdict is None or not verdict.ran:
+        if result is None or verdict is None or not verdict.ran or (own and host not in probe.hosts):
             continue
         gbps, size_bytes = number_of(result) or (None, None)
         if (gbps is not None or verdict.outcome in _BAD) and passes(probe):
-            found.append(PartTest(probe, result, gbps, key_of(probe, size_bytes, run.topology), _is_bad(gbps, verdict)))
-    normal = {key: max(one.gbps or 0.0 for one in found if one.key == key) for key in {one.key for one in found}}
-    low = {key: (1 - floor_of(key.kind)) * gbps for key, gbps in normal.items()}
+            key = key_of(probe, size_bytes, run.topology)
+            low[key] = max(low[key], (1 - floor_of(key.kind)) * (gbps or 0.0))
+            failed = gbps is None or (verdict.outcome is Outcome.FAIL and bool(verdict.against))
+            bad = failed or (verdict.limit_gbps is not None and (gbps or 0.0) < verdict.limit_gbps)
+            found.append(PartTest(probe, result, gbps, key, bad))
     return [
         replace(one, bad=one.bad or (one.probe.probe_id in accused and (one.gbps or 0.0) < low[one.key]))
         for one in found
     ]
-
-
-def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
-    """Its number, as limits are judged, and the message size; None where nothing was measured."""
-    measured = result is not None and result.outcome is None and bandwidths(result)
-    return representative(result) if measured and result is not None else None
 
 
 def needs_of(
@@ -175,19 +176,11 @@ def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool
     return value is not None and value >= warm_c - AS_WARM_C
 
 
-def _is_bad(gbps: float | None, verdict: ProbeVerdict) -> bool:
-    if gbps is None or (verdict.outcome is Outcome.FAIL and verdict.against):
-        return True
-    return verdict.limit_gbps is not None and gbps < verdict.limit_gbps
-
-
-def _course(
-    tests: Sequence[PartTest], course: CounterCourse | None, began_s: float
-) -> tuple[float, float | None]:  # fmt: skip
+def _course(tests: Sequence[PartTest], course: CounterCourse | None, began_s: float) -> tuple[float, float | None]:
     """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
     import numpy as np
 
-    from fabric.judge.course.courses import LEAST_WARMING_C, lost_along
+    from fabric.judge.course.located import LEAST_WARMING_C, lost_along
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)

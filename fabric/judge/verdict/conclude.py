@@ -12,27 +12,25 @@ from math import inf
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
 from fabric.judge.changes.effects import windows_report
-from fabric.judge.changes.expectations import covered, judge_expectations
-from fabric.judge.hall import hall_of, is_told
+from fabric.judge.changes.expectations import alterations, as_altered, covered, judge_expectations, said, unblamed
+from fabric.judge.course.rows import rounds_not_run, too_few_rounds
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
-from fabric.judge.normal.congestion import of_nobody
-from fabric.judge.normal.keys import rnics_of, taking_part
+from fabric.judge.normal.keys import grouped, rnics_of, taking_part
+from fabric.judge.normal.kinds import congestion_told, of_nobody
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
-from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
-from fabric.model.change import ChangeResult
+from fabric.model.change import Changes
 from fabric.model.outcome import Outcome
 from fabric.model.part import PORT, Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import CURVE, Probe, Results
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.text import NOTE, fold, gbps_text, three_digits
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
-from fabric.probes import pairwise
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
+from fabric.probes import pairwise, routes
 from fabric.probes.loopback import LoopbackSpec
 
 if TYPE_CHECKING:
@@ -49,9 +47,7 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
     What is beyond that is one line that says how many probes it stands for.
     """
-    sorts: dict[str, list[str]] = defaultdict(list)
-    for reason in reasons:
-        sorts[_NUMBER.sub("#", reason)].append(reason)
+    sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
     for members in frequent[:most]:
@@ -64,18 +60,21 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 
 NOT_REACHED = "not reached"
+REPLANNED = "; re-planned as "
+_MOST_SKIPPED = 3
+"""Where more kinds of probes were skipped they are told by their reason alone (a choice: who is out says the rest)."""
 
 
 def conclude(
     probes: Sequence[Probe],
-    results: Mapping[str, ProbeResult],
+    results: Results,
     *,
     topology: Topology,
     judge: Judge,
     notes: Sequence[str] = (),
     phases: Sequence[Phase] = (),
     expect: Sequence[Expectation] = (),
-    changes: Sequence[ChangeResult] = (),
+    changes: Changes = (),
     seen: SeenCounters | None = None,
 ) -> Verdict:
     """
@@ -85,8 +84,8 @@ def conclude(
 
     A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
     says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
-    *phases*; how the probes of altered phases count, ``altered.py`` says. A change that was not made as asked, or may
-    still be live, is an ERROR of the whole.
+    *phases*; how the probes of altered phases count, ``changes/expectations.py`` says. A change that was not made as
+    asked, or may still be live, is an ERROR of the whole.
     """
     judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
     never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
@@ -105,7 +104,12 @@ def conclude(
 
     verdicts = as_altered(probes, dict(ports.probes), results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
-    counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
+    counted, hall = probes, None
+    if any(CURVE in probe.params for probe in probes):
+        from fabric.judge.hall import hall_of, is_told  # numpy: only where there is a curve
+
+        hall = hall_of(probes, verdicts, topology)
+        counted = [probe for probe in probes if not is_told(probe, verdicts[probe.probe_id])]
     outcomes = [
         *(verdicts[probe.probe_id].outcome for probe in counted),
         *(found.outcome for found in expectations),
@@ -121,11 +125,15 @@ def conclude(
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(counted, verdicts, untold),
-        *(found.pairs.lines if found.pairs else ()),
+        *(found.pairs.lines(looked=ports.links is not None and ports.links.is_whole) if found.pairs else ()),
         *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
+        *(
+            f"{NOTE}{line}"
+            for line in congestion_told((p, results[p.probe_id]) for p in probes if p.probe_id in results)
+        ),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -138,7 +146,7 @@ def conclude(
         changes=tuple(changes),
         effects=effects,
         training=impact_of(seen, probes, results, phases, topology, ports, changes, effects) if seen else None,
-        hall=hall_of(probes, verdicts, topology),
+        hall=hall,
         links=ports.links,
     )
 
@@ -155,8 +163,8 @@ class _Explained:
 
 def _explained(
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
+    verdicts: Verdicts,
+    results: Results,
     topology: Topology,
     phases: Sequence[Phase],
     seen: SeenCounters,
@@ -172,7 +180,7 @@ def _explained(
     from fabric.judge.course.located import over_time
     from fabric.judge.locate.suspects import locate
 
-    written: dict[str, Hashable] = {phase.name: (phase.written, phase.where) for phase in phases}
+    written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
     told = {probe.probe_id: verdicts[probe.probe_id] for probe in probes}
     locating = partial(locate, results=results, topology=topology, written=written)
     errors = merged(locating(probes, told, outcome=Outcome.ERROR).suspects)
@@ -213,9 +221,7 @@ def _explained(
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 
-def without_old_loopbacks(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
-) -> list[Probe]:
+def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:
     """
     The probes without loopbacks that are older than a fault: these clear nobody of it.
 
@@ -285,7 +291,7 @@ def without_partners(found: Sequence[Suspect], came_back: AbstractSet[str], prob
     return [one for one in found if not is_partner(one)]
 
 
-def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
+def _change_reasons(changes: Changes) -> list[str]:
     """What may still be live first of all, then what was not made as asked."""
     still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
     others = [result for result in changes if result.state not in ("open", "reverted")]
@@ -305,21 +311,20 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     return lines
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
+def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str]) -> list[str]:
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
     What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
     of which no suspect is made (*untold*).
     """
-    groups: dict[tuple[int, str, Outcome], list[Probe]] = defaultdict(list)
-    for probe in probes:
-        outcome = verdicts[probe.probe_id].outcome
-        if outcome is not Outcome.PASS:
-            groups[-outcome.rank, probe.kind, outcome].append(probe)
+    bad = (probe for probe in probes if verdicts[probe.probe_id].outcome is not Outcome.PASS)
+    groups = grouped(bad, lambda probe: (verdicts[probe.probe_id].outcome, probe.kind))
     totals = Counter(probe.kind for probe in probes)
     lines = []
-    for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
+    skipped = [key for key in groups if key[0] is Outcome.SKIPPED]
+    left = [one for key in skipped for one in groups.pop(key)] if len(skipped) > _MOST_SKIPPED else []
+    for (outcome, kind), members in sorted(groups.items(), key=lambda item: (-item[0][0].rank, item[0][1])):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
         if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
@@ -328,39 +333,37 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
             said, explained = {}, [probe for probe in members if probe.probe_id in untold]
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
         lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
+    if left:
+        whys = (verdicts[probe.probe_id].reason.partition(REPLANNED)[0] for probe in left)
+        lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
+        lines += [f"  {text}" for text in common_reasons(whys)]
     return lines
 
 
-def _without_limit(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> dict[str, str]:
+def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:
     """
     Of measured probes without a limit a summary for each phase, name and missing limit, by the ids of its probes.
 
     A number alone needs none.
     """
-    groups: dict[tuple[str, object, str], list[Probe]] = defaultdict(list)
-    for probe in probes:
-        verdict = verdicts[probe.probe_id]
-        if verdict.value_gbps is not None and verdict.limit_gbps is None:
-            groups[probe.phase, probe.params.get("name", probe.kind), verdict.missing].append(probe)
+    pairs = [(probe, verdicts[probe.probe_id]) for probe in probes]
+    told = [(probe, one) for probe, one in pairs if one.value_gbps is not None and one.limit_gbps is None]
+    groups = grouped(told, lambda pair: (pair[0].phase, pair[0].params.get("name", pair[0].kind), pair[1].missing))
     found: dict[str, str] = {}
     for (phase, name, missing), members in groups.items():
         # Repetitions are judged by their median, which all of them carry: one number a series.
-        series = {(probe.hosts, probe.params.get("series")): verdicts[probe.probe_id].value_gbps for probe in members}
-        values = [value for value in series.values() if value is not None]
+        series = {(probe.hosts, probe.params.get("series")): one.value_gbps or 0.0 for probe, one in members}
+        values = list(series.values())
         if len(values) > 1:
             mean = fmean(values)
             spread = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
-            text = (
-                f"{len(values)} measured, mean {gbps_text(mean)}, "
-                f"least {gbps_text(min(values))}, most {gbps_text(max(values))} Gb/s{spread}"
-            )
-            found.update(dict.fromkeys((probe.probe_id for probe in members), f"{phase}/{name}: {text}; {missing}"))
+            text = f"{len(values)} measured, mean {gbps_text(mean)}, least {gbps_text(min(values))}"
+            text = f"{phase}/{name}: {text}, most {gbps_text(max(values))} Gb/s{spread}; {missing}"
+            found |= dict.fromkeys((probe.probe_id for probe, _ in members), text)
     return found
 
 
-def _components(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], named: Sequence[Suspect]
-) -> list[ComponentVerdict]:
+def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:
     """
     One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
 
@@ -393,3 +396,21 @@ def _component(
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
+
+
+def read_elsewhere(probes: Sequence[Probe], results: Results) -> Results:
+    """The results, of which those that another host made up for are a PASS; the reason says what happened and who."""
+    asked = [probe for probe in probes if probe.kind == routes.KIND and probe.probe_id in results]
+    read = {_table(probe): probe.hosts[0] for probe in asked if results[probe.probe_id].outcome is Outcome.PASS}
+    made_up = {}
+    for probe in asked:
+        result, other = results[probe.probe_id], read.get(_table(probe))
+        if result.outcome is not Outcome.PASS and other is not None:
+            reason = f"{result.reason}; read on {other} instead"
+            made_up[probe.probe_id] = replace(result, outcome=Outcome.PASS, reason=reason, error_host=None, named=None)
+    return {**results, **made_up} if made_up else results
+
+
+def _table(probe: Probe) -> tuple[object, ...]:
+    """Which table of which plane, in which phase; LID 0: who is where."""
+    return probe.phase, probe.params["plane"], probe.params["lid"]

@@ -3,7 +3,7 @@ Each probe against what it must reach: the worse of two comparisons counts, and 
 
 - its absolute limit, with a source: below it is FAIL. Only this finds a rack that is slow as a whole. One that asks for
   more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
-- what good runs recorded for its key (``recorded.py``), where the baseline holds it.
+- what good runs recorded for its key (``normal/baseline.py``), where the baseline holds it.
 
 What the other probes of the run make of that (``confirmed``): a number that is low is a FAIL where a faulty part
 explains it. Below its limit, and as good as its like within their noise, is MARGINAL. Low and explained by nothing,
@@ -22,20 +22,17 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.judge.normal.congestion import congestion_verdicts, of_nobody
-from fabric.judge.normal.keys import floor_of, grown, key_of
-from fabric.judge.normal.latency import latency_verdicts
-from fabric.judge.normal.limits import LimitTable, key_text
-from fabric.judge.normal.recorded import LEAST_SAMPLES, against_recorded
-from fabric.judge.normal.samples import series_key
+from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
+from fabric.judge.normal.keys import floor_of, grown, key_of, series_key
+from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult, Results
 from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import JudgeSettings
 from fabric.model.text import change_text, gbps_text
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence
+from fabric.model.verdict import Baseline, ProbeVerdict, Recurrence, Verdicts
 from fabric.probes import pairwise
 
 if TYPE_CHECKING:
@@ -60,7 +57,7 @@ class Judge:
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
         self._asked: list[tuple[Probe, ProbeResult]] = []
-        self._answer: tuple[Mapping[str, ProbeVerdict], Located] | None = None
+        self._answer: tuple[Verdicts, Located] | None = None
 
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
@@ -71,7 +68,7 @@ class Judge:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         series, belongs = series_of(listed, self.topology)
-        judged = {one: self._series(one) for one in series}
+        judged = {one: _steadied(self._against_record(self._against_limit(one), one), one) for one in series}
         verdicts = [
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
@@ -79,9 +76,7 @@ class Judge:
         own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
         return [own.get(verdict.probe_id, verdict) for verdict in verdicts]
 
-    def confirmed(
-        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
-    ) -> tuple[Mapping[str, ProbeVerdict], Located]:
+    def confirmed(self, probes: Sequence[Probe], results: Results) -> tuple[Verdicts, Located]:
         """
         One verdict a probe by its id, with what others make of it, and the parts that explain them.
 
@@ -95,10 +90,6 @@ class Judge:
             found, located = confirmed(telling, verdicts, results, topology=self.topology)
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
-
-    def _series(self, one: ProbeSeries) -> ProbeVerdict:
-        """One series of repetitions, of which there may be a single one."""
-        return _steadied(self._against_record(self._against_limit(one), one), one)
 
     def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
         probe, value = one.probe, one.value
@@ -165,7 +156,8 @@ def _steadied(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         return verdict
     if verdict.outcome is Outcome.FAIL and spread.torn and max(one.values) >= least_gbps:
         said = f"unstable: {spread.text}, {max(one.values):.1f} meets the {least_gbps:g} required"
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{said}: too few to tell, measure it again")
+        why = f"{said}: too few to tell"
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=why, recurrence=Recurrence.SEEN_ONCE)
     if verdict.outcome.is_good and spread.unstable and not verdict.against:
         before = f"; {verdict.reason}" if verdict.reason else ""
         return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
@@ -196,8 +188,8 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> Probe
 
 def confirmed(
     probes: Sequence[Probe],
-    verdicts: Mapping[str, ProbeVerdict],
-    results: Mapping[str, ProbeResult],
+    verdicts: Verdicts,
+    results: Results,
     *,
     topology: Topology,
     written: Written | None = None,
@@ -212,9 +204,7 @@ def confirmed(
     return as_confirmed(verdicts, found, but=pairs), found
 
 
-def as_confirmed(
-    verdicts: Mapping[str, ProbeVerdict], found: Located, *, but: AbstractSet[str] = frozenset()
-) -> dict[str, ProbeVerdict]:
+def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = frozenset()) -> dict[str, ProbeVerdict]:
     """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
     anew = {
         name: _confirmed(verdicts[name], normal_gbps, found)
@@ -224,9 +214,7 @@ def as_confirmed(
     return {**verdicts, **anew}
 
 
-def _run_again(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
-) -> dict[str, ProbeVerdict]:
+def _run_again(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> dict[str, ProbeVerdict]:
     """An error of a probe that was measured when it was run again is no error of the run: MARGINAL, and it says so."""
     found = dict(verdicts)
     errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR]

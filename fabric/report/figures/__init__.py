@@ -4,6 +4,7 @@ Figures of a run: each a function of frames (``fabric.load``) that answers with 
 ``fabric.figures.course(run, "gpu002/mlx5_1").savefig("course.png")``; docs/report.md lists them.
 """
 
+from fabric.report.figures.cables import light, load
 from fabric.report.figures.configurations import bars, rings
 from fabric.report.figures.course import against_peers, course, evidence
 from fabric.report.figures.maps import hall, hosts, loopback, pairs
@@ -22,6 +23,8 @@ __all__ = [
     "history",
     "hosts",
     "inline",
+    "light",
+    "load",
     "loopback",
     "pairs",
     "rings",

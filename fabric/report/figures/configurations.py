@@ -56,7 +56,8 @@ def bars(run: Frames, kind: str) -> Figure:
     Figure 12a of arXiv 2410.21680: of each configuration the mean of the largest message with adaptive routing off and
     on, a dot for each iteration, and the standard deviation.
     """
-    made, ax, groups = _compared(largest(collectives(run, kind)), f"{kind}: bandwidth with adaptive routing off and on")
+    label = f"{kind}: bandwidth with adaptive routing off and on"
+    made, ax, groups = _compared(largest(collectives(run, kind)), label, 1.1)
     for place, (routing, values) in enumerate(groups):
         mean, spread = values.mean(), values.std(ddof=0)
         ax.bar(place, mean, 0.7, color=_COLOUR[routing], edgecolor=COLOURS["ink"], linewidth=0.8)
@@ -74,7 +75,7 @@ def rings(run: Frames, kind: str) -> Figure:
     """
     found = largest(collectives(run, kind))
     found = found.groupby(["rest", "routing", "hosts"], observed=True, sort=False)["gbps"].mean().reset_index()
-    made, ax, groups = _compared(found, f"{kind}: bandwidth of rings side by side")
+    made, ax, groups = _compared(found, f"{kind}: bandwidth of rings side by side", 1.9)
     for place, (routing, values) in enumerate(groups):
         low, middle, high = values.quantile([0.25, 0.5, 0.75])
         ax.bar(place, high - low, 0.8, low, color=_COLOUR[routing], alpha=0.55)
@@ -85,16 +86,21 @@ def rings(run: Frames, kind: str) -> Figure:
     return made
 
 
-def _compared(found: pd.DataFrame, label: str) -> tuple[Figure, Axes, list[tuple[str, pd.Series]]]:
-    """Axes with a place for each configuration, routing off before on; the routing and the numbers of each."""
+def _compared(found: pd.DataFrame, label: str, each_in: float) -> tuple[Figure, Axes, list[tuple[str, pd.Series]]]:
+    """
+    Axes with a place for each configuration, so many inches wide, routing off before on; the routing and the numbers of
+    each.
+    """
     order = {name: place for place, name in enumerate(dict.fromkeys(found["rest"]))}
     groups = {key: values for key, values in found.groupby(["rest", "routing"], sort=False)["gbps"]}
     shown = sorted(groups, key=lambda one: (order[one[0]], one[1] == "on"))[:MOST]
-    made = figure(label, max(1.3 + 1.9 * len(shown), 5.0), 3.0)
+    made = figure(label, max(0.9 + each_in * len(shown), 4.6), 3.0)
     ax = axes(made, top=0.12, bottom=0.65)
     ticks(ax.xaxis, [f"AR {routing or '?'}" for _, routing in shown], range(len(shown)))
-    for place, (rest, _) in enumerate(shown):
-        ax.annotate(said(rest, 24), (place, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
+    for rest in order:
+        places = [place for place, one in enumerate(shown) if one[0] == rest] or [-9]
+        middle = (places[0] + places[-1]) / 2
+        ax.annotate(said(rest, 24), (middle, 0), (0, -34), ("data", "axes fraction"), "offset points", ha="center")
     ax.set(ylim=(0, float(found["gbps"].max()) * 1.14), ylabel="Gb/s")
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.08)

@@ -27,6 +27,7 @@ MOST_LINES = 1500
 _SLICES = 200
 _MOST_LANES = 8
 _PEERS = 8  # so few have nothing to be compared with
+_TRAFFIC = "port_xmit_data"  # no error: figures.load shows it
 _UNLIKE = 3.0  # times what most parts count: less is what the fabric does (a choice)
 _MOST_BANDS = 6
 
@@ -187,7 +188,7 @@ def counters(run: Frames, hosts: Collection[str] = ()) -> Figure | None:
     What grows alike on most ports (bit errors that are corrected, pauses) is shown only where it grew more.
     """
     frame = run.counters
-    grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0)]
+    grew = frame[frame["unit"].eq("count") & frame["delta"].gt(0) & frame["name"].ne(_TRAFFIC)]
     total = grew.groupby(["part", "name"], observed=True)["delta"].agg(["sum", "size"]).reset_index()
     counted = frame.groupby("name", observed=True)["part"].nunique()
     by_name = total.groupby("name", observed=True)["sum"]

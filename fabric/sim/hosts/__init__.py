@@ -1,1 +1,163 @@
-"""Simulated hosts while they run: their parts, what is shared, who is there."""
+"""The simulated hosts together: who is there, who answers, and what chance has in store for whom."""
+
+from __future__ import annotations
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.faults import faults_by_host
+from fabric.sim.hashing import mix64, text_hash
+from fabric.sim.hosts.capacity import Layout
+from fabric.sim.hosts.site import Site
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain"})
+
+_SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")  # a machine on which commands run: no RNIC, no GPU
+
+
+class Hosts:
+    """
+    Every host, and every switch that has an address; *faults* are those from the beginning.
+
+    What is wrong with a host now is in the table of that name; who alters it tells those who run there (life.py).
+    """
+
+    def __init__(self, topology: Topology, faults: tuple[Fault, ...], *, seed: int) -> None:
+        self.topology = topology
+        self.faults = faults_by_host(topology, faults)
+        self._dead_switches = {fault.component for fault in faults if fault.kind == "broken"} & topology.logins.keys()
+        self._seed_hash = mix64(seed)
+        self._sites: dict[str, Site] = {}
+        self._layouts: dict[int, Layout] = {}  # by identity: the topology keeps its platforms alive
+        self._names = {host.address: name for name, host in topology.hosts.items()} | {
+            name: name for name in topology.hosts
+        }
+
+    def unreachable(self, host: str) -> str | None:
+        """Why no session with the host, or with a switch that has an address, can be had; None when it can."""
+        if host in self.topology.logins:
+            return "No route to host" if host in self._dead_switches else None
+        kind = self.kind(host)
+        if host not in self.topology.hosts or kind == "absent":
+            return "Name or service not known"
+        return "No route to host" if kind == "broken" else None
+
+    def kind(self, host: str) -> str | None:
+        """``hanging``, ``garbage`` and so on when the host itself is at fault."""
+        faults = self.faults.get(host)
+        return None if faults is None else faults.host_kind
+
+    @property
+    def seen(self) -> tuple[Site, ...]:
+        """Those that a command has reached."""
+        return tuple(self._sites.values())
+
+    def site(self, name: str) -> Site:
+        """The state of a host, or of a switch with an address, that is there; KeyError for any other."""
+        site = self._sites.get(name)
+        if site is None:
+            login = self.topology.logins.get(name)
+            host = self.topology.hosts[name] if login is None else Host(name, _SWITCH, login.address, None, ())
+            site = self._sites[name] = Site(host, self._layout(host.platform), self.faults.get(name))
+        return site
+
+    def _layout(self, platform: Platform) -> Layout:
+        layout = self._layouts.get(id(platform))
+        if layout is None:
+            layout = self._layouts[id(platform)] = Layout(platform)
+        return layout
+
+    def reached(self, site: Site, peer: str) -> Site | None:
+        """The host that a program on *site* means by *peer*; None when no such host answers."""
+        if peer in LOCAL_NAMES:
+            return site
+        name = self._names.get(peer)
+        return None if name is None or self.unreachable(name) else self.site(name)
+
+    def chance(self, site: Site, command_hash: int) -> int:
+        """The 64 bits that decide everything accidental about this start of a command on this host."""
+        nth = site.started(command_hash)
+        return mix64(self._seed_hash ^ site.name_hash ^ mix64(command_hash + nth))
+
+
+# An HGX H100's bus numbers (recorded nccl-tests runs); beyond eight GPUs: choice, no two alike.
+PCI_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df", *(f"{number:02x}" for number in range(0x63, 0x9B)))
+
+_MODELS = {"a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "b200": "NVIDIA B200"}
+_MODELS |= {"mi300x": "AMD Instinct MI300X"}
+
+
+# An HGX H100's RNICs (DGX H100 user guide); more than eight: choice, the next PCI domain.
+_RNIC_BUSES = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
+
+
+def pci_address(number: int) -> str:
+    """Where the *number*-th RNIC of a host sits on its PCI buses."""
+    return f"{number // 8:04x}:{_RNIC_BUSES[number % 8]}:00.0"
+
+
+def interface_name(platform: Platform, number: int) -> str:
+    """What a kernel calls the interface of the *number*-th RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
+    return f"eth{number + 1}" if platform.link_layer == "ethernet" else f"ib{number}"
+
+
+def gpu_pci_address(number: int) -> str:
+    """Where a GPU sits."""
+    return f"0000:{pci_bus(number)}:00.0"
+
+
+def pci_bus(index: int) -> str:
+    """The PCI bus number of a GPU, two hexadecimal digits."""
+    return PCI_BUSES[index % len(PCI_BUSES)]
+
+
+def gpu_model(generation: str) -> str:
+    """The name that CUDA gives a GPU of this generation."""
+    return _MODELS[generation]
+
+
+def visible_gpus(text: str | None, count: int) -> tuple[int, ...]:
+    """
+    GPU numbers that a program may use, in its order, by CUDA_VISIBLE_DEVICES.
+
+    As CUDA does it: the list ends at the first entry that is no GPU.
+    """
+    if text is None:
+        return tuple(range(count))
+    found: list[int] = []
+    for entry in text.split(","):
+        number = entry.strip()
+        if not number.isdigit() or int(number) >= count or int(number) in found:
+            break
+        found.append(int(number))
+    return tuple(found)
+
+
+FIRMWARE, OLDER_FIRMWARE = "28.41.1000", "28.39.3560"
+"""Of every RNIC, and of one that is outdated (ConnectX-7, NVIDIA's release notes)."""
+VBIOS = "96.00.74.00.0D"
+RNIC_PART_NUMBER = "MCX75310AAS-NEAT"
+
+
+def is_replaced(site: Site, part: str) -> bool:
+    """Whether a part is another one than the host was delivered with; a module is ``mlx5_0:leaf``."""
+    return site.feels("replaced", part)
+
+
+def serial_of_rnic(site: Site, device: str) -> str:
+    """As NVIDIA prints them, ``MT2314X07512``: year, week, a letter and a number."""
+    bits = _bits(site, device)
+    return f"MT23{bits % 52 + 1:02d}X{(bits >> 8) % 100_000:05d}"
+
+
+def serial_of_gpu(site: Site, gpu: str) -> str:
+    """Thirteen digits."""
+    return f"165{_bits(site, gpu) % 10**10:010d}"
+
+
+def firmware_of(site: Site, device: str) -> str:
+    """What an RNIC runs."""
+    return OLDER_FIRMWARE if site.feels("outdated", device) else FIRMWARE
+
+
+def _bits(site: Site, part: str) -> int:
+    return mix64(text_hash(f"serial {site.host.name}/{part}{' as replaced' if is_replaced(site, part) else ''}"))

@@ -80,17 +80,6 @@ class Settled:
     pauses: Floats
     early: tuple[Floats, Floats, Floats, Floats, Floats]
 
-    @property
-    def jain(self) -> float:
-        """Jain's index of fairness of the flows' rates: 1 when all are equal, 1/n when one has all."""
-        return jain(self.rate_gbps)
-
-
-def jain(rates: Floats) -> float:
-    """(sum x)^2 / (n sum x^2); 1 for none."""
-    squares = len(rates) * float((rates**2).sum())
-    return float(rates.sum()) ** 2 / squares if squares else 1.0
-
 
 def settle(
     links: Links | Ints,

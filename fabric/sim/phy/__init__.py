@@ -1,1 +1,328 @@
-"""Simulated ports and cables: errors, states, counters."""
+"""The ports of the rack: up or down, with which errors, and what that does to the transfers through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from math import inf
+from typing import Protocol
+
+from fabric.model.inventory import MockSettings
+from fabric.sim.hosts import Hosts
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
+from fabric.sim.phy.port import (
+    ACTIVE,
+    DISABLED,
+    DOWN,
+    ERRORS,
+    INITIALIZING,
+    LINK_UP,
+    POLLING,
+    RECOVERY,
+    Counts,
+    Port,
+    Traffic,
+    traffic_of,
+)
+from fabric.sim.phy.qos import Qos, misset_ends, qos_at
+from fabric.sim.phy.quality import (
+    CODEWORD_BITS,
+    DOWN_SHARE,
+    UNWORN,
+    Injection,
+    Wear,
+    bad_codewords,
+    full_share,
+    quality_of,
+    recoveries_per_s,
+)
+
+# How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
+# must sweep before an InfiniBand port is Active.
+TRAIN_S = 2.5
+SWEEP_S = 1.5
+
+
+class BetweenSwitches(Protocol):
+    """What is between switches, as their ports ask it."""
+
+    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
+        """Ends of cables between switches that never come up."""
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+
+    def ports_changed(self, at_s: float) -> None:
+        """A port between switches is not what it was."""
+
+
+class Ports:
+    """
+    Every port, made when first asked for: a world in which nobody asks pays nothing.
+
+    *uplinks* and *watch*, which is told of a port that sends other errors
+    than before, come when the rack is built.
+    """
+
+    def __init__(self, hosts: Hosts, timeline: Timeline, mock: MockSettings) -> None:
+        self._hosts, self._timeline, self._mock = hosts, timeline, mock
+        self._ports: dict[End, Port] = {}
+        self.uplinks: BetweenSwitches | None = None
+        self.watch: Callable[[Port, float], None] | None = None
+        self.given = tuple(mock.faults)
+        """The faults that were there from the beginning."""
+        self.turns = 0
+        """How often any port became another one."""
+        self.walked: dict[End, tuple[int, str]] = {}
+        """What a walk over all ports printed that began at a port, and at which turn."""
+        self.reached: dict[End, tuple[int, list[Node]]] = {}
+        """Which nodes packets from a port found, and at which turn."""
+
+    @cached_property
+    def cabling(self) -> Cabling:
+        """Which port is plugged into which."""
+        return Cabling(self._hosts.topology, self.given)
+
+    @property
+    def known(self) -> tuple[Port, ...]:
+        """Those that were asked for."""
+        return tuple(self._ports.values())
+
+    def at(self, end: End) -> Port:
+        """The port at one end of a cable; KeyError when no cable can be there."""
+        port = self._ports.get(end)
+        if port is None:
+            node = self.cabling.nodes[end[0]]
+            site = None if node.host is None else self._hosts.site(node.host)
+            broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
+            rate_gbps = self.cabling.rates_gbps[end]
+            far = self.cabling.peers.get(end)
+            copper = "copper" in self._mock.site and any(
+                one and self.cabling.nodes[one[0]].host is not None for one in (end, far)
+            )
+            port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken, copper=copper)
+            if end in self._marks:
+                port.mark = self._marks[end]
+                port.wear = port.mark.wear
+            port.tally.rates, port.tally.loss = self._rates(port)
+        return port
+
+    def qos(self, port: Port) -> Qos:
+        """How the port is set for RoCE."""
+        return qos_at(port.end, self.cabling, self._misset, self._mock)
+
+    @cached_property
+    def _misset(self) -> Mapping[End, tuple[str, ...]]:
+        """What is set wrong at which end."""
+        return misset_ends(self.cabling, self.given)
+
+    @cached_property
+    def _marks(self) -> Mapping[End, Mark]:
+        """What is wrong with cables for ever."""
+        return marks(self.cabling, self.given)
+
+    @cached_property
+    def _cut(self) -> frozenset[End]:
+        """Ends of cables between switches that never come up."""
+        return frozenset() if self.uplinks is None else self.uplinks.broken_ends(self.cabling)
+
+    def has_link(self, end: End) -> bool:
+        """Whether management packets pass a cable's end; does not make its port."""
+        port = self._ports.get(end)
+        if port is not None:
+            return port.logical != DOWN
+        return not (self._dead(end) or self._dead(self.cabling.peers.get(end)))
+
+    def _dead(self, end: End | None) -> bool:
+        """Whether a fault keeps this end from ever coming up."""
+        node = None if end is None else self.cabling.nodes[end[0]]
+        if node is None:
+            return False
+        if node.host is None:
+            return end in self._cut
+        if self._hosts.unreachable(node.host) is not None:
+            return True
+        faults = self._hosts.site(node.host).faults
+        return faults is not None and faults.troubles.get(node.device) in ("broken", "absent")
+
+    def of_adapter(self, host: str, device: str) -> Port:
+        """An RNIC's port."""
+        return self.at(self.cabling.adapter_end(host, device))
+
+    def peer(self, port: Port) -> Port | None:
+        """The port at the other end of the cable; None where the topology names none."""
+        end = self.cabling.peers.get(port.end)
+        return None if end is None else self.at(end)
+
+    def _both(self, port: Port) -> tuple[Port, ...]:
+        """It and its partner, where it has one."""
+        peer = self.peer(port)
+        return (port,) if peer is None else (port, peer)
+
+    def disable(self, port: Port, at_s: float) -> None:
+        """Close a port; the other end loses its partner and looks for a new one."""
+        port.admin_up = False
+        self._drop(port, at_s)
+
+    def enable(self, port: Port, at_s: float) -> None:
+        """Let a closed port look for its partner again; one that is open stays as it is."""
+        if not port.admin_up:
+            self.bounce(port, at_s)
+
+    def bounce(self, port: Port, at_s: float) -> None:
+        """Take a link down and let it come up again at once; opens a closed port."""
+        port.admin_up = True
+        self._drop(port, at_s)
+        self._train(port, at_s)
+
+    def set_interface(self, port: Port, at_s: float, *, up: bool) -> None:
+        """The host's own switch: nothing passes while it is off, though the cable stays lit."""
+        port.interface_up = up
+        self._tell(port, at_s)
+
+    def inject(self, port: Port, injection: Injection | None, at_s: float) -> None:
+        """Let a port send errors; None ends that."""
+        port.injection = injection
+        self._tell(port, at_s)
+        if bad_codewords(port.line, port.injection) > DOWN_SHARE:
+            self.hold(port, ERRORS, at_s)
+        else:
+            self.release(port, ERRORS, at_s)
+        if self.watch is not None:
+            self.watch(port, at_s)
+        if injection is not None and injection.until_s < inf:
+            over = partial(self.inject, port, None)
+            self._timeline.at(injection.until_s, lambda now_s: over(now_s) if port.injection is injection else None)
+
+    def counts(self, port: Port, at_s: float) -> Counts:
+        """Its counters."""
+        return port.tally.read(at_s, self._traffic(port, at_s))
+
+    def _traffic(self, port: Port, at_s: float) -> Traffic:
+        """At a switch: what its partner counts, or what the network above the leaves knows."""
+        if port.site is not None:
+            return traffic_of(port.site, port.node.device, at_s)
+        peer = self.peer(port)
+        if peer is None:
+            return Traffic()
+        if peer.site is None:
+            ends = (port.end, peer.end)
+            return Traffic() if self.uplinks is None else self.uplinks.traffic(self.cabling, ends, at_s)
+        return traffic_of(peer.site, peer.node.device, at_s).at_peer
+
+    def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
+        """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
+        port = self.at(end)
+        ends = self._both(port)
+        for one in ends:
+            one.wear = one.mark.wear if wear is UNWORN else wear
+        if broken == port.broken:
+            self._tell(port, at_s)
+            return
+        for one in ends:
+            one.broken = broken
+        if broken:
+            port.tally.counts.downed += port.logical != DOWN
+            self._drop(port, at_s)
+        elif all(one.admin_up for one in ends):
+            self._train(port, at_s)
+
+    def hold(self, port: Port, reason: str, at_s: float) -> None:
+        """Keep a port down for a reason; by errors the link goes down by itself, and its receiver tries to recover."""
+        if reason in port.held:
+            return
+        port.held.add(reason)
+        peer = self.peer(port)
+        failed = reason == ERRORS and port.logical != DOWN
+        if failed:
+            port.tally.counts.downed += 1
+            for one in self._both(port):
+                one.tally.counts.recovered += 1
+        self._drop(port, at_s)
+        if failed and peer is not None:
+            peer.physical = RECOVERY
+
+    def release(self, port: Port, reason: str, at_s: float) -> None:
+        """The reason is gone: it trains when there is no other."""
+        if reason in port.held:
+            port.held.discard(reason)
+            self._drop(port, at_s)
+            self._train(port, at_s)
+
+    def _drop(self, port: Port, at_s: float) -> None:
+        """Both ends lose the link; an end that did not close itself counts it."""
+        for one in self._both(port):
+            if one is not port and one.logical != DOWN:
+                one.tally.counts.downed += 1
+            one.turn += 1
+            one.logical = DOWN
+            one.physical = POLLING if one.admin_up else DISABLED
+            self._tell(one, at_s)
+
+    def _train(self, port: Port, at_s: float) -> None:
+        """In a while both ends are up, unless one is closed, broken or changed before."""
+        ends = self._both(port)
+        turns = [one.turn for one in ends]
+        # Without a subnet manager's visit an InfiniBand port is only Initializing.
+        steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
+
+        def advance(now_s: float, *, logical: int) -> None:
+            if all(one.can_train for one in ends) and turns == [one.turn for one in ends]:
+                for one in ends:
+                    one.physical, one.logical = LINK_UP, logical
+                    self._tell(one, now_s)
+
+        for after_s, logical in steps:
+            self._timeline.at(at_s + after_s, partial(advance, logical=logical))
+
+    def _rates(self, port: Port) -> tuple[Counts, float]:
+        """What a port receives a second, its partner's errors while the link is up, and which share is lost."""
+        if port.physical != LINK_UP:
+            return Counts(), 0.0
+        end = self.cabling.peers.get(port.end)
+        if end is not None and end in self._marks:
+            self.at(end)  # what it sends wrong is received
+        sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
+        if sender is None or sender is port:
+            quality = quality_of(port.line, port.rate_gbps, None, port.wear)
+        else:
+            quality = sender.quality()
+        bits = port.rate_gbps * 1e9
+        raw, effective, symbol = (bits * ber for ber in (quality.raw_ber, quality.effective_ber, quality.symbol_ber))
+        full = bits / CODEWORD_BITS * full_share(quality.raw_ber, port.line.fec)
+        recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
+        return Counts(0.0, bits, raw, effective, symbol, recovered=recoveries, full=full), quality.loss
+
+    def _tell(self, port: Port, at_s: float) -> None:
+        """Counters and transfers follow what a port has become, at its own end and at the other."""
+        self.turns += 1
+        peer = self.peer(port)
+        for one in (port,) if peer is None else (port, peer):
+            one.tally.turn(*self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            if one.site is not None:
+                self._dent(one, self.peer(one), at_s)
+        if port.site is None and peer is not None and peer.site is None and self.uplinks is not None:
+            self.uplinks.ports_changed(at_s)
+
+    def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:
+        """The capacities of an RNIC's cable, and the transfers on it when they just went away."""
+        site, device = port.site, port.node.device
+        assert site is not None
+        index = site.layout.index
+        if port.active:
+            site.down.discard(device)
+            for way, sender in (("out", port), ("in", peer)):
+                left = sender.quality().goodput_factor if sender is not None and sender.errs else 1.0
+                resource = index[f"{device}:{way}"]
+                site.dent("port", resource, left * site.capacities[resource] if left < 1.0 else None)
+        else:
+            for way in ("out", "in"):
+                site.dent("port", index[f"{device}:{way}"], 0.0)
+            if device not in site.down:
+                site.down.add(device)
+                used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}
+                for flow in list(site.flows):
+                    if flow.live and any(where is site and used.intersection(has) for where, has, _ in flow.shares):
+                        flow.lost(site, at_s)
+        self._timeline.sharing.dirty[site] = None

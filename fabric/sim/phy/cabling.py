@@ -10,7 +10,7 @@ from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.faults import PORT, cable_ends
 from fabric.sim.hashing import text_hash
-from fabric.sim.phy.lines import UNWORN, Wear
+from fabric.sim.phy.quality import UNWORN, Wear
 
 End = tuple[str, int]
 """A port: the node (``gpu001/mlx5_0`` or a switch) and the port's number on it."""
@@ -56,6 +56,7 @@ class Cabling:
             a, b = self._plug(link.a), self._plug(link.b)
             self.peers[a], self.peers[b] = b, a
             self.rates_gbps[a] = self.rates_gbps[b] = link.line_rate_gbps
+        self._joined = () if topology.uplinks or topology.apart else tuple(topology.parts)  # by what is not described
         for fault in faults:
             if fault.kind == "swapped":
                 self._swap(topology, fault.component)
@@ -135,11 +136,11 @@ class Cabling:
             order.append(node)
             if node.host is not None and node.name != start[0]:
                 continue  # an adapter forwards nothing
-            for end in self.ends(node):
-                peer = self.peers.get(end)
-                if peer is not None and peer[0] not in seen and passes(end):
-                    seen.add(peer[0])
-                    found.append(self.nodes[peer[0]])
+            far = [peer[0] for end in self.ends(node) if (peer := self.peers.get(end)) is not None and passes(end)]
+            for name in (*far, *(self._joined if node.name in self._joined else ())):
+                if name not in seen:
+                    seen.add(name)
+                    found.append(self.nodes[name])
         return order
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from fabric.sim.hosts.site import Site
 from fabric.sim.phy.cabling import UNMARKED, End, Node
-from fabric.sim.phy.lines import UNWORN, Injection, line_kind, quality_of
-from fabric.sim.phy.quality import LinkQuality
+from fabric.sim.phy.quality import UNWORN, Injection, LinkQuality, line_kind, quality_of
 
 ERRORS = "errors"
 """What it sends, or receives, is too wrong to train on."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from types import MappingProxyType
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.faults import PORT
 from fabric.sim.phy.cabling import Cabling, End, ends_named
 
@@ -92,13 +92,13 @@ _HOST_MTU, _SWITCH_MTU = 9000, 9216  # choice of the host; Cumulus Linux's defau
 _HOST_CABLE_M, _SWITCH_CABLE_M = 7, 100  # the driver's default (mlx5), and that of nv set qos roce
 
 
-def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], lossless_class: int | None) -> Qos:
-    """How an end is set, with what is *wrong* (``misset_ends``) there."""
+def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], mock: MockSettings) -> Qos:
+    """How an end is set: as the mock's settings have all of them, with what is *wrong* (``misset_ends``) there."""
     host = cabling.nodes[end[0]].host is not None
-    dscp = None if lossless_class is None else lossless_class >> 2
+    dscp = None if mock.lossless_class is None else mock.lossless_class >> 2
     mtu, cable_m = (_HOST_MTU, _HOST_CABLE_M) if host else (_SWITCH_MTU, _SWITCH_CABLE_M)
     on = dscp is not None
-    found = Qos(dscp, mtu, cable_m, answers=on, slows=on, marks=on)
+    found = Qos(dscp, mtu, cable_m, pfc=mock.pfc, answers=on, slows=on, marks=on and mock.ecn)
     for kind in wrong.get(end, ()):
         found = replace(found, **MISSET[kind])  # type: ignore[arg-type]
     return found

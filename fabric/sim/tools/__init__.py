@@ -1,1 +1,147 @@
-"""Simulated tools: command lines in, the real tools' own text out."""
+"""From words to a job: takes ``env``, ``timeout``, ``numactl`` and launchers off the front of a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from fabric.sim.tools import launchers
+from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, Tool, ToolJob, options, taken_apart
+from fabric.sim.tools.guard import NAME as GUARD_NAME
+from fabric.sim.tools.guard import GuardCall
+from fabric.sim.tools.host_programs import SMALL_TOOLS, host_program, small_program
+from fabric.sim.tools.infiniband import iblinkinfo, ibportstate, ibqueryerrors, ibroute, perfquery, sminfo, smpquery
+from fabric.sim.tools.interfaces import ethtool, ip, lldpctl
+from fabric.sim.tools.management import curl, pkill, shell_tool, systemctl
+from fabric.sim.tools.mlxlink import mlxlink
+from fabric.sim.tools.mlxreg import mlxreg
+from fabric.sim.tools.nccl_tests import CollectiveJob
+from fabric.sim.tools.nccl_tests.model import OPERATIONS
+from fabric.sim.tools.nccl_tests.text import collective_options
+from fabric.sim.tools.nvidia_smi import nvidia_smi, rocm_smi
+from fabric.sim.tools.nvue import nv
+from fabric.sim.tools.perftest import WriteBothWays, WriteBw, WriteLat
+from fabric.sim.tools.perftest.text import refused, write_bw_options
+from fabric.sim.tools.sysfs import cat
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    dict[str, Tool](cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
+    | dict[str, Tool](iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
+    | dict[str, Tool](mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery)
+    | dict[str, Tool](lldpctl=lldpctl, sminfo=sminfo, smpquery=smpquery)
+    | SMALL_TOOLS
+    | {"nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi}
+)
+"""By the name they are called."""
+
+_COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
+_NUMACTL = options("cpu= -N --cpunodebind\nmemory= -m --membind")
+_SUDO = options("flag -n")
+
+
+def job_of(words: Sequence[str], setting: Surroundings) -> Program:
+    """What a command line does; one that its tool would refuse is a job that says so."""
+    if not words:
+        return Say(setting)
+    name = words[0].rpartition("/")[2]
+    rest = list(words[1:])
+    try:
+        return _job(name, rest, setting)
+    except BadOption as exc:
+        return _refused(name, str(exc), setting)
+
+
+def _job(name: str, words: list[str], setting: Surroundings) -> Program:
+    program = host_program(name, tuple(words))
+    if program is not None:
+        return ToolJob(program, tuple(words), setting)
+    if name in _PREFIXES:
+        return _PREFIXES[name](words, setting)
+    job = small_program(name, words, setting)
+    if job is not None:
+        return job
+    if name == "sh" and words[:1] == ["-c"] and words[2:3] == [GUARD_NAME]:
+        return GuardCall(tuple(words[3:]), job_of)
+    if name in TOOLS:
+        return ToolJob(TOOLS[name], tuple(words), setting, walks=name == "ibqueryerrors")
+    if name in _COLLECTIVES:
+        return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
+    if name in ("ib_write_bw", "ib_write_lat"):
+        if len(setting.hosts) > 1:
+            raise BadOption(f"simulated rack: {len(setting.hosts)} ranks of this program")
+        options = write_bw_options(words)
+        kind = WriteLat if name == "ib_write_lat" else WriteBothWays if options.both_ways else WriteBw
+        return kind(options, setting)
+    return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
+
+
+def _launched(words: list[str], setting: Surroundings, *, read: Callable[..., launchers.Launch]) -> Program:
+    launch = read(words, setting.env)
+    if not launch.words:
+        raise BadOption("no executable was specified")
+    names = launchers.placed(launch) if launch.hosts else ()
+    if names is None:
+        return launchers.refused(launch, setting)
+    inside = replace(setting, env=launch.env, hosts=names, tag=launch.launcher if launch.tag else None)
+    inner = blind = job_of(launch.words, inside)
+    if not launch.shows_gpus:
+        blind = job_of(launch.words, replace(inside, env={**launch.env, "CUDA_VISIBLE_DEVICES": "NoDevFiles"}))
+    return launchers.Launched(launch, names, inner, blind, many=isinstance(inner, Say | CollectiveJob))
+
+
+def _env(words: list[str], setting: Surroundings) -> Program:
+    """``env [NAME=VALUE]... PROGRAM``."""
+    count = next((number for number, text in enumerate(words) if "=" not in text), len(words))
+    env = {**setting.env, **dict(text.split("=", 1) for text in words[:count])}
+    if words[count:] and words[count].startswith("-"):
+        raise BadOption(f"unrecognized option '{words[count]}'")
+    if not words[count:]:
+        return Say(setting, stdout="".join(f"{key}={value}\n" for key, value in env.items()))
+    return job_of(words[count:], replace(setting, env=env))
+
+
+def _numactl(words: list[str], setting: Surroundings) -> Program:
+    """Memory is where ``--membind`` says, else on the node that the CPUs are on."""
+    fields, rest = taken_apart(words, _NUMACTL, stop_early=True)
+    node = fields.get("memory", fields.get("cpu"))
+    if node is None:
+        return job_of(rest, setting)
+    first = node.partition(",")[0].partition("-")[0]
+    if not first.isdigit():
+        raise BadOption(f"<{node}> is invalid")
+    return job_of(rest, replace(setting, numa=int(first), cpus_bound="cpu" in fields))
+
+
+def _sudo(words: list[str], setting: Surroundings) -> Program:
+    """``sudo [-n] PROGRAM``: everybody is root here, and nobody is asked for a password."""
+    return job_of(taken_apart(words, _SUDO, stop_early=True)[1], setting)
+
+
+def _container(words: list[str], setting: Surroundings) -> Program:
+    """``apptainer exec [OPTION]... IMAGE PROGRAM``: the same programs, whatever the image."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        del rest[0]
+    if words[:1] != ["exec"] or len(rest) < 2:
+        raise BadOption("simulated rack: only `exec [OPTION]... IMAGE PROGRAM` is simulated")
+    return job_of(rest[1:], setting)
+
+
+_MPIRUN, _SRUN = partial(_launched, read=launchers.mpirun), partial(_launched, read=launchers.srun)
+_PREFIXES = {"apptainer": _container, "singularity": _container, "sudo": _sudo, "env": _env, "numactl": _numactl}
+_PREFIXES |= {"mpirun": _MPIRUN, "mpiexec": _MPIRUN, "srun": _SRUN}
+
+
+def _refused(name: str, reason: str, setting: Surroundings) -> Program:
+    """The tool's own complaint about its command line."""
+    if name == "ib_write_bw":
+        return Say(setting, stderr=refused(reason), status=1, after_s=SAY_S)
+    if name in ("mpirun", "mpiexec"):
+        said = f'mpirun: Error: {reason}\nType "mpirun --help" for usage.\n'
+        return Say(setting, stderr=said, status=1)
+    if name in _COLLECTIVES:
+        # nccl-tests' own exit code for a usage error (its documentation: 6).
+        return Say(setting, stderr=f"{name}: {reason}\nUSAGE: {name} \n", status=6)
+    return Say(setting, stderr=f"{name}: {reason}\n", status=125 if name == "env" else 1)

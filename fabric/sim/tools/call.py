@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.hosts import pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
+from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import Port
-from fabric.sim.phy.ports import Ports
 from fabric.sim.rack import Rack
 
 if TYPE_CHECKING:
@@ -159,14 +159,6 @@ class Say:
         """What it says on one host, at once."""
         stdout = self.stdout if isinstance(self.stdout, str) else self.stdout(site)
         return Said(stdout, self.stderr, self.status)
-
-
-Rows = dict[str, str]
-
-
-def filled(text: str, words: Rows) -> Rows:
-    """``Name=value; Name=value`` with the words put in: what many tools print, each in its own layout."""
-    return dict(row.split("=", 1) for row in text.format(**words).split("; "))
 
 
 def whole_number(text: str) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fabric.sim.hashing import mix64, text_hash, uuid_text, word
-from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
+from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
+from fabric.sim.pages import page
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.nvidia_smi import GPUS, JOBS, pre_flight
 from fabric.sim.tools.sysfs import ROOT, contents
@@ -136,24 +137,6 @@ def listed(asked: ToolCall) -> Said:
 
 
 _LSPCI = ("-D", "-vv", "-d", "15b3:")
-_LSPCI_ENTRY = """\
-{address} Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]
-\tSubsystem: Mellanox Technologies MT2910 Family [ConnectX-7]
-\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr+ Stepping- SERR+ FastB2B- DisINTx+
-\tNUMA node: {numa}
-\tCapabilities: [48] Vital Product Data
-\t\tProduct Name: NVIDIA ConnectX-7 HHHL Adapter card, 400GbE / NDR IB (default mode), Single-port OSFP, PCIe 5.0 x16
-\t\tRead-only fields:
-\t\t\t[PN] Part number: {part_number}
-\t\t\t[EC] Engineering changes: A5
-\t\t\t[V2] Vendor specific: {part_number}
-\t\t\t[SN] Serial number: {serial}
-\t\t\t[V0] Vendor specific: PCIeGen5 x16
-\t\t\t[RV] Reserved: checksum good, 1 byte(s) reserved
-\t\tEnd
-\tKernel driver in use: mlx5_core
-
-"""
 
 
 def lspci(asked: ToolCall) -> Said:
@@ -161,7 +144,8 @@ def lspci(asked: ToolCall) -> Said:
     if asked.words != _LSPCI:
         return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
     entries = [
-        _LSPCI_ENTRY.format(
+        page(
+            "lspci",
             address=pci_address(asked.site.layout.platform.rnics.index(rnic)),
             numa=rnic.numa,
             part_number=RNIC_PART_NUMBER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
+from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import End, Node
-from fabric.sim.phy.lines import LANES
 from fabric.sim.phy.port import (
     ACTIVE,
     DISABLED,
@@ -19,7 +19,8 @@ from fabric.sim.phy.port import (
     packets,
     words,
 )
-from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, filled, options, taken_apart, whole_number
+from fabric.sim.phy.quality import LANES
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
 
@@ -34,15 +35,6 @@ _COMMON = options("""
 
 M_KEY = 0xFAB
 """What ports ask for at a site with ``m_key`` (protection level 2: without it a GET is not answered either)."""
-
-STORAGE = (
-    '0xb83fd20300a1b2c0 "         MF0;storage-sw1:MQM8700/U1"      1    1[  ] '
-    '==( 4X            53.125 Gbps Active/  LinkUp)==>  0xb83fd20300c0ffe0      2    1[  ] "storage01 HCA-1" ( )\n'
-    '0xb83fd20300c0ffe0 "               storage01 HCA-1"      2    1[  ] '
-    "==( 4X            53.125 Gbps Active/  LinkUp)==>  0xb83fd20300a1b2c0      1    1[  ] "
-    '"MF0;storage-sw1:MQM8700/U1" ( )\n'
-)
-"""What is there through the first active adapter of a host (umad.c resolve_ca_name) at a site with ``storage``."""
 
 
 class IbError(Exception):
@@ -97,7 +89,11 @@ def _has_key(asked: ToolCall, fields: Fields) -> bool:
 
 
 def elsewhere(asked: ToolCall, fields: Fields) -> bool:
-    """Whether packets go out through an adapter of another fabric, because no other was asked for."""
+    """
+    Whether packets go out through an adapter of another fabric, because no other was asked for.
+
+    At a site with ``storage`` that is the first active adapter of a host (umad.c resolve_ca_name).
+    """
     return "storage" in asked.rack.site and "ca" not in fields
 
 
@@ -161,7 +157,7 @@ def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         return Said(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
     own = own_port(asked, fields)
     if elsewhere(asked, fields):
-        return Said(STORAGE)
+        return Said(page("iblinkinfo-storage"))
     ports = asked.ports
     known, said = ports.walked.get(own.end, (-1, ""))
     if known != ports.turns:
@@ -200,14 +196,7 @@ def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
 
 
 _OPERATIONS = ("query", "enable", "disable", "on", "reset")
-_BASE = "2.5 Gbps or 5.0 Gbps or 10.0 Gbps"
-_PORT_INFO = (
-    "LinkState={state}; PhysLinkState={physical}; Lid={lid}; SMLid={sm}; LMC=0; LinkWidthSupported=1X or 4X or 2X; "
-    "LinkWidthEnabled=1X or 4X or 2X; LinkWidthActive=4X; LinkSpeedSupported={base}; LinkSpeedEnabled={base}; "
-    "LinkSpeedActive={speed}; LinkSpeedExtSupported={lanes}; LinkSpeedExtEnabled={lanes}; LinkSpeedExtActive={lane}"
-)
 _EXTENDED = "StateChangeEnable LinkSpeedSupported LinkSpeedEnabled LinkSpeedActive"
-_OF_ADAPTER = "; Mkey=<not displayed>; MkeyLeasePeriod=0; ProtectBits=0"
 
 
 @tool("smpquery")
@@ -267,11 +256,10 @@ def _info(asked: ToolCall, port: Port) -> str:
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None
     manager = subnet_manager(asked, port) if adapter else None
-    words = {"state": STATES[port.logical], "physical": PHYSICAL_TEXT[port.physical], "lanes": lanes}
-    words |= {"lid": str(port.node.lid if adapter else 0), "sm": str(manager.lid if manager else 0), "base": _BASE}
+    words: dict[str, object] = {"state": STATES[port.logical], "physical": PHYSICAL_TEXT[port.physical], "lanes": lanes}
+    words |= {"lid": str(port.node.lid if adapter else 0), "sm": str(manager.lid if manager else 0), "adapter": adapter}
     words |= {"speed": "10.0 Gbps" if up else "2.5 Gbps", "lane": port.line.lane if up else "No Extended Speed"}
-    found = filled(_PORT_INFO + (_OF_ADAPTER if adapter else ""), words)
-    return f"# Port info: {_place(port)}\n{_dotted(found)}"
+    return f"# Port info: {_place(port)}\n{_dotted(named(page('portinfo', **words)))}"
 
 
 @tool("ibroute", "bare -n --no_dests")
@@ -283,7 +271,7 @@ def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     switch = found_by_lid(asked, fields, rest[0], "node info failed: invalid addr?")
     if switch.host is not None:
         raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
-    from fabric.sim.subnet.network import forwarding_table  # numpy: only for those who ask
+    from fabric.sim.net.network import forwarding_table  # numpy: only for those who ask
 
     found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
     reached = {node.lid for node in asked.reached(own)}
@@ -299,14 +287,18 @@ _ERRORS = (
     "SymbolErrorCounter LinkErrorRecoveryCounter LinkDownedCounter PortRcvErrors PortRcvRemotePhysicalErrors "
     "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
 )
-_NO_ERRORS = dict.fromkeys(_ERRORS.split(), 0)
-_MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
-@tool("ibqueryerrors", "suppress= -s --suppress", walks=255)
+@tool("ibqueryerrors", "suppress= -s --suppress\ncounters --counters", walks=255)
 def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
-    """``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any."""
+    """
+    ``ibqueryerrors [-s NAMES]``: what every port has counted that is not 0, node by node; status 1 with any.
+
+    With ``--counters`` how much each has sent and received.
+    """
     del rest
+    if "counters" in fields:
+        return _traffic(asked, own_port(asked, fields))
     left_out = [name for name in fields.get("suppress", "").split(",") if name]
     own = own_port(asked, fields)
     said, ports, bad_ports, bad = [], 0, 0, 0
@@ -329,6 +321,20 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     return Said("".join(said), status=int(bad > 0))
 
 
+def _traffic(asked: ToolCall, own: Port) -> Said:
+    said, ports, reached = [], 0, asked.reached(own)
+    for node in reversed(reached):
+        said.append(f'Data Counters for 0x{node.guid:x} "{node.description}"\n')
+        for end in asked.ports.cabling.ends(node):
+            ports += 1
+            numbers = _data(asked.ports.counts(asked.ports.at(end), asked.at_s))
+            counted = " ".join(f"[{name} == {value} ({value:.3f})]" for name, value in numbers.items())
+            said.append(f"   GUID 0x{node.guid:x} port {end[1]}: {counted}\n")
+    said.append(f"\n## Summary: {len(reached)} nodes checked, 0 bad nodes found\n")
+    said.append(f"##          {ports} ports checked, 0 ports have errors beyond threshold\n")
+    return Said("".join(said))
+
+
 _LAST = ("PortXmitWait",)
 
 
@@ -348,7 +354,12 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     if rest:
         node = found_by_lid(asked, fields, rest[0], "classportinfo query failed")
         port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
-    return (_extended if "extended" in fields else _plain)(port, asked.ports.counts(port, asked.at_s))
+    extended, counts = "extended" in fields, asked.ports.counts(port, asked.at_s)
+    bits = 64 if extended else 32
+    counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in _data(counts).items()}
+    what, mask = ("extended counters", "0x5300 CapMask2: 0x0000002") if extended else ("counters", "0x5300")
+    rows = named(page("perfquery", number=port.end[1], extended=extended, counted=counted))
+    return f"# Port {what}: {_place(port)} (CapMask: {mask})\n{_dotted(rows)}"
 
 
 def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
@@ -362,28 +373,11 @@ def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
     }
 
 
-def _plain(port: Port, counts: Counts) -> str:
-    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **_NO_ERRORS, **_errors(counts, wide=False)}
-    shown |= {"CounterSelect2": "0x00", **dict.fromkeys([*_MORE.split(), "QP1Dropped", "VL15Dropped"], 0)}
-    shown |= {name: capped(value, 32) for name, value in _data(counts).items()}
-    shown["PortXmitWait"] = capped(counts.wait_ticks, 32)
-    return f"# Port counters: {_place(port)} (CapMask: 0x5300)\n{_dotted(shown)}"
-
-
-def _extended(port: Port, counts: Counts) -> str:
-    data = _data(counts)
-    shown = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **data}
-    shown |= {"PortUnicastXmitPkts": data["PortXmitPkts"], "PortUnicastRcvPkts": data["PortRcvPkts"]}
-    shown |= {"PortMulticastXmitPkts": 0, "PortMulticastRcvPkts": 0, "CounterSelect2": "0x00000000"}
-    shown |= {**_NO_ERRORS, **_errors(counts, wide=True), **dict.fromkeys(_MORE.split(), 0)}
-    shown |= {"VL15Dropped": 0, "PortXmitWait": int(counts.wait_ticks), "QP1Dropped": 0}
-    return f"# Port extended counters: {_place(port)} (CapMask: 0x5300 CapMask2: 0x0000002)\n{_dotted(shown)}"
-
-
-def _data(counts: Counts) -> dict[str, int]:
+def _data(counts: Counts) -> dict[str, float]:
     return {
         "PortXmitData": words(counts.sent_gb),
         "PortRcvData": words(counts.received_gb),
         "PortXmitPkts": packets(counts.sent_gb),
         "PortRcvPkts": packets(counts.received_gb),
+        "PortXmitWait": counts.wait_ticks,
     }

@@ -6,10 +6,12 @@ import json
 import re
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.hosts.hosts import pci_address
+from fabric.sim.hosts import interface_name, pci_address
+from fabric.sim.pages import page
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos
 from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 from fabric.sim.tools.sysfs import ROOT, contents
 
 MANAGEMENT = "eth0"
@@ -17,12 +19,9 @@ MANAGEMENT = "eth0"
 
 
 def interfaces(asked: ToolCall) -> dict[str, Port]:
-    """The interface of each RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
-    found = {}
-    for number, rnic in enumerate(asked.rnics):
-        port = asked.port_of(rnic.device)
-        found[f"eth{number + 1}" if port.node.ethernet else f"ib{number}"] = port
-    return found
+    """The interface of each RNIC that is there."""
+    platform = asked.site.layout.platform
+    return {interface_name(platform, at): asked.port_of(rnic.device) for at, rnic in enumerate(asked.rnics)}
 
 
 def mac(port: Port) -> str:
@@ -86,7 +85,7 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     flags = ["NO-CARRIER", *flags] if up and not lit else flags
     state = "UP" if up and lit else "DOWN"
     infiniband = port is not None and not port.node.ethernet
-    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port, asked.rack.lossless_class).mtu
+    mtu = 1500 if port is None else 4092 if infiniband else asked.ports.qos(port).mtu
     length = 256 if infiniband else 1000
     head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
     if infiniband and port is not None:
@@ -100,18 +99,45 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
 
 
 def ethtool(asked: ToolCall) -> Said:
-    """One call: ``ethtool -S NAME``."""
+    """One call: ``ethtool -S NAME``, ``ethtool --json -m NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
-    if len(names) != 1 or flags not in (["-S"], ["--statistics"]):
+    if len(names) != 1 or flags not in (["-S"], ["--statistics"], ["--json", "-m"]):
         return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
     ports = interfaces(asked)
     port = ports.get(names[0])
+    of_module = "-m" in flags
     if port is None or not port.node.ethernet:
         if names[0] in ports or names[0] == MANAGEMENT:
-            return Said(stderr="no stats available\n", status=94)
+            why = "netlink error: Operation not supported\n" if of_module else "no stats available\n"
+            return Said(stderr=why, status=1 if of_module else 94)
         return Said(stderr="Cannot get device settings: No such device\n", status=71)
-    return Said(_statistics(asked, port))
+    return Said(_module(asked, port) if of_module else _statistics(asked, port))
+
+
+def _module(asked: ToolCall, port: Port) -> str:
+    """
+    What mlxlink says of the same module, as ``ethtool --json -m`` has it: powers in mW, limits below, eight lanes.
+
+    A twin-port module tells those of both ports; the other one's are dark here.
+    """
+    module = plugged(port, asked.ports.peer(port), asked.at_s)
+    told: dict[str, object] = {"identifier": 25, "identifier_description": "OSFP"}
+    told |= {"vendor_name": VENDOR, "vendor_pn": PART_NUMBER, "vendor_sn": module.serial}
+    limits: dict[str, object] = {}
+    for key, below, levels, (low_dbm, high_dbm) in (
+        ("transmit_avg_optical_power", "laser_output_power", module.tx_dbm, TX_LIMITS_DBM),
+        ("rx_power", "laser_rx_power", module.rx_dbm, RX_LIMITS_DBM),
+    ):
+        lanes_mw = [*(_milliwatts(level) for level in levels), 0, 0, 0, 0]
+        told[key] = lanes_mw if key != "rx_power" else {"values": lanes_mw, "type": "Rcvr signal avg optical power"}
+        marks = {"high_alarm": high_dbm, "low_alarm": low_dbm, "low_warning": low_dbm + WARNS_DB}
+        limits[below] = {f"{name}_threshold": _milliwatts(level) for name, level in marks.items()}
+    return json.dumps([told | limits], indent=4) + "\n"
+
+
+def _milliwatts(dbm: float) -> float:
+    return 0 if dbm <= DARK_DBM else round(10 ** (dbm / 10), 4)
 
 
 def _statistics(asked: ToolCall, port: Port) -> str:
@@ -178,7 +204,7 @@ def roce_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
         name = "" if port is None else names[port]
         said += f"port {device} {name}\n"
         if number is not None and port is not None:
-            qos = asked.ports.qos(port, asked.rack.lossless_class)
+            qos = asked.ports.qos(port)
             said += _files(port, qos, device, name, pci_address(number)) + _mlnx_qos(qos, port.rate_gbps)
     return Said(f"{said}whole\n")
 
@@ -202,21 +228,6 @@ def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
     places: dict[int, list[int]] = {at: [] for at in range(8)}
     for dscp in range(63, -1, -1):
         places[qos.priority_of_dscp(dscp)].append(dscp)
-    rows_of = [
-        (at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)
-    ]  # it wraps there
-    maps = "".join(f"\tprio:{at} dscp:{''.join(f'{one:02d},' for one in dscps)}\n" for at, dscps in rows_of)
-    trusted = f"dscp2prio mapping:\n{maps}" if qos.trust == "dscp" else ""
+    wrapped = [(at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)]
     sizes = [20_016, qos.headroom_bytes(rate_gbps) if qos.lossless else 0, *[0] * (_BUFFERS - 2)]
-    rows = {
-        "priority": range(8),
-        "enabled": [int(at in qos.lossless) for at in range(8)],
-        "buffer": [int(at in qos.lossless) for at in range(8)],
-    }
-    table = "".join(f"\t{name:<12}{''.join(f'{one}   ' for one in row)}\n" for name, row in rows.items())
-    classes = "".join(f"tc: {at} ratelimit: unlimited, tsa: vendor\n\t priority:  {at}\n" for at in range(8))
-    return (
-        f"DCBX mode: {qos.dcbx}\nPriority trust state: {qos.trust}\n{trusted}default priority:\n"
-        f"Receive buffer size (bytes): {''.join(f'{size},' for size in sizes)}max_buffer_size=4151520\n"
-        f"Cable len: {qos.cable_m}\nPFC configuration:\n{table}{classes}"
-    )
+    return page("mlnx_qos", qos=qos, places=wrapped, sizes=sizes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fabric.model.text import unfold
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
+from fabric.sim.pages import page
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import BadOption, Program, Say, Surroundings, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage
@@ -39,42 +40,6 @@ _SRUN = options("""
     plain      -K -I
     flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
 """)
-
-_NO_SLOTS = """\
---------------------------------------------------------------------------
-There are not enough slots available in the system to satisfy the %d
-slots that were requested by the application:
-
-  %s
-
-Either request fewer slots for your application, or make more slots
-available for use.
---------------------------------------------------------------------------
-"""
-_NO_DAEMON = """\
-ssh: connect to host %s port 22: %s
---------------------------------------------------------------------------
-ORTE was unable to reliably start one or more daemons.
---------------------------------------------------------------------------
-"""
-
-
-_AS_ROOT = """\
---------------------------------------------------------------------------
-mpirun has detected an attempt to run as root.
-
-Running as root is *strongly* discouraged as any mistake (e.g., in
-defining TMPDIR) or bug can result in catastrophic damage to the OS
-file system, leaving your system in an unusable state.
-
-You can override this protection by adding the --allow-run-as-root option
-to the cmd line or by setting two environment variables in the following way:
-the variable OMPI_ALLOW_RUN_AS_ROOT=1 to indicate the desire to override this
-protection, and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 to confirm the choice and
-add one more layer of certainty that you want to do so.
-We reiterate our advice against doing so - please proceed at your own risk.
---------------------------------------------------------------------------
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +127,9 @@ def placed(launch: Launch) -> tuple[str, ...] | None:
 def refused(launch: Launch, setting: Surroundings) -> Program:
     """What a launcher says when the hosts have too few slots."""
     program = launch.words[0] if launch.words else ""
-    return Say(setting, stderr=_NO_SLOTS % (launch.ranks or 0, program), status=1, after_s=LAUNCH_S)
+    return Say(
+        setting, stderr=page("mpirun-no-slots", slots=launch.ranks or 0, program=program), status=1, after_s=LAUNCH_S
+    )
 
 
 class Launched:
@@ -180,7 +147,7 @@ class Launched:
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Refuse root where the site does; else reach every host, then start the program."""
         if not self._launch.as_root and "root" in rack.site:
-            rack.timeline.exit_later(process, at_s + LAUNCH_S, status=1, stderr=_AS_ROOT)
+            rack.timeline.exit_later(process, at_s + LAUNCH_S, status=1, stderr=page("mpirun-as-root"))
             return
         inner = self._blind if "gres" in rack.site else self._inner
         if not self._names:
@@ -190,7 +157,7 @@ class Launched:
         for name in self._names:
             reason = rack.hosts.unreachable(name)
             if reason is not None:
-                said = _NO_DAEMON % (name, reason)
+                said = page("mpirun-no-daemon", host=name, reason=reason)
                 if self._launch.launcher == "srun":
                     said = f"srun: error: Unable to create step for job: node {name} is not responding\n"
                 rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=said)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
+from fabric.sim.net.controllers import PATH, Ufm
+from fabric.sim.net.managers import LOG, settings_of, with_lines_of, with_settings
 from fabric.sim.phy.port import LINK_UP, lanes
-from fabric.sim.subnet.managers import LOG, settings_of, with_lines_of, with_settings
-from fabric.sim.subnet.ufm import PATH, Ufm
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.guard import LOOK, held
 from fabric.sim.tools.interfaces import CONGESTION_NAME, ROCE_NAME, congestion, roce_settings
-from fabric.sim.tools.mlxlink import module_rows
+from fabric.sim.tools.mlxlink import PART_NUMBER, plugged
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
 CONF_NAME = "fabric-conf"
@@ -169,15 +169,11 @@ def _telemetry(asked: ToolCall) -> str:
     for end in sorted(ports.cabling.peers):
         port = ports.at(end)
         counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
-        module = module_rows(port, ports.peer(port), asked.at_s, up=up)
+        module = plugged(port, ports.peer(port), asked.at_s)
         guid = f"0x{port.node.guid:016x}"
         counted = (int(counts.symbol), counts.effective_errors, *lanes(counts)) if up else ("N/A",) * 6
-        plugged = (
-            f"{module['Temperature [C]'].split(' ')[0]}C",
-            module["Vendor Part Number"],
-            module["Vendor Serial Number"],
-        )
-        rows.append(",".join(map(str, (int(asked.at_s * 1e6), guid, "", guid, guid, end[1], *counted, *plugged))))
+        about = (f"{module.warm_c}C", PART_NUMBER, module.serial)
+        rows.append(",".join(map(str, (int(asked.at_s * 1e6), guid, "", guid, guid, end[1], *counted, *about))))
     return "\n".join(rows) + "\n"
 
 

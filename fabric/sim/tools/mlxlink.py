@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from math import pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
+from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
-from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import BadOption, Rows, Said, ToolCall, filled, options, taken_apart, whole_number
+from fabric.sim.phy.quality import UNWORN, ber_text
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
 _OPTIONS = options("""
@@ -31,13 +32,7 @@ _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
 _SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
 _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 
-_SECTIONS = {
-    "Operational Info": "State={state}; Physical state={physical}; Speed={speed}; Width={width}; FEC={fec}; "
-    "Loopback Mode=No Loopback; Auto Negotiation=ON",
-    "Supported Info": "Enabled Link Speed{ext}={mask}; Supported Cable Speed{ext}={cable}",
-    "Troubleshooting Info": "Status Opcode={opcode}; Group Opcode={group}; Recommendation={advice}",
-    "Tool Information": "Firmware Version=28.46.3048; amBER Version=6.4; MFT Version=4.35.0-159",
-}
+Rows = dict[str, str]
 Sections = dict[str, Rows]
 
 
@@ -99,9 +94,10 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     group = "N/A" if opcode == 0 else "PHY FW"
     words = {"state": state, "physical": _physical(port, ethernet=ethernet), "ext": ext, "mask": mask, "group": group}
     words |= {"opcode": str(opcode), "advice": advice, **told}
-    sections = {title: filled(text, words) for title, text in _SECTIONS.items()}
+    parts = (part.partition("\n") for part in page("mlxlink", **words).split("\n\n"))
+    sections = {title: named(text) for title, _, text in parts}
     if "module" in fields:
-        sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
+        sections["Module Info"] = _module_rows(port, plugged(port, asked.ports.peer(port), asked.at_s))
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
@@ -167,32 +163,34 @@ def _apart(value: str) -> object:
 _FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
 # Recorded of a healthy 400G module: the values around which others lie, and the whole page.
 _VOLTAGE_MV, _BIAS_MA, _RX_DBM, _TX_DBM = 3261.2, 8.38, 2.0, 1.6
-_MODULE = (
-    "Temperature [C]={warm} [-5..75]; Voltage [mV]={volts} [2970..3630]; Bias Current [mA]={bias} [2..15]; "
-    "Rx Power Current [dBm]={rx} [-10.41..6]; Tx Power Current [dBm]={tx} [-8.508..5]; Identifier={form}; "
-    "Compliance={compliance}; Cable Technology=850 nm VCSEL; Cable Type=Optical Module (separated); OUI=Nvidia; "
-    "Vendor Name=NVIDIA; Vendor Part Number=MMA4Z00-NS400; Vendor Serial Number={serial}; Rev=A2; "
-    "Wavelength [nm]=850; Transfer Distance [m]=50; Attenuation (5g,7g,12g,25g)[dB]=N/A; FW Version={firmware}; "
-    "Digital Diagnostic Monitoring=Yes; Power Class=9.0 W max; MAX Power=9.0; CDR RX=ON,ON,ON,ON; "
-    "CDR TX=ON,ON,ON,ON; LOS Alarm=N/A; SNR Media Lanes [dB]=N/A; SNR Host Lanes [dB]=N/A; IB Cable Width=1x,2x,4x; "
-    "Memory Map Revision=80; Linear Direct Drive=0; Cable Breakout=N/A; SMF Length=N/A; Cable Rx AMP=N/A; "
-    "Cable Rx Emphasis (Pre)=N/A; Cable Rx Post Emphasis=N/A; Cable Tx Equalization=N/A; Wavelength Tolerance=N/A; "
-    "Module State=Ready state; DataPath state [per lane]={path}; Rx Output Valid [per lane]={valid}; "
-    "Nominal bit rate=N/A; Rx Power Type=Average power; Manufacturing Date=12_03_24; "
-    "Active Set Host Compliance Code={compliance}; Active Set Media Compliance Code={compliance}; "
-    "Error Code Response=ConfigSuccess; Module FW Fault=0; DataPath FW Fault=0; Tx Fault [per lane]=0,0,0,0; "
-    "Tx LOS [per lane]=0,0,0,0; Tx CDR LOL [per lane]=0,0,0,0; Rx LOS [per lane]={lost}; "
-    "Rx CDR LOL [per lane]={lost}; Tx Adaptive EQ Fault [per lane]=0,0,0,0"
-)
-DARK = "-40"
+VENDOR, PART_NUMBER = "NVIDIA", "MMA4Z00-NS400"
+RX_LIMITS_DBM, TX_LIMITS_DBM = (-10.41, 6.0), (-8.508, 5.0)
+DARK_DBM = -40.0
+WARNS_DB = 3.0
+"""A module warns so far above its alarm limit (choice: a recorded cable warns 4.9 dB above it)."""
 _WAVERS_DB = 0.3  # with the hour of the day; choice
-_BAD_FIRMWARE = "46.120.3210"
 _WORN_DB = 6.0  # less light through a worn cable; choice
 _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
 
 
-def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict[str, str]:
-    """Row name to value. Light arrives only while the other end sends."""
+@dataclass(frozen=True, slots=True)
+class PluggedModule:
+    """One module at one moment: *bits* make it differ from its like; the light of each lane; *lit*: some arrives."""
+
+    bits: int
+    warm_c: float
+    rx_dbm: tuple[float, ...]
+    tx_dbm: tuple[float, ...]
+    lit: bool
+
+    @property
+    def serial(self) -> str:
+        """``MT0123456789``."""
+        return f"MT{self.bits % 10**10:010d}"
+
+
+def plugged(port: Port, peer: Port | None, at_s: float) -> PluggedModule:
+    """The module in a port. Light arrives only while the other end sends."""
     replaced = port.site is not None and port.site.feels("replaced", f"{port.node.device}:leaf")
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if replaced else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
@@ -203,29 +201,36 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     if mark.lane is not None:
         received[mark.lane] -= DIM_DB + DIM_DRIFT_DB * days
     warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)
-    generation, ethernet = port.line.generation, port.node.ethernet
+    dark = (DARK_DBM,) * 4
+    rx, tx = _lanes(bits, 0, received) if lit else dark, _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else dark
+    return PluggedModule(bits, round(warm_c), rx, tx, lit)
+
+
+def _lanes(bits: int, first: int, levels_dbm: list[float]) -> tuple[float, ...]:
+    """Four lanes, each a little brighter or darker than its like; the same every time."""
+    noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
+    return tuple(round(level + 3.0 * off, 3) for level, off in zip(levels_dbm, noise, strict=True))
+
+
+def _module_rows(port: Port, module: PluggedModule) -> Rows:
+    """Row name to value."""
+    bits, generation = module.bits, port.line.generation
+    up = port.physical == LINK_UP
+    ways = {"rx": module.rx_dbm, "tx": module.tx_dbm}
+    light = {way: ",".join("-40" if one == DARK_DBM else f"{one:.3f}" for one in lanes) for way, lanes in ways.items()}
     words = {
-        "warm": f"{warm_c:.0f}",
+        "module": module,
         "volts": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f}",
         "bias": _each_lane(f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"),
-        "rx": _lanes(bits, 0, received) if lit else _each_lane(DARK),
-        "tx": _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else _each_lane(DARK),
         "form": _FORMS[generation],
-        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}",
-        "serial": f"MT{bits % 10**10:010d}",
-        "firmware": _BAD_FIRMWARE if mark.batch else "46.120.4000",
+        "compliance": f"{port.rate_gbps:g}GBASE-SR4" if port.node.ethernet else f"IB {generation}",
+        "firmware": "46.120.3210" if port.mark.batch else "46.120.4000",
         "path": _each_lane("DPActivated" if up else "DPInitialized"),
-        "valid": _each_lane("1" if lit else "0"),
-        "lost": _each_lane("0" if lit else "1"),
+        "valid": _each_lane("1" if module.lit else "0"),
+        "lost": _each_lane("0" if module.lit else "1"),
     }
-    return filled(_MODULE, words)
+    return named(page("mlxlink-module", **words, **light))
 
 
 def _each_lane(value: str) -> str:
     return ",".join([value] * 4)
-
-
-def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:
-    """Four lanes, each a little brighter or darker than its like; the same every time."""
-    noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
-    return ",".join(f"{level + 3.0 * off:.3f}" for level, off in zip(levels_dbm, noise, strict=True))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
+from fabric.sim.pages import page
+from fabric.sim.phy import Ports
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
-from fabric.sim.phy.ports import Ports
+from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 
 
@@ -22,54 +23,22 @@ class Field:
     access: str
 
 
-def _fields(text: str) -> tuple[Field, ...]:
-    """``name:bits:access``, in the order the tool prints them (recorded)."""
-    parts = (word.split(":") for word in text.split())
-    return tuple(Field(name, int(bits), access) for name, bits, access in parts)
+def _layout(register: str) -> tuple[Field, ...]:
+    """The fields of a register in the order in which the tool prints them (recorded)."""
+    rows = (row.split(" | ") for row in page(f"mlxreg-{register}").splitlines()[1:])
+    return tuple(Field(name, int(bits), access) for name, bits, access in rows)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+LAYOUTS = {name: _layout(name) for name in ("PTER", "ROCE_ACCL")}
+"""
+Every register and its fields.
 
+PTER: Port Transmit Errors, page 0 (physical errors). ROCE_ACCL: RoCE accelerations, of host adapters only. PAOS is not
+there: ports are closed by ibportstate, mlxlink or ip.
+"""
 
-_PTER_HEAD = "status:4:RO plane_ind:4:INDEX lp_msb:2:INDEX pnat:2:INDEX local_port:8:INDEX error_page:4:INDEX "
-PTER = _fields(
-    f"{_PTER_HEAD} error_type_admin:8:RW error_type_cap:8:RO error_type_oper:4:RO "
-    "ber_exp:8:RW ber_mantissa:4:RW error_injection_time:16:RW"
-)
-"""Port Transmit Errors Register, page 0 (physical errors)."""
-PAOS = _fields(
-    "oper_status:4:RO plane_ind:4:INDEX admin_status:4:RW lp_msb:2:INDEX local_port:8:INDEX swid:8:INDEX e:2:RW "
-    "physical_state_status:4:RO fd:1:RW sleep_cap:1:RO ps_e:4:RW logical_state_status:3:RO ls_e:4:RW ee_nmxas:1:WO "
-    "ee_ps:1:WO ee_ls:1:WO ee:1:WO ase:1:WO nmx_adminstate_status:3:RO nmxas_e:4:RW ps_e_ext:2:RW "
-    "last_oper_status:3:RO phy_force_linkup_mode:1:RO"
-)
-"""Ports Administrative and Operational Status."""
-
-ACCL_SELECTS = _names(
-    "roce_adp_retrans roce_tx_window roce_slow_restart roce_slow_restart_idle min_ack_timeout_limit_disabled "
-    "adaptive_routing_forced_en selective_repeat_forced_en dc_half_handshake_en cc_per_plane_en"
-)
-"""What this firmware lets be chosen: its ``_field_select`` bit reads 1."""
-_ACCL_BITS = _names(
-    "ack_dscp_force_field_select cc_burst_size_select cc_probe_mp_mode_field_select ifa2_turn_around_select "
-    "adp_retx_profile_select roce_adp_retrans_en roce_tx_window_en roce_slow_restart_en roce_slow_restart_idle_en "
-    "min_ack_timeout_limit_disabled adaptive_routing_forced_en selective_repeat_forced_en dc_half_handshake_en "
-    "cc_per_plane_en ack_dscp_force"
-)
-_ACCL_BYTES = _names(
-    "ack_dscp cc_burst_size ifa2_turn_around_en adp_retx_profile_id adp_retx_base_timeout_min cc_probe_mp_mode "
-    "adp_retx_profile_max_id adp_retx_profile_max_range_num time_base time_unit start_range_index range_num "
-    "qp_total_timeout timeout_init_range_size timeout_init_low_bound retx_total_timeout"
-)
-_ACCL_RANGES = _names("range_size range_low_bound timeout_retry_num dec_mode prev_range_index")
-ROCE_ACCL = (
-    *(Field(f"{name}_field_select", 1, "RW") for name in ACCL_SELECTS),
-    *(Field(name, 1, "RW") for name in _ACCL_BITS),
-    *(Field(name, 8, "RW") for name in _ACCL_BYTES),
-    *(Field(f"{name}_{number}", 8, "RW") for number in range(4) for name in _ACCL_RANGES),
-)
-"""RoCE accelerations; host adapters only."""
+ACCL_SELECTS = tuple(one.name.removesuffix("_field_select") for one in LAYOUTS["ROCE_ACCL"][:9])
+"""What this firmware lets be chosen, the first nine: their ``_field_select`` bits read 1."""
 
 ENDLESS = 0xFFFF
 """The injection time that has no end; others are written in units of 10 ms and read in ms left."""
@@ -87,16 +56,10 @@ class AccessRefused(Exception):
     """The firmware refuses; the message is what the tool prints."""
 
 
-LAYOUTS = {"PTER": PTER, "PAOS": PAOS, "ROCE_ACCL": ROCE_ACCL}
-"""Every register and its fields."""
-
-
 def read(name: str, port: Port, at_s: float) -> Values:
     """GET: every field that is not 0."""
     if name == "PTER":
         return _read_pter(port, at_s)
-    if name == "PAOS":
-        return _read_paos(port)
     return {"roce_adp_retrans_en": 1} | {f"{select}_field_select": 1 for select in ACCL_SELECTS} | port.registers
 
 
@@ -104,8 +67,6 @@ def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> N
     """SET of a whole register. Raises AccessRefused."""
     if name == "PTER":
         _write_pter(port, values, ports, at_s)
-    elif name == "PAOS":
-        _write_paos(port, values, ports, at_s)
     else:
         for select in ACCL_SELECTS:
             value = select if select.endswith(("_en", "_disabled")) else f"{select}_en"
@@ -137,24 +98,6 @@ def _write_pter(port: Port, values: Values, ports: Ports, at_s: float) -> None:
         port.registers["PTER status"] = OUT_OF_RANGE
     elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
         ports.inject(port, wanted, at_s)
-
-
-def _write_paos(port: Port, values: Values, ports: Ports, at_s: float) -> None:
-    """Firmware ignores the state without its enable bit, without a word."""
-    wanted = {1: ports.enable, 2: ports.disable, 3: ports.enable}.get(values.get("admin_status", 0))
-    if values.get("ase") and wanted is None:
-        raise AccessRefused(BAD_PARAMETER)
-    if values.get("ase") and wanted is not None:
-        wanted(port, at_s)
-
-
-def _read_paos(port: Port) -> Values:
-    return {
-        "oper_status": 1 if port.physical == LINK_UP else 2,
-        "admin_status": 1 if port.admin_up else 2,
-        "physical_state_status": port.physical,
-        "logical_state_status": port.logical,
-    }
 
 
 _OPTIONS = options("""
@@ -216,7 +159,7 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     if name not in LAYOUTS or (name == "ROCE_ACCL" and device.switch):
         raise ToolRefused(f"Can't find access register name: {name}")
     if "old_mft" in asked.rack.site and "plane_ind=" in fields.get("indexes", ""):
-        raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER and PAOS from 4.26 on
+        raise ToolRefused('Can\'t find INDEX name: "plane_ind"')  # an INDEX of PTER from 4.26 on
     indexes, given = _told(name, fields)
     if "set" not in fields:
         return _get(asked, device, name, indexes)

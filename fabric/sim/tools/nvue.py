@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from fabric.sim.net.controllers import AR, NvueSwitch
+from fabric.sim.pages import page
+from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import ber_text
-from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
-from fabric.sim.tools import nvue_qos
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.interfaces import mac
-from fabric.sim.tools.mlxlink import DARK, module_rows
+from fabric.sim.tools.mlxlink import DARK_DBM, PART_NUMBER, RX_LIMITS_DBM, TX_LIMITS_DBM, VENDOR, WARNS_DB, plugged
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
 
-_WARNS_DB = 3.0  # above the alarm limit (choice: a recorded cable warns 4.9 dB above it)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only ports, RoCE, adaptive routing, system and commits are simulated"
@@ -41,7 +42,7 @@ def nv(asked: ToolCall) -> Said:
 def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
-        return Said(nvue_qos.shown(asked.rack.lossless_class))
+        return Said(_roce(asked.rack.lossless_class))
     if path in _OF_PORTS:
         return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
@@ -71,7 +72,7 @@ def _link(asked: ToolCall, port: Port) -> dict[str, object]:
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
     stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
-    link |= {"mtu": asked.ports.qos(port, asked.rack.lossless_class).mtu}
+    link |= {"mtu": asked.ports.qos(port).mtu}
     link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}
     return {"link": {**link, "stats": stats}, "type": "swp"}
 
@@ -103,27 +104,27 @@ def _heard(asked: ToolCall, port: Port) -> dict[str, object]:
 
 def _module(asked: ToolCall, port: Port) -> dict[str, object]:
     """What ``mlxlink -m`` says of the same module, as NVUE has it."""
-    rows = module_rows(port, asked.ports.peer(port), asked.at_s, up=port.physical == LINK_UP)
+    module = plugged(port, asked.ports.peer(port), asked.at_s)
     channels: dict[str, dict[str, object]] = {}
-    for key, row in (("rx-power", "Rx Power Current [dBm]"), ("tx-power", "Tx Power Current [dBm]")):
-        levels, _, limits = rows[row].partition(" ")
-        low, _, high = limits.strip("[]").partition("..")
-        for number, level in enumerate(levels.split(","), 1):
+    for key, levels, (low, high) in (
+        ("rx-power", module.rx_dbm, RX_LIMITS_DBM),
+        ("tx-power", module.tx_dbm, TX_LIMITS_DBM),
+    ):
+        for number, level in enumerate(levels, 1):
             alarms = {"high-alarm-threshold": _power(high), "low-alarm-threshold": _power(low)}
-            alarms["low-warning-threshold"] = _power(f"{float(low) + _WARNS_DB}")
+            alarms["low-warning-threshold"] = _power(low + WARNS_DB)
             channels.setdefault(f"channel-{number}", {})[key] = {"power": _power(level), **alarms, "alarm": "Off"}
     return {
         "channel": channels,
-        "vendor-name": rows["Vendor Name"],
-        "vendor-pn": rows["Vendor Part Number"],
-        "vendor-sn": rows["Vendor Serial Number"],
-        "temperature": {"temperature": f"{float(rows['Temperature [C]'].split(' ')[0]):.2f} C", "alarm": "Off"},
+        "vendor-name": VENDOR,
+        "vendor-pn": PART_NUMBER,
+        "vendor-sn": module.serial,
+        "temperature": {"temperature": f"{module.warm_c:.2f} C", "alarm": "Off"},
     }
 
 
-def _power(dbm: str) -> str:
-    level = float(dbm)
-    return "0.0000 mW / -inf dBm" if level <= float(DARK) else f"{10 ** (level / 10):.4f} mW / {level:.2f} dBm"
+def _power(dbm: float) -> str:
+    return "0.0000 mW / -inf dBm" if dbm <= DARK_DBM else f"{10 ** (dbm / 10):.4f} mW / {dbm:.2f} dBm"
 
 
 _OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = MappingProxyType(
@@ -134,6 +135,45 @@ _OF_PORTS: Mapping[str, Callable[[ToolCall, Port], dict[str, object]]] = Mapping
 
 def _json(document: Mapping[str, object]) -> Said:
     return Said(json.dumps(document, indent=2) + "\n")
+
+
+_CABLE_M = 100
+
+
+def _roce(lossless_class: int | None) -> str:
+    """The whole switch: what ``nv set qos roce`` makes of it, on the priority of the lossless class."""
+    return page("nv-show-qos-roce", priority=None if lossless_class is None else lossless_class >> 5)
+
+
+def _qos_commands(lossless_class: int | None, own: Iterable[Port], ports: Ports) -> Iterator[str]:
+    """What the switch is configured with, ``nv set`` left out; a port that is set otherwise has profiles of its own."""
+    if lossless_class is None:
+        return
+    yield from ("qos roce enable on", "qos roce mode lossless")
+    for port in own:
+        yield from _of_port(f"swp{port.end[1]}", ports.qos(port))
+
+
+def _of_port(name: str, qos: Qos) -> Iterator[str]:
+    usual, priority = Qos(qos.dscp, 9216, _CABLE_M), qos.priority
+    if qos.mtu != usual.mtu:
+        yield f"interface {name} link mtu {qos.mtu}"
+    if (qos.pfc, qos.cable_m, qos.xoff_bytes) != (usual.pfc, usual.cable_m, usual.xoff_bytes):
+        pfc = f"qos pfc pfc-{name}"
+        yield from (f"{pfc} switch-priority {priority}", f"{pfc} cable-length {qos.cable_m}")
+        yield from () if qos.pfc else (f"{pfc} tx disable", f"{pfc} rx disable")
+        yield from () if qos.xoff_bytes is None else (f"{pfc} xoff-threshold {qos.xoff_bytes}",)
+        yield f"interface {name} qos pfc profile pfc-{name}"
+    if (qos.marks, qos.kmin_bytes, qos.kmax_bytes) != (usual.marks, usual.kmin_bytes, usual.kmax_bytes):
+        ecn = f"qos congestion-control ecn-{name} traffic-class {priority}"
+        yield from (f"{ecn} min-threshold {qos.kmin_bytes}", f"{ecn} max-threshold {qos.kmax_bytes}")
+        yield f"{ecn} ecn {'enable' if qos.marks else 'disable'}"
+        yield f"interface {name} qos congestion-control profile ecn-{name}"
+    if (qos.trust, qos.mapped) != (usual.trust, usual.mapped):
+        trust = f"qos mapping map-{name}"
+        yield f"{trust} trust {'both' if qos.trust == 'dscp' else 'l2'}"
+        yield from () if qos.mapped else (f"{trust} dscp {qos.dscp} switch-priority 0",)
+        yield f"interface {name} qos mapping profile map-{name}"
 
 
 def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
@@ -149,7 +189,7 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
 def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
         ports = (asked.ports.at(end) for end in asked.ports.cabling.ends(asked.ports.cabling.nodes[switch.name]))
-        of_qos = nvue_qos.commands(asked.rack.lossless_class, ports, asked.ports)
+        of_qos = _qos_commands(asked.rack.lossless_class, ports, asked.ports)
         return Said("".join(f"nv set {line}\n" for line in sorted([*map(" ".join, switch.applied.items()), *of_qos])))
     if words == ("diff",):
         return Said("".join(_tree(path, value) for path, value in switch.changes().items()))

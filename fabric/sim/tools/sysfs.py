@@ -8,32 +8,17 @@ from functools import partial
 from types import MappingProxyType
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts.hosts import firmware_of, pci_address
+from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
+from fabric.sim.pages import page
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.infiniband import subnet_manager
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
-_KERNEL = {
-    "/proc/self/limits": (
-        "Limit                     Soft Limit           Hard Limit           Units     \n"
-        "Max processes             4126000              4126000              processes \n"
-        "Max locked memory         unlimited            unlimited            bytes     \n"
-    ),
-    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
-    "/proc/modules": (
-        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
-        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
-        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
-    ),
-    "/proc/driver/nvidia/version": (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
-    ),
-}
+_OF_KERNEL = frozenset({"/proc/self/limits", "/proc/self/status", "/proc/modules", "/proc/driver/nvidia/version"})
 
 PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
@@ -93,13 +78,6 @@ class _Adapter:
         return 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
 
     @property
-    def manager_lid(self) -> int:
-        """That takes a walk of the fabric."""
-        port = self.port
-        manager = subnet_manager(self.asked, port) if port.kernel_up and not port.node.ethernet else None
-        return manager.lid if manager else 0
-
-    @property
     def rate(self) -> str:
         """What the kernel says about the rate: a port that is down stands at the slowest."""
         down = "40 Gb/sec (4X QDR)" if self.port.node.ethernet else "10 Gb/sec (4X SDR)"
@@ -151,7 +129,6 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/rate": lambda one: one.rate,
         "port/link_layer": lambda one: "Ethernet" if one.port.node.ethernet else "InfiniBand",
         "port/lid": lambda one: f"0x{one.lid:x}",
-        "port/sm_lid": lambda one: f"0x{one.manager_lid:x}",
         "port/gids/0": lambda one: f"fe80:0000:0000:0000:{one.guid}",
         "port/gid_attrs/ndevs/0": lambda one: f"eth{one.number + 1}" if one.port.node.ethernet else None,
         **dict.fromkeys([f"port/counters/{name}" for name in _QUIET.split()], _nothing),
@@ -230,12 +207,11 @@ def _of_kernel(asked: ToolCall, path: str) -> str | None:
     if path == "/sys/devices/system/node/online":
         nodes = asked.site.layout.platform.numa_nodes
         return f"0-{nodes - 1}" if nodes > 1 else "0"
-    text = _KERNEL.get(path) or asked.rack.managers.read(asked.site.host.name, path)
-    if text is None:
-        return None
-    lines = text.removesuffix("\n").split("\n")
-    peermem = path != "/proc/modules" or "dmabuf" not in asked.rack.site
-    return "\n".join(line for line in lines if peermem or not line.startswith("nvidia_peermem"))
+    if path in _OF_KERNEL:
+        text: str | None = page(path.strip("/").replace("/", "-"), peermem="dmabuf" not in asked.rack.site)
+    else:
+        text = asked.rack.managers.read(asked.site.host.name, path)
+    return None if text is None else text.removesuffix("\n")
 
 
 class Readings:

@@ -10,8 +10,20 @@ from typing import NamedTuple
 
 from fabric.tools.driver import COLOUR
 from fabric.tools.nccl.failures import Failures, NcclFailure
-from fabric.tools.nccl.ops import UNCHECKED_IN_PLACE, disagreements, inferred, wrong_rows
-from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, looks_like_row, row
+from fabric.tools.nccl.rows import (
+    GBPS,
+    LARGEST,
+    UNCHECKED_IN_PLACE,
+    UNKNOWN,
+    Columns,
+    NcclRow,
+    columns,
+    disagreements,
+    inferred,
+    looks_like_row,
+    row,
+    wrong_rows,
+)
 
 # The order in which a test prints its parts; a part that comes too early begins the next test.
 _VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)

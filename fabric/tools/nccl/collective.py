@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fabric.tools.driver import whole
 from fabric.tools.nccl import NcclTest
-from fabric.tools.nccl.ops import FACTOR
+from fabric.tools.nccl.rows import FACTOR
 
 WARMUP_ITERATIONS = 5
 """Iterations before the measured ones; nccl-tests' own default until 2.17, given always because it changed."""

@@ -1,9 +1,21 @@
-"""One line of an nccl-tests table, with the columns that its heading announces."""
+"""
+The lines of an nccl-tests table, with the columns that its heading announces, and what they say together.
+
+Together: which collective a table is of, and over how many ranks, where the log does not say; and whether it agrees
+with itself. Bus bandwidth is algorithm bandwidth times a factor (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for
+all_reduce, (n-1)/n for all_gather, reduce_scatter, alltoall, gather and scatter, 1 else. So the ratio of the two
+columns, together with which of the redop and root columns are filled, says what was run; where two collectives fit, a
+wrong count printed out of place but not in place tells alltoall and sendrecv (which are not checked in place). What
+remains ambiguous stays None. alltoallv and hypercube are never inferred.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from fabric.model.text import size_text
 
 GBPS = 8.0
 """nccl-tests prints decimal GB/s; this is the only place that turns them into Gb/s."""
@@ -140,3 +152,193 @@ def _wrong(cell: str, at: Columns) -> int | None:
     if not 0 <= value < LARGEST or (at.counts_wrong and "." in cell and "e" not in cell):
         raise ValueError(cell)
     return int(value) if at.counts_wrong else None
+
+
+Value = tuple[int, float, float, float]
+"""One place of one row as printed: size in bytes, time in us, algbw and busbw in GB/s."""
+
+_TWICE, _ONCE, _ONE = "2(n-1)/n", "(n-1)/n", "1"
+
+FACTOR = {
+    "all_reduce": _TWICE,
+    "all_gather": _ONCE,
+    "reduce_scatter": _ONCE,
+    "alltoall": _ONCE,
+    "alltoallv": _ONCE,
+    "gather": _ONCE,
+    "scatter": _ONCE,
+    "broadcast": _ONE,
+    "reduce": _ONE,
+    "sendrecv": _ONE,
+    "hypercube": _ONE,
+}
+"""How bus bandwidth follows from algorithm bandwidth, by collective."""
+
+UNCHECKED_IN_PLACE = frozenset({"alltoall", "sendrecv"})
+"""Collectives whose in-place results nccl-tests does not check: their wrong count is N/A."""
+
+HALF_STEP = 0.005
+"""Bandwidth has two decimals (GB/s) below 1000, so it may be off by this much."""
+
+# The algbw of these is of other bytes than the size column's (alltoallv.cu, hypercube.cu).
+_NOT_SIZE_OVER_TIME = frozenset({"alltoallv", "hypercube"})
+
+_MOST_RANKS = 1 << 12  # that are looked for where the log does not list them; a choice
+
+
+def factor(op: str | None, ranks: int | None) -> float | None:
+    """busbw/algbw of a collective over so many ranks, None when that is not known."""
+    kind = FACTOR.get(op or "")
+    if kind == _ONE:
+        return 1.0
+    if kind is None or ranks is None or ranks < 1:
+        return None
+    return (ranks - 1) / ranks * (2 if kind == _TWICE else 1)
+
+
+def values(rows: Sequence[NcclRow]) -> list[Value]:
+    """Every place of every row, in the order printed."""
+    return [
+        (row.size_bytes, place.time_us, place.algbw_gbps / GBPS, place.busbw_gbps / GBPS)
+        for row in rows
+        for place in (row.out_of_place, row.in_place)
+        if place is not None
+        and place.time_us is not None
+        and place.algbw_gbps is not None
+        and place.busbw_gbps is not None
+    ]
+
+
+def ratio(seen: Sequence[Value]) -> tuple[float, float] | None:
+    """
+    Bounds of busbw/algbw, given that both are rounded; None when no value is large enough to tell.
+
+    Only the larger half of the values counts, so that a row among the small ones cannot spoil it. The lower bound
+    is above the upper one when no factor fits every row.
+    """
+    pairs = sorted([(alg, bus) for _, _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
+    if not pairs:
+        return None
+    pairs = pairs[len(pairs) // 2 :]
+    low = max([(bus - HALF_STEP) / (alg + HALF_STEP) for alg, bus in pairs])
+    high = min([(bus + HALF_STEP) / max(alg - HALF_STEP, 1e-9) for alg, bus in pairs])
+    return low - 1e-9, high + 1e-9
+
+
+def inferred(
+    first: Sequence[str], at: Columns, rows: Sequence[NcclRow], *, op: str | None, ranks: int | None
+) -> tuple[str | None, int | None]:
+    """Collective and ranks, those given left alone; *first* holds the cells of the first row."""
+    bounds = ratio(values(rows)) if op is None or ranks is None else None
+    if bounds is None:
+        return op, ranks
+    names = _candidates(first, at, rows) if op is None else (op,)
+    counts = range(2, _MOST_RANKS) if ranks is None else (ranks,)
+    fitting = [(name, n) for name in names for n in counts if bounds[0] <= (factor(name, n) or -1.0) <= bounds[1]]
+    ops, of_ranks = {name for name, _ in fitting}, {n for _, n in fitting}
+    return ops.pop() if len(ops) == 1 else op, of_ranks.pop() if len(of_ranks) == 1 else ranks
+
+
+def _candidates(first: Sequence[str], at: Columns, rows: Sequence[NcclRow]) -> tuple[str, ...]:
+    """Collectives that print these columns, and check these results."""
+    names = at.leading[3:]
+    blank = len(first) < at.cells
+    if not at.counts_wrong:  # until 2022-08 each collective had columns of its own
+        if names == ("redop",):
+            return ("alltoall",) if blank else ("all_reduce", "reduce_scatter")
+        return {
+            (): ("all_gather", "sendrecv"),
+            ("root",): ("broadcast", "gather", "scatter"),
+            ("redop", "root"): ("reduce",),
+        }.get(names, ())
+    if names != ("redop", "root") or blank:
+        return ()
+    reduces, rooted = first[3] != "none", first[4] != "-1"
+    if rooted:
+        return ("reduce",) if reduces else ("broadcast", "gather", "scatter")
+    found = ("all_reduce", "reduce_scatter", "sendrecv") if reduces else ("all_gather", "alltoall")
+    if any(row.out_of_place is None or row.out_of_place.wrong is None for row in rows):
+        return found  # nothing was checked
+    checked = all(row.in_place.wrong is not None for row in rows)
+    return tuple(name for name in found if (name not in UNCHECKED_IN_PLACE) == checked)
+
+
+def disagreements(
+    rows: Sequence[NcclRow], *, op: str | None, ranks: int | None, average: float | None, timed: bool
+) -> list[str]:
+    """
+    What does not add up, in words; *average* is the printed one, in GB/s.
+
+    *timed*: the time column is the one that the bandwidth was computed from.
+    """
+    seen = values(rows)
+    found = [*_average(seen, len(rows), average), *_ratio(seen, op, ranks)]
+    if timed and op not in _NOT_SIZE_OVER_TIME:
+        found += _time(seen, op)
+    return found
+
+
+def wrong_rows(rows: Sequence[NcclRow]) -> str | None:
+    """Which sizes have wrong elements, None when none has."""
+    sizes = [row.size_bytes for row in rows if row.in_place.wrong or (row.out_of_place and row.out_of_place.wrong)]
+    return f"wrong elements at {_sizes(sizes)}" if sizes else None
+
+
+def _average(seen: Sequence[Value], rows: int, average: float | None) -> list[str]:
+    if average is None:
+        return []
+    if not seen:
+        return [f"no rows, printed average is {average:g}: rows were lost"]
+    busbw = [value[3] for value in seen]
+    mean = math.fsum(busbw) / len(busbw)
+    if abs(mean - average) <= _step(max(busbw)) + _printed_step(average):
+        return []
+    return [f"mean of {rows} rows is {mean:.4f}, printed average is {average:g}: rows were lost or altered"]
+
+
+def _step(value: float) -> float:
+    """By how much a printed bandwidth may be off: two decimals, one from 1000 and none from 10000 (width 6)."""
+    return HALF_STEP if value < 999.995 else 0.05 if value < 9999.95 else 0.5
+
+
+def _printed_step(average: float) -> float:
+    """By how much the printed average (%g: six digits) may be off."""
+    return float(0.5 * 10.0 ** (math.floor(math.log10(average)) - 5)) + 1e-9 if average > 0 else 1e-9
+
+
+def _ratio(seen: Sequence[Value], op: str | None, ranks: int | None) -> list[str]:
+    expected = factor(op, ranks)
+    if expected is None:
+        bounds = ratio(seen)
+        return ["busbw/algbw differs between rows: values were altered"] if bounds and bounds[0] > bounds[1] else []
+    bad = [size for size, _, alg, bus in seen if not _keeps(alg, bus, expected)]
+    of = f"{op} of {ranks} ranks" if ranks is not None else op
+    return [f"busbw/algbw is not the {expected:.5g} of {of} at {_sizes(bad)}"] if bad else []
+
+
+def _keeps(alg: float, bus: float, expected: float) -> bool:
+    return abs(bus - alg * expected) <= _step(bus) + expected * _step(alg) + 1e-9
+
+
+def _time(seen: Sequence[Value], op: str | None) -> list[str]:
+    bad = [size for size, time, alg, _ in seen if not _took(size, time, alg)]
+    # An unknown collective may be one whose bandwidth is of other bytes: then (nearly) every row differs.
+    if not bad or (op is None and 2 * len(bad) > len(seen)):
+        return []
+    return [f"algbw is not size/time at {_sizes(bad)}"]
+
+
+def _took(size_bytes: int, time_us: float, alg: float) -> bool:
+    """Size = algbw x time, but for rounding: 1 GB/s x 1 us is 1000 bytes."""
+    if time_us >= 1e7:  # printed with two digits
+        return True
+    time_step = HALF_STEP if time_us < 100 else 0.05 if time_us < 10_000 else 0.5
+    slack = _step(alg) * (time_us + time_step) + alg * time_step
+    return abs(alg * time_us * 1e3 - size_bytes) <= 1e3 * slack + 1e-6
+
+
+def _sizes(sizes_bytes: Sequence[int]) -> str:
+    """``64M, 128M and 3 more``."""
+    sizes_bytes = list(dict.fromkeys(sizes_bytes))
+    shown = ", ".join(size_text(size) for size in sizes_bytes[:3])
+    return f"{shown} and {len(sizes_bytes) - 3} more" if len(sizes_bytes) > 3 else shown

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from fabric.model.diagnosis import PROBLEMS_MOST, PairRow, PairTable
 from fabric.model.fields.wording import nearest
-from fabric.tools.pairs.rows import PROBLEMS_MOST, PairRow, PairTable
 
 COLUMNS = ("a", "b", "value", "kind", "size", "rail", "via")
 UNITS: Mapping[str, float] = {

@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fabric.model.diagnosis import PairFailure, PairRow, PairTable
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import NcclLog, NcclTest
 from fabric.tools.nccl.failures import blames_fabric
-from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 from fabric.tools.perftest import PerftestLog
 from fabric.tools.perftest.failures import blames_fabric as perftest_blames
 

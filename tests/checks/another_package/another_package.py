@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.checks.ask import Argv, excuse
-from fabric.checks.kind import HostCheck, Looked, problem, unknown
-from fabric.checks.needs import HostNeeds
+from fabric.checks.kind import Argv, HostCheck, HostNeeds, Looked, excuse, problem, unknown
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from fabric.judge.verdict.conclude import conclude
-from fabric.judge.verdict.gate import failed_hosts
+from fabric.judge.verdict.during_run import failed_hosts
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, PhaseRef

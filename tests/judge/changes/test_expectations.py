@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from fabric.judge.changes.effects import corrected
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.changes.ratio import words
+from fabric.model.change import Change, ChangeSpec
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef
 from fabric.model.verdict import ExpectationVerdict
-from tests.changes.asked import ber, routing
+from tests.changes.asked import ber, port_flap, routing
 from tests.judge.changes.changed import RETRIES, Script
 
 REMOTE = "gpu001: Test NCCL failure 'remote process exited or there was a network error'"
@@ -135,3 +137,20 @@ def test_both_sides_are_covered_and_only_by_name() -> None:
 def test_expectations_in_words(expected: Expectation, text: str) -> None:
     """What a person reads at the head of each verdict."""
     assert words(expected) == text
+
+
+def made(spec: ChangeSpec) -> Change:
+    """A change of one cable."""
+    return Change("one/ber.x", "one", "leaf1--spine1", "port", spec)
+
+
+def test_what_forward_error_correction_hides_is_said() -> None:
+    assert corrected(made(ber("leaf1--spine1", raw="1e-5"))) == (
+        "raw BER 1e-5 is corrected by RS-FEC (cliff at about 7e-4 to 2e-3): counters rise, bandwidth stays"
+    )
+
+
+def test_what_it_does_not_hide_is_not() -> None:
+    assert corrected(made(ber("leaf1--spine1", raw="7e-4"))) == ""
+    assert corrected(made(ber("leaf1--spine1", effective="1e-5"))) == ""
+    assert corrected(made(port_flap("leaf1--spine1", down=1.0))) == ""

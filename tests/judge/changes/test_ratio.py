@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.judge.changes.ratio import judge_ratio
-from fabric.judge.normal.samples import samples
+from fabric.judge.normal.keys import samples
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedRatio, PhaseRef
 from fabric.model.verdict import ExpectationVerdict

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.judge.changes.effects import windows_report
 from fabric.judge.changes.expectations import judge_time
-from fabric.judge.normal.samples import samples
+from fabric.judge.normal.keys import samples
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedFall, ExpectedRecovery, PhaseRef
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict

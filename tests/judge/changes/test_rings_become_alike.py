@@ -9,7 +9,7 @@ import pytest
 
 from fabric.app.analyze import reopened
 from fabric.judge.changes.ratio import judge_ratio
-from fabric.judge.normal.samples import samples
+from fabric.judge.normal.keys import samples
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedRatio, PhaseRef
 from tests.report.shown import run_of

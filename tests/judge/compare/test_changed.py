@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fabric.judge.compare.runs import compare_runs
+from benchmarks.measured_rack import rack_topology
+from fabric.judge.compare import compare_runs
 from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -18,7 +19,6 @@ from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import rack_topology
 
 Factor = Callable[[Probe], float]
 UNIT = 8

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import Factor, healthy, measured, probes_of, slow_rnic
-from fabric.judge.compare.runs import compare_runs
+from benchmarks.measured_rack import Factor, healthy, measured, probes_of, rack_topology, slow_rnic
+from fabric.judge.compare import compare_runs
 from fabric.model.comparison import WHOLE, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
-from tests.conftest import rack_topology
 
 Run = tuple[list[Probe], dict[str, ProbeResult]]
 

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from fabric.judge.compare.runs import compare_runs
+from benchmarks.measured_rack import rack_topology
+from fabric.judge.compare import compare_runs
 from fabric.model.comparison import Difference
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
-from tests.conftest import rack_topology
 from tests.judge.compare.test_changed import compared, named, run
 
 HALVES = AllToAllSpec(sizes_bytes=(1 << 30,))

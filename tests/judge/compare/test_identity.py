@@ -1,13 +1,17 @@
-"""Was the part replaced that was named? By serial numbers alone."""
+"""Was the part replaced that was named, by serial numbers alone? Are two descriptions of one host the same parts?"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from fabric.judge.compare.identity import Repair, parts_of, repaired
+from fabric.config import load_inventory
+from fabric.judge.repair.identity import Differing, Repair, differing, parts_of, repaired
 from fabric.model.outcome import Outcome
 from fabric.model.repair import HostIdentity, PartIdentity
+from fabric.model.topology import Host
 from fabric.model.verdict import Suspect
+from tests.places import INVENTORY
 
 PARTS = tuple(
     PartIdentity(name, kind, f"SN-{name}", None, firmware, f"id-{name}")
@@ -127,3 +131,24 @@ def test_where_parts_could_not_be_read_only_the_others_are_said_to_be_as_they_we
     lacking = {"a": replace(BEFORE["a"], parts=PARTS[:3], unread=("nvidia-smi lists 0 GPUs, the inventory has 1",))}
     found = repaired(lacking, after(), ["a"], [suspect("a/mlx5_0")])
     assert found.lines[0] == "nothing was replaced: every serial number that was read is as it was"
+
+
+HOST = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology.hosts["gpu003"]
+
+
+def with_platform(**fields: Any) -> Host:
+    """The host with another description of its inside."""
+    return replace(HOST, platform=replace(HOST.platform, **fields))
+
+
+def test_the_same_parts_in_another_place_are_the_same_hardware() -> None:
+    elsewhere = replace(HOST, address="10.9.9.9", platform=replace(HOST.platform, baseline="other"))
+    assert differing(HOST, elsewhere) == Differing((), ("address", "baseline"))
+    assert differing(HOST, HOST) == Differing((), ())
+
+
+def test_slower_missing_and_other_parts_are_other_hardware() -> None:
+    slower = tuple(replace(rnic, line_rate_gbps=100.0) for rnic in HOST.platform.rnics)
+    for rnics in (slower, HOST.platform.rnics[1:]):
+        assert differing(HOST, with_platform(rnics=rnics)).inside == ("rnics",)
+    assert differing(HOST, with_platform(link_layer="other")).inside == ("link_layer",)

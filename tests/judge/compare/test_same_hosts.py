@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.compare.identity import not_the_same
+from benchmarks.measured_rack import rack_topology
+from fabric.judge.repair.identity import not_the_same
 from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.topology import Topology
-from tests.conftest import rack_topology
 
 RACK = rack_topology(2)
 HOSTS = ("gpu001", "gpu002")

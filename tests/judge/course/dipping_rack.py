@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.follow_up import DippedAgain
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Topology
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import rack_topology
 
 RACK = rack_topology(16, parts=2)
 NORMAL_GBPS = 390.0
@@ -71,7 +69,7 @@ class Rounds:
     def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None, out: str = "") -> list[Probe]:
         """What was measured again after this round; nothing is run with the host that is *out*."""
         asked = follow_up or self.follow_up
-        planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+        planned = [slot.probe for slot in plan.schedule.slots]
         results, added = self._measure(planned, out), list[Probe]()
         limits = asked.limits(plan)
         for _ in range(limits.rounds if limits else 0):

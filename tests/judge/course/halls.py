@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.located import Course
 from fabric.model.topology import Topology
-from tests.conftest import rack_topology
 
 BARE = rack_topology(8)
 NAMES = tuple(BARE.hosts)

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.located import CLEARED, OPEN, TOO_MANY, Course, over_time
 from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
-from tests.conftest import rack_topology
 from tests.judge.course.dipping_rack import RACK, Rounds, Share, ends, measured, soak
 from tests.judge.course.halls import Told, told
 
@@ -138,7 +138,7 @@ def test_dips_that_were_all_with_one_partner_may_be_the_partner() -> None:
 
 
 SMALL = rack_topology(3, parts=2)
-PLANNED = [slot.probe for of_one in soak(2, SMALL, rounds=24).schedule.components for slot in of_one]
+PLANNED = [slot.probe for slot in soak(2, SMALL, rounds=24).schedule.slots]
 FIRST = next(one for one in PLANNED if {"gpu001", "gpu002"} == set(one.hosts) and one.params["rail"] == 0)
 """Two of three hosts dip once together: both have one partner only."""
 
@@ -182,7 +182,7 @@ def test_a_tenth_of_a_small_round_is_too_many_and_is_said() -> None:
     def number_of(probe: Probe) -> int:
         return order.index(probe.probe_id) if probe.probe_id in order else 99
 
-    slots = [slot for of_one in soak(2).schedule.components for slot in of_one]
+    slots = [slot for slot in soak(2).schedule.slots]
     order = [slot.probe.probe_id for slot in slots if slot.probe.probe_id.endswith((".t5", ".t7"))]
     notes = [one for one in ran(share) if one.kind == TOO_MANY]
     assert [(one.component, one.text.partition(" ")[0]) for one in notes] == [("soak-r2", "12")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.follow_up import (
     LEAST_PARTNERS,
     MOST_DIPS,
@@ -17,7 +18,6 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import rack_topology
 from tests.judge.course.dipping_rack import RACK, Share, ends, measured, refused, soak
 
 BAD = "gpu003/mlx5_1"
@@ -25,7 +25,7 @@ BAD = "gpu003/mlx5_1"
 
 def planned(topology: Topology = RACK) -> list[Probe]:
     """The pair tests of the second round."""
-    return [slot.probe for slots in soak(2, topology).schedule.components for slot in slots]
+    return [slot.probe for slot in soak(2, topology).schedule.slots]
 
 
 def found(

@@ -159,19 +159,19 @@ def test_a_part_that_failed_since_is_not_asked_for() -> None:
 def test_what_was_not_measured_is_no_test() -> None:
     """Else a part that nobody could measure would be cleared by it."""
     follow_up, plan = DippedAgain(Rounds(well).topology), soak(1)
-    planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+    planned = [slot.probe for slot in plan.schedule.slots]
     results = [measured(probe, dips_once(probe)) for probe in planned]
     first = list(follow_up.more(plan, results, ()))
     errors = [ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "no such file", 0.0, 1.0) for one in first]
-    assert follow_up.more(plan, [*results, *errors], first) == ()
+    assert not follow_up.more(plan, [*results, *errors], first)
     follow_up.ended(plan, [*results, *errors], first)
-    next_round = [measured(slot.probe, 1.0) for slots in soak(2).schedule.components for slot in slots]
+    next_round = [measured(slot.probe, 1.0) for slot in soak(2).schedule.slots]
     assert len(parts_of(list(follow_up.more(soak(2), next_round, ())))) == 2
 
 
 def test_a_partner_that_does_not_answer_is_not_asked_again() -> None:
     follow_up, plan = DippedAgain(Rounds(well).topology), soak(1)
-    planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+    planned = [slot.probe for slot in plan.schedule.slots]
     results = [measured(probe, dips_once(probe)) for probe in planned]
     first = list(follow_up.more(plan, results, ()))
     lost = next(one for one in first if one.params[AGAIN] == BAD)
@@ -186,7 +186,7 @@ def test_a_partner_that_does_not_answer_is_not_asked_again() -> None:
 
 
 def _planned(number: int) -> list[Probe]:
-    return [slot.probe for slots in soak(number).schedule.components for slot in slots]
+    return [slot.probe for slot in soak(number).schedule.slots]
 
 
 def test_a_part_that_was_cleared_is_a_partner_again() -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -16,7 +16,6 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.probes.pairwise import PairwiseSpec
 from tests.builders import failure_in
-from tests.conftest import rack_topology
 from tests.judge.course.halls import Told, told
 
 HOSTS = 16

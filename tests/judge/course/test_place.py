@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.course.located import over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -15,7 +16,6 @@ from fabric.model.scenario import Phase
 from fabric.model.verdict import Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from tests.builders import failure_in
-from tests.conftest import rack_topology
 
 HOSTS = 16
 RACK = rack_topology(HOSTS, parts=2)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import rack_topology
 from tests.judge.course.halls import Told, told
 
 UNIT, UNITS, ROUNDS = 8, 3, 40

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Probe
@@ -18,7 +19,6 @@ from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from tests.builders import failure_in, suspects
-from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
 UNHANDLED = "gpu002: Test NCCL failure common.cu:1279 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '"

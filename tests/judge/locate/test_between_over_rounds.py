@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.locate.suspects import locate
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import rack_topology
 
 RACK = rack_topology(8)
 NAMES = tuple(RACK.hosts)
@@ -65,6 +65,11 @@ def rings_of(host: str, since: int, until: int = 99) -> How:
     return how
 
 
+def either(first: How, second: How) -> How:
+    """The worse of both."""
+    return lambda probe, number: max(first(probe, number), second(probe, number), key=lambda one: one.rank)
+
+
 def hangs(rnic: str, since: int) -> How:
     """What goes through an RNIC hangs from one round on."""
     host, _, device = rnic.partition("/")
@@ -88,8 +93,8 @@ def test_the_last_round_names_somebody_for_nothing_clears_it() -> None:
 
 
 def test_neighbours_that_are_both_bad_are_both_named_and_theirs_are_not() -> None:
-    first, second = rings_of("gpu003", since=3), rings_of("gpu004", since=3)
-    found = named(lambda probe, number: max(first(probe, number), second(probe, number), key=lambda one: one.rank))
+    first, second = rings_of("gpu003", since=2), rings_of("gpu004", since=2)
+    found = named(either(first, second), rounds=4)
     assert [one.component for one in found] == ["gpu003", "gpu004"]
 
 
@@ -112,7 +117,7 @@ def test_who_was_bad_for_a_time_is_said_to_be_well_again() -> None:
 
 def test_two_hosts_that_became_bad_at_other_times_are_both_named() -> None:
     first, second = rings_of("gpu002", since=2), rings_of("gpu006", since=4)
-    found = named(lambda probe, number: max(first(probe, number), second(probe, number), key=lambda one: one.rank))
+    found = named(either(first, second))
     assert sorted(one.component for one in found) == ["gpu002", "gpu006"]
 
 
@@ -125,7 +130,7 @@ def test_an_rnic_that_hangs_is_named_with_its_port_and_explains_the_rings() -> N
 
 def test_several_rnics_that_hang_are_their_host() -> None:
     one, other = hangs("gpu004/mlx5_0", since=3), hangs("gpu004/mlx5_1", since=3)
-    (found,) = named(lambda probe, number: max(one(probe, number), other(probe, number), key=lambda how: how.rank))
+    (found,) = named(either(one, other))
     assert (found.component, found.kind) == ("gpu004", "host")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -15,7 +16,6 @@ from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import expand_phase
 from tests.builders import suspects
-from tests.conftest import rack_topology
 
 
 def planned(rack: Topology, *specs: ProbeSpec) -> list[Probe]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -10,7 +11,6 @@ from fabric.model.scenario import Phase
 from fabric.model.verdict import Baseline, Limit, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from tests.builders import failure_in
-from tests.conftest import rack_topology
 
 RACK = rack_topology(4)
 GPUS = tuple(range(8))

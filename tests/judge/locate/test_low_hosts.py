@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.measured_rack import judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import judged, measured, probes_of, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.verdict import Limit, Suspect
 from tests.builders import suspects
-from tests.conftest import rack_topology
 
 LIMITS = (
     Limit("loopback", 380.0, "a limit", min_size_bytes=1, link_class="pix"),

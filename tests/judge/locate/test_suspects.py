@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import normal_gbps, slow_rnic
+from benchmarks.measured_rack import normal_gbps, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, NamedPart, Probe
 from fabric.model.scenario import Phase
@@ -20,7 +20,6 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.builders import suspects
-from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(repeat=3), RnicToRnicSpec(repeat=3), AllToAllSpec(repeat=3)))
 TOR = Phase("tor", (TorAllReduceSpec(repeat=3),))
@@ -140,7 +139,7 @@ def test_one_host_of_a_ring(rack: Topology) -> None:
 
 def test_a_whole_tor_is_the_leaf() -> None:
     """When every host of a ToR is slow, all of them are named, or their leaves, and not each host."""
-    from tests.conftest import rack_topology
+    from benchmarks.measured_rack import rack_topology
 
     found = named(rack_topology(6), TOR, lambda p: True)
     assert [(one.component, one.ambiguous_with[:2]) for one in found] == [("gpu[001-006]", ("leaf0", "leaf1"))]
@@ -148,7 +147,7 @@ def test_a_whole_tor_is_the_leaf() -> None:
 
 def test_one_bad_pair_of_two_stays_ambiguous() -> None:
     """Two hosts alone cannot be told apart, and the verdict says so instead of blaming one."""
-    from tests.conftest import rack_topology
+    from benchmarks.measured_rack import rack_topology
 
     found = named(rack_topology(2), TOR, lambda p: True)
     assert len(found) == 1

@@ -1,11 +1,14 @@
-"""Two slow parts of one host are told apart by level; what cannot be told apart is named as such."""
+"""Two slow parts of one host, pairs that leave its leaf, and what is advised."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from fabric.judge.locate.candidates import SPINES, components_of
+from fabric.judge.locate.steps import next_step
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -13,6 +16,7 @@ from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.builders import suspects
+from tests.probes.test_rnic_to_rnic import probes, rack
 
 
 def slow_gpus(rack: Topology, levels: Mapping[int, float]) -> tuple[Suspect, ...]:
@@ -46,3 +50,47 @@ def test_two_gpus_at_one_level_stay_ambiguous(rack: Topology) -> None:
     found = slow_gpus(rack, {1: 1300.0, 2: 1300.0})
     named = {name.removesuffix(":nvlink") for suspect in found for name in (suspect.component, *suspect.ambiguous_with)}
     assert named <= {"gpu001", "gpu001/nvlink", *(f"gpu001/gpu{gpu}" for gpu in range(4))}
+
+
+ABOVE = {"gpu001/mlx5_0:above", "gpu001/mlx5_3:above", "gpu001:above"}
+
+
+def test_the_uplinks_are_among_the_suspects() -> None:
+    """Those of both leaves, the cable that the routes of each RNIC take, the switch of its routes, all spines."""
+    topology = rack()
+    probe = next(one for one in probes(topology) if one.probe_id.endswith("gpu001/rnic_to_rnic.mlx5_0.mlx5_3"))
+    leaves = topology.hosts["gpu001"].leaves
+    found = {one.name: one for one in components_of(probe, topology)}
+    assert {name for name, one in found.items() if one.kind == "uplinks"} == {
+        *ABOVE,
+        f"{leaves[0]}:uplinks",
+        f"{leaves[3]}:uplinks",
+        SPINES,
+    }
+    assert "localise" in next_step("uplinks", Outcome.FAIL)
+
+
+def test_below_one_leaf_they_are_not() -> None:
+    """Nothing above is passed."""
+    topology = rack()
+    hosts = {name: replace(host, leaves=("tor0",) * 8) for name, host in topology.hosts.items()}
+    below = replace(topology, hosts=hosts)
+    assert not [one for probe in probes(below) for one in components_of(probe, below) if one.kind == "uplinks"]
+
+
+@pytest.mark.parametrize("kind", ["gpu", "gpu_pcie"])
+def test_a_gpu_that_could_not_be_measured_may_be_missing(kind: str) -> None:
+    """``No such device ID (5) exists`` is answered by nvidia-smi -L."""
+    assert "nvidia-smi -L" in next_step(kind, Outcome.ERROR)
+
+
+def test_nvlink_that_could_not_be_measured_asks_for_the_fabric_manager() -> None:
+    """An unhandled CUDA error of a collective."""
+    assert "fabric manager" in next_step("nvlink", Outcome.ERROR)
+
+
+def test_an_error_never_asks_to_replace_anything() -> None:
+    """We are to blame until it was measured."""
+    for kind in ("gpu", "gpu_pcie", "nvlink", "host", "rnic", "path"):
+        assert "replace" not in next_step(kind, Outcome.ERROR)
+        assert next_step(kind, Outcome.ERROR).startswith("we could not measure it")

@@ -1,4 +1,4 @@
-"""What is recorded is one class, without its outliers."""
+"""What is recorded is one class without its outliers, what a PASS against it proves, and unsteady repetitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.recorded import RecordedNumber, Split, record, trimmed, two_classes
+from fabric.judge.normal.baseline import RecordedNumber, Split, against_recorded, record, trimmed, two_classes
+from fabric.judge.normal.series import steadiness
+from fabric.model.outcome import Outcome
 from fabric.model.recorded import Key, Recorded
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20)
@@ -66,13 +68,13 @@ def test_two_classes_inside_each_host_are_named_by_their_parts() -> None:
     assert "(mlx5_8)" in found.text
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("cv", [0.003, 0.01, 0.03])
-def test_one_class_is_not_split(cv: float, seed: int) -> None:
+def test_one_class_is_not_split(cv: float) -> None:
     """Neither a normal nor a uniform distribution is two, however wide."""
-    draw = random.Random(seed)
-    assert two_classes(sorted(normal(60, 397.0, cv=cv, seed=seed)), floor=0.03) is None
-    assert two_classes(sorted(draw.uniform(300, 400) for _ in range(60)), floor=0.03) is None
+    for seed in range(20):
+        draw = random.Random(seed)
+        assert two_classes(sorted(normal(60, 397.0, cv=cv, seed=seed)), floor=0.03) is None
+        assert two_classes(sorted(draw.uniform(300, 400) for _ in range(60)), floor=0.03) is None
 
 
 def test_classes_closer_than_what_matters_are_one() -> None:
@@ -85,3 +87,81 @@ def test_seven_samples_are_not_recorded() -> None:
     """Their spread is not known."""
     assert record(KEY, sampled(normal(7, 397.0))) is None
     assert isinstance(record(KEY, sampled(normal(8, 397.0))), Recorded)
+
+
+RECORDED = Recorded("loopback", "perftest", median_gbps=400.0, mad_gbps=1.0, n=100, cv=0.0037, runs=("self-check/1",))
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([400.0, 399.0, 401.0], Outcome.PASS),
+        ([420.0, 421.0, 419.0], Outcome.PASS),
+        ([395.0, 396.0, 394.0], Outcome.PASS),  # -1.3 % is within the margin, and surely so
+        ([360.0, 361.0, 359.0], Outcome.FAIL),
+        ([388.0, 389.0, 390.0], Outcome.INCONCLUSIVE),  # at the very margin
+        ([400.0, 380.0, 420.0], Outcome.INCONCLUSIVE),  # the median is perfect, the noise tells nothing
+        ([400.0], Outcome.INCONCLUSIVE),
+        ([400.0, 400.0], Outcome.INCONCLUSIVE),
+        ([360.0], Outcome.FAIL),  # one sample may accuse
+        ([0.0, 400.0, 400.0], Outcome.FAIL),
+    ],
+)
+def test_the_whole_interval_decides(values: list[float], outcome: Outcome) -> None:
+    """Above the margin PASS, below FAIL, across it INCONCLUSIVE."""
+    assert against_recorded(values, RECORDED, margin=0.03).outcome is outcome
+
+
+@given(st.lists(st.floats(1.0, 1000.0), min_size=1, max_size=2))
+def test_fewer_than_three_samples_never_pass(values: list[float]) -> None:
+    """However fast they are."""
+    assert against_recorded(values, RECORDED, margin=0.03).outcome is not Outcome.PASS
+
+
+@given(st.lists(st.floats(100.0, 500.0), min_size=3, max_size=10))
+def test_what_passes_is_not_slow(values: list[float]) -> None:
+    """No set of samples passes whose geometric mean is below the margin."""
+    found = against_recorded(values, RECORDED, margin=0.03)
+    assert found.outcome is not Outcome.PASS or found.ratio > 0.97
+
+
+def test_the_reason_has_the_numbers() -> None:
+    """What was compared with what, and how surely."""
+    reason = against_recorded([388.0, 389.0, 390.0], RECORDED, margin=0.03).reason
+    assert reason.startswith("-2.8% against the recorded 400.0 Gb/s of 100 samples (95 % interval -3.3% to -2.2%)")
+    assert reason.endswith("repeat it more often to tell")
+
+
+def test_a_link_that_gives_half_once_in_ten_is_unstable() -> None:
+    """The median is fine, and one dip is one too many."""
+    found = steadiness([400.0] * 9 + [200.0], floor=0.03, noise=0.01)
+    assert (found.unstable, found.dips, found.least_gbps, found.median_gbps) == (True, 1, 200.0, 400.0)
+    assert found.text == "median of 10, least 200.0 Gb/s, CV 0.166, 1 dip"
+
+
+def test_a_wide_spread_without_dips_is_unstable() -> None:
+    """CV over 5 %."""
+    values = [400.0, 380.0, 420.0, 360.0, 440.0]
+    assert steadiness(values, floor=0.03, noise=0.05).unstable
+    assert steadiness(values, floor=0.03, noise=0.05).dips == 0
+
+
+@pytest.mark.parametrize("values", [[400.0, 401.0, 399.0], [400.0, 100.0]])
+def test_steady_and_too_few_are_not_unstable(values: list[float]) -> None:
+    """Two samples tell of no spread."""
+    assert not steadiness(values, floor=0.03, noise=0.01).unstable
+
+
+def test_what_is_a_dip_depends_on_what_is_normal() -> None:
+    """-8 % is a dip where healthy samples spread by 1 %, and none where they spread by 2 %."""
+    values = [400.0, 401.0, 399.0, 400.0, 368.0]
+    assert steadiness(values, floor=0.03, noise=0.01).dips == 1
+    assert steadiness(values, floor=0.03, noise=0.02).dips == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "torn"), [([400.0, 100.0], True), ([400.0, 398.0], False), ([400.0, 100.0, 400.0], False)]
+)
+def test_two_samples_far_apart_are_torn(values: list[float], torn: bool) -> None:
+    """Of three the one in the middle was measured."""
+    assert steadiness(values, floor=0.03, noise=0.01).torn == torn

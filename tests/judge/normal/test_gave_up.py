@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.normal.samples import gave_up
+from fabric.judge.normal.keys import gave_up
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, ProbeResult
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import dgx_platform, one_number, rack_topology
 from fabric.judge.verdict.probes import Judge, confirmed
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -18,7 +18,6 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from tests.conftest import dgx_platform, rack_topology
 
 FOR_400 = (
     Limit("loopback", 360.0, "made for 400 Gb/s"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.normal.peers import robust
+from fabric.judge.normal.interval import robust
 
 
 @pytest.mark.parametrize(

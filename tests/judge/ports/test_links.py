@@ -6,16 +6,23 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.ports.health import PortHealth, judge_ber, port_health
-from fabric.judge.ports.links import LinkEvidence, SeenCable, bad_batches, cables_of, coverage_of, link_health
-from fabric.judge.ports.optics import hot_modules
+from fabric.judge.ports.links import (
+    LinkEvidence,
+    SeenCable,
+    bad_batches,
+    cables_of,
+    coverage_of,
+    hot_modules,
+    link_health,
+)
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import LINK_DOWNED, SYMBOL_ERRORS, CounterCourse, CounterReading, Samples, ZeroGrowth
 from fabric.model.topology import Topology, Uplinks
-from fabric.runs.links import End, LinkModule, LinkSamples
+from fabric.runs.samples import End, LinkModule, LinkSamples
 from tests.changes.asked import ber
-from tests.conftest import rack_topology
 
 HOURS_S = 6 * 3600.0
 UPLINK: tuple[End, End] = (("leaf0", "9"), ("spine0", "1"))

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.ports.verdict import PortFindings, SeenCounters, port_findings, ports_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Suspect
-from tests.conftest import rack_topology
 
 RACK = rack_topology(2, parts=2)
 

@@ -12,7 +12,7 @@ from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, Probe
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import LinkCoverage, TrainingImpact
-from fabric.runs.links import LinkSamples
+from fabric.runs.samples import LinkSamples
 from tests.places import INVENTORY
 
 HOUR = 3600.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.measured_rack import judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import judged, measured, probes_of, rack_topology, slow_rnic
 from fabric.model.outcome import Outcome
 from tests.builders import suspects
-from tests.conftest import rack_topology
 
 RUNS = 6
 HOSTS = 8

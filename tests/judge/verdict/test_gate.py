@@ -1,4 +1,4 @@
-"""Who may go on to the next phase: not the host that is bad, but its neighbours."""
+"""Who may go on to the next phase: not the host that is bad, but its neighbours and who failed only with it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from itertools import permutations
 import pytest
 
 from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.gate import failed_hosts, out_after
+from fabric.judge.verdict.conclude import without_partners
+from fabric.judge.verdict.during_run import failed_hosts, out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Because
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology, Uplinks
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.verdict import Baseline, Limit, Suspect
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -142,3 +143,16 @@ def test_a_port_that_may_as_well_be_the_cable_above_its_leaf_leaves_nobody_out(r
 def test_a_path_inside_the_host_leaves_it_out(rack: Topology) -> None:
     """Nothing above the leaves explains one pair of RNICs alone."""
     assert cross_rail(rack, {("gpu002", "mlx5_3", "mlx5_4"), ("gpu002", "mlx5_4", "mlx5_3")}).keys() == {"gpu002"}
+
+
+PROBES = [
+    Probe("p1", "pairwise", "soak", ("gpu009", "gpu004"), (), 1.0, {}),
+    Probe("p2", "pairwise", "soak", ("gpu004", "gpu005"), (), 1.0, {}),
+]
+BAD = Suspect("gpu009/mlx5_2", "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu009",), probes=("p1",))
+
+
+@pytest.mark.parametrize(("failed", "is_named"), [(("p1",), False), (("p1", "p2"), True)])
+def test_who_failed_only_with_a_suspected_host_did_not_come_back(failed: tuple[str, ...], is_named: bool) -> None:
+    back = Suspect("gpu004", "host", Outcome.FAIL, 0.6, ("failed and came back",), hosts=("gpu004",), probes=failed)
+    assert (back in without_partners([BAD, back], {"gpu004"}, PROBES)) is is_named

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.measured_rack import LOW_LIMITS, healthy, judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import LOW_LIMITS, dgx_platform, healthy, judged, measured, probes_of, slow_rnic
 from fabric.judge.normal.keys import key_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -15,7 +15,6 @@ from fabric.model.recorded import Key, Recorded
 from fabric.model.topology import Host, Topology
 from fabric.model.verdict import Baseline, Limit, Recurrence
 from tests.builders import suspects
-from tests.conftest import dgx_platform
 
 
 def named(topology: Topology, pairs: list[tuple[Probe, ProbeResult]]) -> list[str]:
@@ -154,7 +153,8 @@ def test_what_a_record_says_alone_and_beside_a_limit_that_is_met(
         p for p in probes_of(rack, repeat=repeat) if p.params["series"] == "mlx5_0.mlx5_1" and p.hosts[0] == "gpu001"
     ]
     pairs = measured(probes, cv=0.002, seed=7, factor=lambda probe: factor, host_spread=0.0)
-    recorded = Recorded(key_of(probes[0], 64 << 10, rack), 397.0, 1.0, 500, 0.004, ("self-check/1",))
+    key = key_of(probes[0], 64 << 10, rack)
+    recorded = Recorded(**asdict(key), median_gbps=397.0, mad_gbps=1.0, n=500, cv=0.004, runs=("self-check/1",))
     assert recorded.key == Key(
         "rnic_to_rnic", "perftest", "cross_leaf", 64 << 10, direction="one_way", line_rate_gbps=400.0
     )

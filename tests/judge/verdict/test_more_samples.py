@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import LOW_LIMITS, judge_of, one_number_a_host, phase_of, result_of
-from fabric.judge.verdict.further_tests import MoreSamples
+from benchmarks.measured_rack import LOW_LIMITS, judge_of, one_number_a_host, phase_of, rack_topology, result_of
+from fabric.judge.verdict.during_run import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -17,7 +17,6 @@ from fabric.model.verdict import Baseline
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from tests.conftest import rack_topology
 
 HOSTS = 32
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.measured_rack import one_number
-from fabric.judge.verdict.gate import own_fails
+from benchmarks.measured_rack import one_number, rack_topology
+from fabric.judge.verdict.during_run import own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import Baseline, Limit
-from tests.conftest import rack_topology
 
 RACK = rack_topology(3)
 LIMITS = (Limit("loopback", 380.0, "f"), Limit("pairwise", 380.0, "f"))

@@ -1,11 +1,17 @@
-"""Rounds of a repeated phase that were planned and not run are told, once."""
+"""What a verdict says once: rounds that were not run, tables that were not read, common reasons, old loopbacks."""
 
 from __future__ import annotations
 
-from fabric.judge.verdict.rounds import rounds_not_run, too_few_rounds
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.judge.course.rows import rounds_not_run, too_few_rounds
+from fabric.judge.verdict.conclude import common_reasons, read_elsewhere, without_old_loopbacks
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
+from fabric.model.verdict import ProbeVerdict
 from fabric.probes.loopback import LoopbackSpec
 
 
@@ -25,7 +31,7 @@ def asked(within_s: float, ran: int, rounds: int = 4) -> tuple[list[Phase], list
 
 
 def test_missing_rounds_are_counted() -> None:
-    assert rounds_not_run(*asked(3000, ran=3)) == [
+    assert list(rounds_not_run(*asked(3000, ran=3))) == [
         "soak: 3 of 4 planned rounds were run, in 50 min 00 s of the 50 min 00 s it was given: "
         "rounds took longer than planned"
     ]
@@ -49,7 +55,7 @@ def test_a_round_that_was_only_skipped_was_not_run() -> None:
 
 
 def test_where_all_were_run_nothing_is_said() -> None:
-    assert rounds_not_run(*asked(8000, ran=8, rounds=8)) == []
+    assert not list(rounds_not_run(*asked(8000, ran=8, rounds=8)))
 
 
 def test_too_few_rounds_for_a_course_are_said_before_and_after() -> None:
@@ -57,3 +63,91 @@ def test_too_few_rounds_for_a_course_are_said_before_and_after() -> None:
     (line,) = too_few_rounds(asked(4000, ran=4)[0])
     assert line.startswith("soak: 4 of the 8 rounds that it takes to see drift")
     assert not list(too_few_rounds(asked(8000, ran=0, rounds=8)[0]))
+
+
+def test_reasons_that_differ_in_numbers_are_one_with_its_count() -> None:
+    reasons = [f"{380 + number / 10:.1f} Gb/s, just above the 380 required" for number in range(32)]
+    assert common_reasons(reasons) == [
+        "380.0 Gb/s, just above the 380 required … and 31 more probes for the same reason"
+    ]
+
+
+def test_the_most_frequent_comes_first_and_what_is_beyond_is_counted() -> None:
+    assert common_reasons(["a", "b", "b", "c 1", "c 2", "c 3"], most=2) == [
+        "c 1 … and 2 more probes for the same reason",
+        "b",
+        "and 1 more, in verdict.json",
+    ]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"])))
+def test_no_probe_is_forgotten(found: list[str]) -> None:
+    """Of two with the very same words one is enough, so each has a number of its own here."""
+    reasons = [f"{text} {place}" for place, text in enumerate(found)]
+    said = common_reasons(reasons)
+    alone = [text for text in said if "…" not in text and "verdict.json" not in text]
+    more = [int(text.rpartition(" and ")[2].split()[0]) for text in said if "…" in text]
+    rest = [int(text.split()[1]) for text in said if "verdict.json" in text]
+    assert len(alone) + sum(number + 1 for number in more) + sum(rest) == len(reasons)
+
+
+def test_nothing_is_said_of_nothing() -> None:
+    assert common_reasons([]) == []
+
+
+G, B = Outcome.PASS, Outcome.FAIL
+
+
+def clears(loopback_s: float, *pairs: tuple[float, str, Outcome]) -> bool:
+    """Whether a loopback of that time is left, with pairs that began so, sent by so, and came out so."""
+    params = {"rnic": "mlx5_2", "peer_rnic": "mlx5_2"}
+    probes = [Probe("lb", "loopback", "self-check", ("gpu003",), (), 1.0, {"rnic": "mlx5_2", "endpoint": "numa0"})]
+    results = {"lb": ProbeResult("lb", 1, (), None, "", loopback_s, loopback_s + 1.0)}
+    verdicts = {"lb": ProbeVerdict("lb", G, "")}
+    for number, (at_s, sender, outcome) in enumerate(pairs):
+        name = f"p{number}"
+        hosts = (sender, "gpu003" if sender != "gpu003" else "gpu004")
+        probes.append(Probe(name, "pairwise", f"soak-r{number}", hosts, (), 1.0, params))
+        results[name] = ProbeResult(name, 1, (), None, "", at_s, at_s + 1.0)
+        verdicts[name] = ProbeVerdict(name, outcome, "")
+    return probes[0] in without_old_loopbacks(probes, verdicts, results)
+
+
+@pytest.mark.parametrize(
+    ("loopback_s", "first", "is_left"),
+    [
+        pytest.param(0.0, (10.0, "gpu003", G), False, id="an RNIC that changed after its loopback"),
+        pytest.param(25.0, (10.0, "gpu003", G), True, id="a loopback since the fault"),
+        pytest.param(0.0, (10.0, "gpu003", B), True, id="a fault that was there from the beginning is no change"),
+        pytest.param(0.0, (10.0, "gpu004", G), True, id="what is bad in one direction only is no change"),
+    ],
+)
+def test_a_loopback_clears_what_has_not_changed_since(
+    loopback_s: float, first: tuple[float, str, Outcome], is_left: bool
+) -> None:
+    assert clears(loopback_s, first, (20.0, "gpu003", B)) is is_left
+
+
+def table_asked(host: str, lid: int) -> Probe:
+    """A table, table_asked for on a host."""
+    params = {"plane": "rail0 400G", "lid": lid, "series": "x"}
+    return Probe(f"pairs/{host}/routes.{lid}", "routes", "pairs", (host,), (), 1.0, params)
+
+
+PROBES = [table_asked("gpu001", 5), table_asked("gpu002", 5), table_asked("gpu001", 6)]
+OUTCOMES = (Outcome.INCONCLUSIVE, Outcome.PASS, Outcome.INCONCLUSIVE)
+RESULTS = {
+    probe.probe_id: ProbeResult(probe.probe_id, 1, (), outcome, "cannot", 0.0, 1.0)
+    for probe, outcome in zip(PROBES, OUTCOMES, strict=True)
+}
+
+
+def test_the_same_table_read_by_another_host_makes_up_for_it_and_no_other_table_does() -> None:
+    found = read_elsewhere(PROBES, RESULTS)
+    assert [found[probe.probe_id].outcome for probe in PROBES] == [Outcome.PASS, Outcome.PASS, Outcome.INCONCLUSIVE]
+    assert found[PROBES[0].probe_id].reason == "cannot; read on gpu002 instead"
+
+
+def test_where_nobody_read_it_it_stays_open() -> None:
+    alone = {PROBES[0].probe_id: RESULTS[PROBES[0].probe_id]}
+    assert read_elsewhere(PROBES, alone) is alone

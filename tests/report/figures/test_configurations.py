@@ -1,16 +1,26 @@
-"""Bandwidth by configuration: what stands beside what, and what a bar says."""
+"""Every figure follows the page's light or dark; configurations, expectations, what failures mean, parts over runs."""
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import matplotlib as mpl
+import pandas as pd
 import pytest
 
-from fabric.report.figures import bars, rings
+import fabric
+from fabric.judge.training import Observed, best_interval_s, expected_ettr, mttf_s, training_impact
+from fabric.report.figures import bars, expectations, history, hosts, inline, pairs, rings, save, scaling, training
 from fabric.report.figures.configurations import collectives, compared_kinds, side_by_side
+from fabric.report.figures.style import COLOURS, SIZE_PT
 from fabric.report.shown_run import ShownRun
 from tests.report.figures.seen import texts
-from tests.report.framed import framed, sample
+from tests.report.framed import framed, pair, sample
+from tests.report.shown import HOSTILE
 
 
 def reduce_of(phase: str, gbps: float, **others: Any) -> dict[str, Any]:
@@ -62,3 +72,121 @@ def test_rings_side_by_side_say_how_far_apart_they_are() -> None:
 def test_adaptive_routing_under_bit_errors_has_four_bars(changed_run: ShownRun) -> None:
     drawn = bars(changed_run.frames, "group_all_reduce")
     assert len(drawn.axes[0].patches) == pytest.approx(4)
+
+
+COLUMNS = ["text", "outcome", "value", "low", "high", "at_least", "at_most"]
+NONE = float("nan")
+
+
+def expected(*rows: tuple[object, ...]) -> pd.DataFrame:
+    """Expectations as the figure takes them."""
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def test_half_and_double_are_alike_far_from_one() -> None:
+    drawn = expectations(expected(("a", "pass", 0.5, 0.49, 0.51, NONE, 0.8), ("b", "fail", 2.0, 1.9, 2.1, 3.0, NONE)))
+    assert drawn is not None
+    assert drawn.axes[0].get_xscale() == "log"
+    assert {"a", "b", "0.5", "2"} <= texts(drawn)
+
+
+def test_without_an_interval_there_is_no_picture() -> None:
+    assert expectations(expected(("a", "inconclusive", NONE, NONE, NONE, 0.9, NONE))) is None
+    assert expectations(expected()) is None
+
+
+@pytest.mark.parametrize("gpus", [64, 1024])
+def test_the_curve_is_that_of_the_judge(gpus: int) -> None:
+    """At another size of the job than the one that was measured."""
+    mttf = mttf_s(gpus / 8, 0.02)
+    drawn = training(gpus, mttf)
+    line = drawn.axes[1].lines[0]
+    place = 30
+    there = mttf * gpus / line.get_xdata()[place]
+    every = best_interval_s(there, 300.0)
+    assert line.get_ydata()[place] == pytest.approx(expected_ettr(there, restart_s=300.0, every_s=every, write_s=300.0))
+    impact = training_impact(gpus, Observed(2, 100.0))
+    assert impact.ettr == pytest.approx(
+        float(training(gpus, impact.mttf_s or 0.0).axes[1].lines[1].get_ydata()[0]), abs=1e-3
+    )
+
+
+def test_a_bound_is_said_to_be_one() -> None:
+    assert any("at least" in one for one in texts(training(64, 3600.0, bound=True)))
+    assert not any("at least" in one for one in texts(training(64, 3600.0)))
+
+
+def test_the_history_of_a_part_marks_the_runs_that_suspected_it() -> None:
+    runs = pd.DataFrame(
+        {"run": ["r1", "r2"], "outcome": ["pass", "fail"], "share": [1.0, 0.6], "suspected": [False, True]}
+    )
+    drawn = history(runs, "gpu001/mlx5_0")
+    assert drawn is not None
+    assert {"r1", "r2", "gpu001/mlx5_0"} <= texts(drawn)
+    assert history(runs.assign(share=NONE), "gpu001/mlx5_0") is None
+
+
+def test_a_curve_over_hosts_needs_two_numbers() -> None:
+    rows = [("ring", 2, 390.0, 400.0), ("ring", 4, 380.0, 400.0), ("ring", 8, None, 400.0), ("one", 2, 1.0, 2.0)]
+    points = pd.DataFrame(rows, columns=["kind", "hosts", "gbps", "bound_gbps"]).astype({"gbps": float})
+    drawn = scaling(points)
+    assert drawn is not None
+    assert [list(line.get_xdata()) for line in drawn.axes[0].lines] == [[2, 4], [2, 4]]
+    assert scaling(points[:1]) is None
+
+
+def test_every_colour_is_a_variable_of_the_page() -> None:
+    """Of the light and of the dark one; in the light it is the same, so that a file on white looks alike."""
+    style = files("fabric.report").joinpath("templates", "report.css").read_text("utf-8")
+    light, dark = style.partition("@media")[::2]
+    assert len(set(COLOURS.values())) == len(COLOURS)
+    for name, colour in COLOURS.items():
+        assert f"--{name}:{colour}" in light
+        assert f"--{name}:" in dark
+    assert not re.findall("#[0-9a-f]{6}", inline(training(64, 3600.0)))
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_what_a_host_is_called_stays_text(word: str) -> None:
+    """Neither markup nor mathematics; what hides or reverses letters is written out."""
+    rows = [sample(f"p/{word}", host=word, hosts=word, kind=word, rnic=word)]
+    rows += [pair(f"q{end}", word, end, kind=word) for end in (f"${word}$", "gpu001")]
+    for drawn in (hosts(framed(samples=rows)), pairs(framed(samples=rows), word)):
+        assert drawn is not None
+        text = inline(drawn)
+        tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(text).iter()}
+        assert tags <= {"svg", "g", "path", "use", "defs", "text", "tspan", "a"}
+        assert not re.search("[\x00-\x08\x1b\u202e]", text)
+        assert "url(" not in text
+
+
+def test_letters_are_large_enough() -> None:
+    sizes = re.findall(r"font-size: (\d+(?:\.\d+)?)px", inline(training(64, 3600.0)))
+    assert sizes
+    assert min(map(float, sizes)) >= SIZE_PT
+
+
+def test_nothing_of_the_style_stays_set() -> None:
+    """A notebook's own figures look as its user wants."""
+    before = dict(mpl.rcParams)
+    training(64, 3600.0)
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_figure_is_a_png_and_an_svg(tmp_path: Path) -> None:
+    paths = save(training(64, 3600.0), tmp_path, "../a b")
+    assert [path.name for path in paths] == ["-a-b.png", "-a-b.svg"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert ElementTree.parse(paths[1]).getroot().tag.endswith("svg")
+
+
+def test_the_same_figure_is_the_same_text() -> None:
+    """A page that is made again differs in nothing."""
+    assert inline(training(64, 3600.0)) == inline(training(64, 3600.0))
+
+
+def test_a_notebook_reaches_them_as_fabric_figures() -> None:
+    assert fabric.figures.training is training
+    assert "MTTF, hours" in texts(fabric.figures.training(64, 3600.0))
+    with pytest.raises(AttributeError, match="figure'"):
+        _ = fabric.figure  # type: ignore[attr-defined]

@@ -1,13 +1,18 @@
-"""Lemons err as often as asked, in bursts, and always in the same place."""
+"""Life of hosts as inventories ask for it; lemons err as often as asked, in bursts, always in the same place."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fabric.model.inventory import Fault, MockSettings
+from fabric.config import load_inventory
+from fabric.errors import ConfigError
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.life import FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
+from tests.places import INVENTORY
 
 HOUR_S = 3600.0
 
@@ -57,3 +62,45 @@ def test_a_cable_between_switches_that_is_a_lemon_flaps_at_both_ends(kit):
     assert downed["u0-leaf3", 2] == downed["spine0", 4]
     assert 50 < downed["spine0", 4] < 200
     assert downed["spine0", 5] == 0
+
+
+POD = INVENTORY / "pod-64.yaml"
+
+
+def loaded(tmp_path, mock, *, faults=()):
+    """The 64-host pod with other settings of the mock."""
+    path = tmp_path / "pod.yaml"
+    text = POD.read_text()
+    path.write_text(text.replace("mock: {noise_cv: 0.003}", f"mock: {mock}"))
+    baselines = tmp_path / "baselines"
+    if not baselines.exists():
+        baselines.symlink_to(POD.parent / "baselines")
+    return load_inventory(path, extra_faults=faults)
+
+
+def test_all_of_it_is_read(tmp_path):
+    """Times with their units, rates as numbers."""
+    timed = "{component: gpu001/mlx5_2, kind: slow, factor: 0.5, at: 10m, lasts: 30s}"
+    mock = f"{{lemon_per_hour: 4, timed_faults: [{timed}]}}"
+    found = loaded(tmp_path, mock, faults=("gpu003:lemon", "su0-leaf3--spine02:lemon", "gpu004/gpu1:hot")).mock
+    assert found.timed_faults == (TimedFault(600.0, 30.0, Fault("gpu001/mlx5_2", "slow", 0.5)),)
+    assert found.lemon_per_hour == 4.0
+    assert [one.kind for one in found.faults] == ["lemon", "lemon", "hot"]
+    quiet = loaded(tmp_path, "{noise_cv: 0.003}").mock
+    assert quiet == replace(quiet, timed_faults=(), lemon_per_hour=1.0, faults=())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu003/gpu1:lemon", "only a host, an RNIC or a cable between switches can be a lemon"),
+        ("gpu003:hot", "a host cannot be 'hot'"),
+        ("gpu903:lemon", "no host"),
+        ("gpu003:lemon=0.5", "'factor' goes with kind slow"),
+        ("spine03:hot", "can be broken for a while, not hot"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, text, said):
+    """Before anything runs."""
+    with pytest.raises(ConfigError, match=said):
+        loaded(tmp_path, "{noise_cv: 0.003}", faults=(text,))

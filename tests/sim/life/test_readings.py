@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.sampling import SampleSettings
 from fabric.probes.sources import sources_of
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
-from tests.conftest import rack_topology
 
 
 def paths() -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.model.inventory import Fault
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.site import SWING_S, Site
 from fabric.sim.life import DAY_S, ONE_IN, Whims
-from tests.conftest import rack_topology
 
 PART = ("gpu001", "mlx5_0")
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fabric.sim.net.dcqcn import Queues, Settled, jain, settle
+from fabric.sim.net.dcqcn import Queues, Settled, settle
 from fabric.sim.phy.quality import goodput_factor
 
 PAPER = Queues(k_min=5e3, k_max=200e3, p_max=0.01, xoff=1e9, packet=1000)
 """Zhu et al., SIGCOMM 2015: thresholds at 40 Gb/s, 1 KB packets; buffers without end."""
+
+
+def jain(rates) -> float:
+    """Jain's index of fairness: 1 when all are equal, 1/n when one has all; 1 for none."""
+    squares = len(rates) * float((rates**2).sum())
+    return float(rates.sum()) ** 2 / squares if squares else 1.0
 
 
 def many_to_one(
@@ -23,21 +29,24 @@ def many_to_one(
     return settle(links, capacity, line, queues, time_s=time_s, step_s=step_s, begin_gbps=begin)
 
 
-@pytest.mark.parametrize(("senders", "queue_kb", "peak_mb"), [(2, 20.2, 0.48), (5, 53.9, 2.29), (10, 122.6, 5.7)])
+@pytest.mark.parametrize(
+    ("senders", "queue_kb", "peak_mb"),
+    [(2, 20.2, 0.48), *(pytest.param(*row, marks=pytest.mark.slow) for row in ((5, 53.9, 2.29), (10, 122.6, 5.7)))],
+)
 def test_queues_of_the_authors_fluid_model(senders: int, queue_kb: float, peak_mb: float) -> None:
     """40G, thresholds 5/200 KB/1 %: the steady queue and the overshoot that the authors' own code gives; all equal."""
     found = many_to_one(senders, PAPER, 40.0, time_s=0.1 if senders > 5 else 0.05, late=senders <= 5)
     assert found.queue[senders] / 1e3 == pytest.approx(queue_kb, rel=0.02)
     start = many_to_one(senders, PAPER, 40.0, time_s=0.004)
     assert start.peak[senders] / 1e6 == pytest.approx(peak_mb, rel=0.02)
-    assert found.jain == pytest.approx(1.0)
+    assert jain(found.rate_gbps) == pytest.approx(1.0)
     assert found.rate_gbps.sum() == pytest.approx(40.0, rel=1e-3)
 
 
 def test_two_flows_converge_to_twenty_each() -> None:
     """DCQCN (Zhu 2015), Figure 10: two flows into one 40G port get 20 Gb/s each, from wherever they start."""
     links, line = np.array([[0, 2], [1, 2]]), np.full(2, 40.0)
-    found = settle(links, np.full(3, 40.0), line, PAPER, time_s=0.1, step_s=4e-6, begin_gbps=np.array([30.0, 10.0]))
+    found = settle(links, np.full(3, 40.0), line, PAPER, time_s=0.05, step_s=4e-6, begin_gbps=np.array([30.0, 10.0]))
     assert found.rate_gbps == pytest.approx([20.0, 20.0], rel=0.05)
 
 

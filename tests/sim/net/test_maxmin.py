@@ -1,4 +1,4 @@
-"""Rates are those of naive water-filling, and every one of them has its bottleneck."""
+"""Rates are those of naive water-filling, trunks those of the best split, ends those of SimGrid."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.oracle.simgrid import FOLDER, SIZE_BYTES, THREE_LEVELS, TWO_LEVELS, completion
+from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
+from fabric.sim.net.route import pooled, routes
+from tests.sim.net.link_names import cable, permutation, shift
 
 CAPACITIES = st.one_of(st.sampled_from([0.0, 1.0, 37.5, 100.0, 400.0, np.inf]), st.floats(1e-6, 1e3))
 
@@ -119,3 +123,89 @@ def test_nonsense_is_refused(change, said):
     question = {"links": np.array([[0, 1], [1, 2]]), "capacity_gbps": np.array([1.0, 2.0]), **change}
     with pytest.raises(ValueError, match=said):
         max_min(**question)
+
+
+@pytest.mark.parametrize(("name", "spec"), [("2-levels-512", TWO_LEVELS), ("3-levels-4096", THREE_LEVELS)])
+def test_flows_end_when_simgrid_says(name, spec):
+    """Routes are SimGrid's own D-mod-K, so every completion agrees to 1e-9."""
+    src, dst, end_s = np.loadtxt(FOLDER / f"{name}.txt", unpack=True)
+    clos = build(spec)
+    paths = routes(clos, src.astype(np.int64), dst.astype(np.int64), engine="ftree")
+    ours_s = completion(paths.links, clos.capacity_gbps, np.full(len(src), SIZE_BYTES))
+    np.testing.assert_allclose(ours_s, end_s, rtol=1e-9)
+
+
+def test_capacity_that_is_freed_is_used():
+    """Two flows share a link until the shorter ends; the longer then has it alone."""
+    links = np.array([[0, 1], [0, 1]])
+    assert completion(links, np.array([8.0]), np.array([1e9, 3e9])) == pytest.approx([2.0, 4.0])
+
+
+def best_split(clos, src, dst, capacity_gbps):
+    """The most that all flows can get at once when each may split over all spines as it likes."""
+    flows, width = len(src), clos.spec.up
+    a, b = clos.leaf_of(src), clos.leaf_of(dst)
+    away = np.flatnonzero(a != b)
+    load = np.zeros((clos.links, len(away) * width + 1))
+    for column, flow in enumerate(away):
+        for spine in range(width):
+            load[[clos.leaf_up(a[flow], spine), clos.leaf_dn(b[flow], spine)], column * width + spine] = 1
+    np.add.at(load[:, -1], np.concatenate([clos.nic_up(src), clos.nic_dn(dst)]), 1)
+    whole = np.zeros((len(away), load.shape[1]))
+    for column in range(len(away)):
+        whole[column, column * width : (column + 1) * width] = 1
+    whole[:, -1] = -1
+    goal = np.zeros(load.shape[1])
+    goal[-1] = -1
+    assert flows
+    from scipy.optimize import linprog  # slow to import: only where it is used
+
+    return -linprog(goal, A_ub=load, b_ub=capacity_gbps, A_eq=whole, b_eq=np.zeros(len(away))).fun
+
+
+@pytest.mark.parametrize(("bad", "within"), [(1, 1e-3), (2, 1e-3), (3, 1e-3), (6, 0.04)])
+def test_trunks_reach_the_best_split(bad, within):
+    """Up to 3 degraded cables of 48 exactly, at 6 within 0.04 of what linear programming finds."""
+    clos = build(ClosSpec(48, 1, 8, 8, 2, 0, 0, False, 1.0, 1.0))
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        capacity = clos.capacity_gbps.copy()
+        cables = rng.choice(48, bad, replace=False)
+        capacity[2 * clos.nics + cables] *= 0.25
+        capacity[2 * clos.nics + 48 + cables] *= 0.25
+        src, dst, _ = permutation(clos, seed)
+        paths = routes(clos, src, dst, engine="ar")
+        rate = max_min(paths.links, pooled(clos, capacity, eta=1.0), job=np.zeros(48, dtype=np.int64))
+        best = best_split(clos, src, dst, capacity)
+        assert best - 1e-9 <= rate[0] <= best + within
+
+
+@pytest.mark.parametrize("width", [4, 8, 16, 32])
+def test_a_lost_uplink_costs_its_part(width, job_shares):
+    """A full leaf that lost one of K uplinks runs at exactly (K-1)/K; all others keep their rate."""
+    clos = build(ClosSpec(4 * width, 1, width, width, 2, 0, 0, False, 400.0, 400.0))
+    capacity = clos.capacity_gbps.copy()
+    capacity[list(cable(clos, "leaf0-spine0"))] = 0.0
+    shares = job_shares(clos, shift(clos, width), "ar", capacity_gbps=capacity)
+    touched = np.isin(np.arange(clos.nics) // width, [0, 3])
+    assert (shares[touched] == (width - 1) / width).all()
+    assert (shares[~touched] == 1).all()
+
+
+def test_blind_spraying_runs_at_the_slowest_link():
+    """alpha 0 knows nothing of the far side: one of 8 links at a quarter makes the whole way down a quarter."""
+    clos = build(ClosSpec(16, 1, 8, 8, 2, 0, 0, False, 400.0, 400.0))
+    capacity = clos.capacity_gbps.copy()
+    capacity[clos.leaf_dn(1, 0)] *= 0.25
+    assert trunk_down(clos, capacity, alpha=0.0) == 8 * 100
+    assert trunk_down(clos, capacity, alpha=1.0) == 7 * 400 + 100
+    assert trunk_down(clos, capacity, alpha=0.5) == (800 + 2900) / 2
+    capacity[clos.leaf_dn(1, 0)] = 0.0  # down, not slow: out of the group
+    assert trunk_down(clos, capacity, alpha=0.0) == 7 * 400
+    capacity[clos.leaf_dn(1, np.arange(8))] = 0.0
+    assert trunk_down(clos, capacity, alpha=0.0) == 0
+
+
+def trunk_down(clos, capacity_gbps, *, alpha):
+    """The capacity of the way down to leaf 1."""
+    return pooled(clos, capacity_gbps, eta=1.0, alpha=alpha)[2 * clos.nics + clos.leaves + 1]

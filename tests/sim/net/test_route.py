@@ -135,3 +135,24 @@ def test_shield_moves_only_what_it_must():
         assert per_spine == ([8, 8, 8, 0, 8, 8, 8, 8] if healing == "sm" else [7, 7, 7, 0, 14, 7, 7, 7])
     assert moved["shield"].tolist() == np.isin(before, list(dead)).any(axis=1).tolist()
     assert moved["sm"][(src == 16) & (dst // 8 != 2)].sum() == 49  # as with OpenSM: 49 of 56, where 7 had to
+
+
+TWO_TIERS = ClosSpec(8, 2, 4, 3, 2, 0, 0, True, 400.0, 200.0)
+THREE_TIERS = ClosSpec(12, 1, 2, 2, 3, 2, 3, False, 400.0, 800.0)
+SPECS = [TWO_TIERS, THREE_TIERS]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_ids_cover_every_link_once(spec):
+    """All helpers together give each id exactly once."""
+    clos = build(spec)
+    found = []
+    leaf, spine = np.divmod(np.arange(clos.leaves * spec.up), spec.up)
+    found += [clos.nic_up(np.arange(clos.nics)), clos.nic_dn(np.arange(clos.nics))]
+    found += [clos.leaf_up(leaf, spine), clos.leaf_dn(leaf, spine)]
+    if clos.cores_up:
+        above, core = np.divmod(np.arange(clos.pods * spec.up * clos.cores_up), clos.cores_up)
+        pod, spine = np.divmod(above, spec.up)
+        found += [clos.spine_up(pod, spine, core), clos.spine_dn(pod, spine, core)]
+    assert np.sort(np.concatenate(found)).tolist() == list(range(clos.links))
+    assert len(clos.capacity_gbps) == clos.links

@@ -17,11 +17,10 @@ from fabric.judge.locate.pairs.judged import LEAST_HOSTS, Said, judged, shared_p
 from fabric.judge.locate.pairs.rounds import targeted
 from fabric.judge.locate.pairs.samples import PairSamples, natural, planes_of
 from fabric.judge.locate.structure import FLOOR, UNKNOWN
-from fabric.model.diagnosis import Diagnosis, PairMatrix, PairTest
+from fabric.model.diagnosis import Diagnosis, PairFailure, PairMatrix, PairRow, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pairs.rows import PairFailure, PairRow
 
 MOST_HOSTS = 24
 """Of more hosts, those that are blamed and as many of their peers are shown."""

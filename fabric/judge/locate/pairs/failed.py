@@ -18,11 +18,10 @@ from fabric.judge.locate.pairs.findings import pair_suspect, some
 from fabric.judge.locate.pairs.fitted import DOUBTFUL
 from fabric.judge.locate.pairs.samples import rail_name
 from fabric.judge.locate.search import MOST_NAMED, SURE
-from fabric.model.diagnosis import PairTest
+from fabric.model.diagnosis import PairFailure, PairRow, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pairs.rows import PairFailure, PairRow
 
 LEAST_PARTNERS = 2
 """So many partners must have been measured with others: with one alone it may be that one, or what is between them."""

@@ -133,7 +133,7 @@ class FurtherRounds:
         phase, settings = phase_plan.phase, phase_plan.phase.localise
         if settings is None:
             return ()
-        planned = [slot.probe for component in phase_plan.schedule.components for slot in component]
+        planned = [slot.probe for slot in phase_plan.schedule.slots]
         measured = measured_in(phase.name, [*planned, *added], {result.probe_id: result for result in results})
         if settings.paths == "static":
             asked = route_probes(phase.name, measured, self.topology, self.changes)

@@ -40,7 +40,8 @@ class PairFindings:
     """
     *suspects* are FAIL, or INCONCLUSIVE where a cable is not up and no pair shows it. *verdicts* replace those of
     probes that they explain, or that were measured too little. *open* is what else was found, with what it does to the
-    outcome of the run; *notes* do nothing to it. *lost*: probes without a number that are judged here alone.
+    outcome of the run; *notes* do nothing to it. *lost*: probes without a number that are judged here alone. *to_read*:
+    the ports to read where nobody looked at both ends of every cable.
     """
 
     suspects: tuple[Suspect, ...]
@@ -48,12 +49,12 @@ class PairFindings:
     open: tuple[Said, ...]
     notes: tuple[str, ...]
     lost: frozenset[str] = frozenset()
+    to_read: tuple[str, ...] = ()
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """What is open and the notes, as reasons of a verdict."""
+    def lines(self, *, looked: bool) -> tuple[str, ...]:
+        """What is open and the notes, as reasons of a verdict; *looked*: both ends of every cable were seen."""
         said = (f"{outcome.name}: pairs: {text}" for outcome, text in self.open)
-        return (*said, *(f"note: pairs: {note}" for note in self.notes))
+        return (*said, *(f"note: pairs: {note}" for note in (*self.notes, *(() if looked else self.to_read))))
 
 
 def pair_findings(
@@ -102,10 +103,11 @@ def pair_findings(
         open=tuple(dict.fromkeys(open_)),
         notes=(
             *classes_said(enough),
-            *([_BLIND, *look_at(every, topology)] if blind else []),
+            *([_BLIND] if blind else []),
             *(() if not_up else unused(every, topology)),
         ),
         lost=frozenset(name for one in enough for name in _lost(one)),
+        to_read=tuple(look_at(every, topology)) if blind else (),
     )
 
 

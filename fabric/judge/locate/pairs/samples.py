@@ -12,9 +12,9 @@ from math import nan
 import numpy as np
 
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+from fabric.model.diagnosis import PairRow
 from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
-from fabric.tools.pairs.rows import PairRow
 
 Routes = Mapping[tuple[str, str], str]
 """By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""

@@ -9,14 +9,14 @@ from math import inf, log2
 
 from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
 from fabric.sim.hashing import text_hash, word
+from fabric.sim.hosts import gpu_model, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
+from fabric.sim.pages import page
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
-from fabric.sim.tools.nccl_tests.chosen import may_adapt, rails, service_level
 from fabric.sim.tools.nccl_tests.model import (
     PLATFORMS,
     AllReduce,
@@ -27,9 +27,12 @@ from fabric.sim.tools.nccl_tests.model import (
     bus_factor,
     is_tree,
     latency_us,
+    may_adapt,
     nvlink_ratio,
     patience_of,
     rail_weight,
+    rails,
+    service_level,
     stall_s,
 )
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
@@ -176,7 +179,9 @@ class CollectiveJob:
         )
         site = group[0].site
         said = text.head(self.operation, self.options, rccl=site.layout.platform.amd) + "".join(lines)
-        return said + (text.RCCL % site.host.name if site.layout.platform.amd else text.version(self.setting.env))
+        return said + (
+            page("rccl", host=site.host.name) if site.layout.platform.amd else text.version(self.setting.env)
+        )
 
     def _failure(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]

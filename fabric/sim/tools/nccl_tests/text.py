@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.sim.pages import page
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
 _IGNORED = options("""
@@ -65,13 +66,7 @@ def collective_options(words: Sequence[str]) -> CollectiveOptions:
     return found
 
 
-COLUMNS = """\
-#
-#                                                              out-of-place                       in-place          
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
-"""  # noqa: W291
-
+COLUMNS = page("nccl-tests-columns")
 RCCL_COLUMNS = COLUMNS.replace("#wrong \n", "#wrong     algo     proto   nchannels\n")
 """RCCL's, since 2.27: three columns more (a recorded run)."""
 
@@ -79,23 +74,9 @@ _REDOP = {"all_reduce": ("sum", "-1"), "reduce_scatter": ("sum", "-1"), "sendrec
 _REDOP |= {"alltoall": ("none", "-1"), "all_gather": ("none", "-1"), "broadcast": ("none", "0")}
 
 
-RCCL = (
-    "RCCL version : 2.27.7-develop:29e1567\nHIP version  : 7.0.51831-a3e329ad8\nROCm version : 7.0.1.0-42-9428210\n"
-    "Hostname     : %s\nLibrccl path : /opt/rocm/lib/librccl.so.1\n"
-)
-
-
 def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
     """Down to the list of devices."""
-    what = "rccl" if rccl else "nccl"
-    return (
-        f"# {what}-tests version 2.17.8 {what}-headers=22902 {what}-library=22902\n"
-        f"# Collective test starting: {operation}_perf\n"
-        f"# nThread 1 nGpus {options.gpus} minBytes {options.least_bytes} maxBytes {options.most_bytes} "
-        f"step: {options.factor}(factor) warmup iters: {options.warmup} iters: {options.iterations} "
-        "agg iters: 1 validation: 1 graph: 0\n"
-        "#\n# Using devices\n"
-    )
+    return page("nccl-tests", what="rccl" if rccl else "nccl", operation=operation, options=options)
 
 
 def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: str) -> str:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim.hashing import text_hash
+from fabric.sim.hosts import visible_gpus
 from fabric.sim.hosts.capacity import MESSAGES_PER_QP_MPPS, RNIC_EFFICIENCY, Layout
-from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
@@ -302,7 +302,7 @@ class WriteBw:
         options, site, rocm = self.options, process.site, self.options.use_rocm is not None
         fails = partial(rack.timeline.exit_later, process, at_s + REFUSE_S, status=1)
         if options.cuda is not None and ("no_cuda" in rack.site or rocm != site.layout.platform.amd):
-            fails(stderr=text.REFUSED % f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'")
+            fails(stderr=text.refused(f"unrecognized option '--use_{'rocm' if rocm else 'cuda'}'"))
             return  # options are read one by one
         if options.version:
             fails(stdout="Version: 6.29\n")  # it ends with 1 all the same (recorded of 6.06, and of 6.29)

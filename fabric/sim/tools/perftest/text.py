@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts.hosts import gpu_model, pci_bus
+from fabric.sim.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
+from fabric.sim.pages import page
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
 _IGNORED = options("""
@@ -82,26 +83,6 @@ RETRY_EXCEEDED = (
 NO_GPU = "No such device ID (%d) exists in system\n"
 NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
 NO_MR = "Couldn't allocate MR\n failed to create mr\n Couldn't create IB resources\n"
-REFUSED = (
-    "ib_write_bw: %s\n Invalid Command or flag.\n Please check command line and run again.\n\n"
-    "Usage:\n  ib_write_bw            start a server and wait for connection\n"
-    "  ib_write_bw <host>     connect to server at <host>\n\n"
-)
-
-_HEAD = """\
-                    %s Test
- Dual-port       : OFF\t\tDevice         : %s
- Number of qps   : %d\t\tTransport type : IB
- Connection type : RC\t\tUsing SRQ      : OFF
- PCIe relax order: ON\t\tLock-free      : OFF
- ibv_wr* API     : ON\t\tUsing Enhanced Reorder      : OFF
-%s CQ Moderation   : 1
- CQE Poll Batch  : Dynamic
- Mtu             : 4096[B]
- Link type       : %s
-%s Max inline data : 0[B]
- rdma_cm QPs\t : %s
-%s"""
 COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 
 
@@ -112,13 +93,12 @@ def lead(options: WriteBwOptions) -> str:
 
 def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool, numa: int | None) -> str:
     """From the first rule to the one before the addresses; *numa* is the node whose CPUs it runs on."""
-    depth = " TX depth        : 128\n" if options.peer is not None else ""
-    link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
-    node = "" if numa is None else f" NUMA node       : {numa}\n"
-    how = "OFF\n Data ex. method : Ethernet"
-    if options.rdma_cm:
-        how = f"ON\n Data ex. method : rdma_cm \tTOS    : {options.traffic_class}"
-    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid, how, node)}{RULE}"
+    return page("ib_write_bw", rule=RULE, title=title, device=device, options=options, ethernet=ethernet, numa=numa)
+
+
+def refused(reason: str) -> str:
+    """How it refuses a command line."""
+    return page("ib_write_bw-usage", reason=reason)
 
 
 def address_end(site: Site, device: str) -> tuple[str, str]:

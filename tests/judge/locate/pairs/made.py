@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from fabric.tools.pairs.rows import PairRow
+from fabric.model.diagnosis import PairRow
 
 GOOD_GBPS = 392.0
 

@@ -1,12 +1,21 @@
-"""What pair results say, from rows to the verdict."""
+"""What pair results say, from rows to the verdict; those of two real clusters, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.real_pairs import healthy, planted, read
 from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.diagnosis import PairRow
 from fabric.model.outcome import Outcome
-from fabric.tools.pairs.rows import PairRow
+from fabric.model.probe import NamedPart
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
+from tests.judge.locate.pairs.test_in_run import POD, Ran, World, ran
 
 
 def named(found):
@@ -259,3 +268,73 @@ def test_few_samples_that_lie_close_together_by_chance_fail_nobody(seed: int) ->
     """A rail has 32 samples here: it takes its noise and its level from all eight."""
     found = diagnose(few_samples(seed, cv=0.02, spread=0.003), limit_gbps=370.0)
     assert [one.component for one in found.suspects if one.outcome is Outcome.FAIL] == []
+
+
+def notes(slow: dict[str, float]) -> list[str]:
+    """Those that ask for the unit, of eight hosts."""
+    return [note for note in diagnose(all_pairs(hosts(8), slow)).notes if "GB/s" in note]
+
+
+def test_a_host_whose_results_are_an_eighth_is_asked_for_its_unit() -> None:
+    assert notes({"gpu003": 7 / 8}) == [
+        "7 results are about an eighth of what good pairs reach: are they in GB/s, and the others in Gb/s?"
+    ]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.4, 0.75, 0.95])
+def test_other_losses_are_not(loss: float) -> None:
+    assert notes({"gpu003": loss}) == []
+
+
+def test_a_single_result_is_not() -> None:
+    rows = all_pairs(hosts(8))
+    rows[5] = rows[5]._replace(gbps=rows[5].gbps / 8)
+    assert not [note for note in diagnose(rows).notes if "GB/s" in note]
+
+
+SETS = {
+    path.stem: read(path)
+    for path in sorted((Path(__file__).parents[3] / "golden" / "verdicts" / "pairs").glob("*.csv"))
+}
+
+
+def test_there_are_four_of_them() -> None:
+    assert [len(pairs) for pairs in SETS.values()] == [134, 131, 45, 45]
+
+
+def test_healthy_parts_of_them_fail_nobody() -> None:
+    """A seed with which nothing was chosen; median and MAD rules fail 7 to 15 in 100."""
+    assert healthy(SETS, np.random.default_rng(201), 4) == 0
+
+
+@pytest.mark.slow
+def test_bad_hosts_are_found_in_them_and_nobody_else() -> None:
+    rows = planted(SETS, np.random.default_rng(202), 1)
+    total = sum(rows.values(), Counter[str]())
+    assert total["wrong"] == 0
+    assert total["exact"] >= 0.95 * total["cases"]
+
+
+def with_down_ports(*hosts: str) -> Ran:
+    """Loopbacks of the second RNIC of these hosts say that its port is down; their pairs are not measured."""
+    found = ran(World(POD, skipped=frozenset()), loopback=True)
+    for probe in found.probes:
+        result = found.results[probe.probe_id]
+        if probe.kind == "loopback" and probe.hosts[0] in hosts and probe.params["rnic"] == "mlx5_1":
+            named = NamedPart(f"{probe.hosts[0]}/mlx5_1", "down")
+            found.results[probe.probe_id] = replace(
+                result, measurements=(), outcome=Outcome.FAIL, reason="Port number 1 state is Down", named=named
+            )
+        elif probe.kind == "pairwise" and not set(hosts).isdisjoint(probe.hosts):
+            found.results[probe.probe_id] = replace(result, measurements=(), outcome=Outcome.SKIPPED, reason="gate")
+    return found
+
+
+def test_a_leaf_that_other_hosts_passed_through_is_not_taken_for_a_port_that_is_down() -> None:
+    (suspect,) = with_down_ports("gpu007").verdict.suspects
+    assert (suspect.component, suspect.ambiguous_with) == ("gpu007/mlx5_1:port", ())
+    assert suspect.confidence > 0.8
+
+
+def test_two_ports_that_are_down_are_two_and_not_their_leaf() -> None:
+    assert with_down_ports("gpu007", "gpu009").named == ["gpu007/mlx5_1:port", "gpu009/mlx5_1:port"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.measured_rack import one_number
+from benchmarks.measured_rack import dgx_platform, one_number
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
@@ -16,7 +16,6 @@ from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.model.verdict import Baseline, Limit, Verdict
 from fabric.probes.pairs import planes_of
 from fabric.probes.pairwise import PairwiseSpec
-from tests.conftest import dgx_platform
 
 GOOD_GBPS, DEAD = 0.0956, 0.0
 LIMITS = (Limit("pairwise", 0.085, "the box shapes every port"),)

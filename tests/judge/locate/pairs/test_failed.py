@@ -1,11 +1,14 @@
-"""Pair tests that failed: who is named, and by whose words."""
+"""Pair tests that failed, and which results are compared with each other."""
 
 import pytest
 
+from fabric.config.inventory import load_inventory
 from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.judge.locate.pairs.samples import planes_of, unknown_names
+from fabric.model.diagnosis import PairFailure, PairRow
 from fabric.model.outcome import Outcome
-from fabric.tools.pairs.rows import PairFailure
 from tests.judge.locate.pairs.made import all_pairs, hosts, row
+from tests.places import INVENTORY
 
 DOWN = "Port number 1 state is Down"
 REFUSED = "Couldn't connect to 10.0.0.3:18515"
@@ -111,3 +114,50 @@ def test_nothing_but_failures_never_passes(fabric):
 def test_two_hosts_judged_by_a_limit_alone_do_not_hide_a_failed_test():
     found = diagnose([row("a", "b", 390.0)], limit_gbps=384.0, failures=[PairFailure("a", "c", REFUSED, 1)])
     assert found.outcome is Outcome.INCONCLUSIVE
+
+
+TOPOLOGY = load_inventory(INVENTORY / "pod-64.yaml").topology
+
+
+def planes_row(a, b, rail=None, **more):
+    return PairRow(a, b, 390.0, 7, rail=rail, **more)
+
+
+@pytest.mark.parametrize("rail", ["2", "rail2", "mlx5_2"])
+def test_a_rail_is_known_by_number_and_by_device(rail):
+    (samples,) = planes_of([planes_row("gpu001", "gpu017", rail), planes_row("gpu001", "gpu002", rail)], TOPOLOGY)
+    assert samples.rail == "mlx5_2"
+    assert samples.leaves == ("su0-leaf2", "su1-leaf2")
+    assert samples.crosses.tolist() == [True, False]
+
+
+def test_whole_hosts_are_under_all_their_leaves_at_once():
+    (samples,) = planes_of([planes_row("gpu001", "gpu017"), planes_row("gpu001", "gpu002")], TOPOLOGY)
+    assert samples.leaves == ("su0-leaf[0-7]", "su1-leaf[0-7]")
+
+
+def test_kinds_and_rails_are_not_compared_with_each_other():
+    rows = [planes_row("a", "b", kind="x"), planes_row("a", "b", kind="y"), planes_row("a", "b", "1", kind="y")]
+    assert [(samples.kind, samples.rail) for samples in planes_of(rows, None)] == [
+        ("x", None),
+        ("y", None),
+        ("y", "rail1"),
+    ]
+
+
+def test_hosts_are_in_the_order_that_people_count():
+    (samples,) = planes_of([planes_row("gpu10", "gpu9"), planes_row("gpu9", "gpu100")], None)
+    assert samples.hosts == ("gpu9", "gpu10", "gpu100")
+
+
+def test_what_the_inventory_does_not_have_is_said_once_with_its_line():
+    rows = [
+        planes_row("gpu001", "gpu900"),
+        planes_row("gpu900", "gpu002", "9"),
+        planes_row("gpu001", "gpu002", "9", via="spine77"),
+    ]
+    said = unknown_names(rows, TOPOLOGY)
+    assert [line for line, _ in said] == [7, 7, 7]
+    assert "host 'gpu900' is not in the inventory" in said[0][1]
+    assert "switch 'spine77' is not in the inventory; did you mean" in said[1][1]
+    assert "expected a rail of gpu001 (0 to 7, or mlx5_0" in said[2][1]

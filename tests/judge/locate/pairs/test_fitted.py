@@ -1,13 +1,20 @@
-"""Who is bad and how much good pairs vary, found together from few samples."""
+"""Who is bad and how much good pairs vary, found together from few samples, on one rail and on several."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fabric.judge.locate.pairs.fitted import Fitted, fit
+from fabric.judge.locate.pairs.fitted import Fitted, fit, fit_together
+from fabric.judge.locate.pairs.in_verdict import classes_said
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.structure import UNKNOWN
+from tests.judge.locate.pairs.test_findings import measured
+from tests.judge.locate.pairs.test_in_run import World, ran
+from tests.probes.test_pairwise import pod
 
 
 def rounds(seed: int, *, cv: float, count: int = 4, hosts: int = 8, loss: float = 0.0) -> Fitted:
@@ -62,3 +69,171 @@ def test_noise_of_four_percent_is_found_to_be_so() -> None:
     none = np.full(40, UNKNOWN)
     samples = PairSamples(tuple(f"h{n}" for n in range(40)), a, b, gbps, (), none, (), np.full(len(a), UNKNOWN))
     assert 0.036 < fit(samples).noise < 0.044
+
+
+FLOOR = 0.03
+Loss = Callable[[int, int], float]
+
+
+def rail(loss: Loss, *, seed: int) -> Fitted:
+    """Two leaves of eight, everybody with everybody; *loss* of a pair by the leaves of both."""
+    random = np.random.default_rng(seed)
+    leaf = np.repeat(np.arange(2), 8)
+    a, b = np.triu_indices(16, 1)
+    lost = np.array([loss(*each) for each in zip(leaf[a], leaf[b], strict=True)])
+    hosts = tuple(f"h{number}" for number in range(16))
+    gbps = 392 * (1 - lost) * (1 + 0.005 * random.normal(size=len(a)))
+    via = np.full(len(a), UNKNOWN)
+    leaves = (f"r{seed}-leaf0", f"r{seed}-leaf1")
+    return fit(PairSamples(hosts, a, b, gbps, leaves, leaf, (), via, rail=f"mlx5_{seed}"), floor=FLOOR)
+
+
+def good(a: int, b: int) -> float:
+    return 0.0
+
+
+def over_leaf0(a: int, b: int) -> float:
+    return 0.03 if 0 in (a, b) else 0.0
+
+
+def named(planes: list[Fitted]) -> list[list[str]]:
+    return [[one.components.names[blamed.component] for blamed in one.blamed] for one in planes]
+
+
+def together(planes: list[Fitted]) -> list[Fitted]:
+    return fit_together([one.samples for one in planes], floor=FLOOR)
+
+
+def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
+    """Three pairs in four cross it: only the other rails show that those are the slow ones."""
+    planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
+    assert named(planes)[0] == []
+    assert named(together(planes)) == [["r0-leaf0"], [], []]
+
+
+def test_a_rail_without_any_pair_that_reaches_the_usual_level_names_nobody() -> None:
+    """It may be slower by design."""
+    planes = [rail(lambda a, b: 0.03, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
+    assert named(together(planes)) == [[], [], []]
+
+
+def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
+    planes = [rail(good, seed=seed) for seed in range(4)]
+    found = together(planes)
+    assert named(found) == [[]] * 4
+    assert [one.classes[0].gbps for one in found] == pytest.approx([392] * 4, rel=0.002)
+
+
+@pytest.mark.slow
+def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:
+    """Above its limit, so that nothing else speaks of it."""
+    verdict = ran(World(pod(2, 6, parts=4), {"u0-leaf2": 0.03})).verdict
+    assert [(one.component, one.kind) for one in verdict.suspects] == [("u0-leaf2", "leaf")]
+
+
+def plane(kind, samples):
+    return fit(replace(samples, kind=kind))
+
+
+def level(kind, factor=1.0):
+    samples = measured(lambda a, b, la, lb, s: 0.0)
+    return plane(kind, replace(samples, gbps=factor * samples.gbps))
+
+
+def test_one_class_is_not_worth_a_line():
+    assert classes_said([level("pairwise"), level("pairwise")]) == ()
+
+
+def test_two_line_rates_are_two_classes_over_all_rails():
+    planes = [level("pairwise 400G"), level("pairwise 200G", 0.5)]
+    (said,) = classes_said(planes + planes)
+    assert said.startswith("2 classes, each compared with itself alone: pairwise 400G 390.")
+    assert "(240 samples); pairwise 200G 195." in said or "(240 samples); pairwise 200G 194." in said
+
+
+def test_same_leaf_and_across_leaves_are_two_classes():
+    (said,) = classes_said([plane("pairwise", measured(lambda a, b, la, lb, s: 0.3 * (la != lb)))])
+    assert "pairwise, same leaf 390" in said
+    assert "pairwise, across leaves 27" in said
+    assert "(24 samples)" in said
+
+
+def test_many_classes_are_cut():
+    (said,) = classes_said([level(f"test{number}") for number in range(11)])
+    assert said.startswith("11 classes")
+    assert said.endswith("; and 3 more")
+
+
+HOSTS, RAILS, ROUNDS = 12, 4, 5
+Losses = dict[str, float]
+
+
+def rails(seed: int, *, losses: Losses | None = None, spine: float = 0.0) -> list[Fitted]:
+    """
+    Two leaves of six on each rail; five hosts are 5 % slower, up to 12 % more to the others; one test in seven dips.
+
+    *losses* by host side (``h3/mlx5_1``); *spine*: what one spine of four loses, on every rail, paths unknown.
+    """
+    random = np.random.default_rng(seed)
+    lower = np.roll(np.arange(HOSTS) < 5, int(random.integers(HOSTS)))
+    found = []
+    for rail in range(RAILS):
+        order = np.concatenate([random.permutation(HOSTS).reshape(-1, 2) for _ in range(ROUNDS)])
+        a, b = order.T
+        leaf = np.arange(HOSTS) // 6
+        kept = np.where(lower[a] | lower[b], 0.95, 1.0)
+        kept *= np.where(lower[a] != lower[b], 1 - 0.12 * random.uniform(size=len(a)), 1.0)
+        kept *= np.where(random.uniform(size=len(a)) < 1 / 7, random.uniform(0.25, 0.6, len(a)), 1.0)
+        kept *= np.where((leaf[a] != leaf[b]) & (random.integers(4, size=len(a)) == 0), 1 - spine, 1.0)
+        for name, loss in (losses or {}).items():
+            host, device = name.split("/")
+            if device == f"mlx5_{rail}":
+                kept *= np.where((a == int(host[1:])) | (b == int(host[1:])), 1 - loss, 1.0)
+        gbps = 395 * kept * np.exp(0.003 * random.standard_t(4, size=len(a)))
+        names, leaves = tuple(f"h{n}" for n in range(HOSTS)), (f"r{rail}-leaf0", f"r{rail}-leaf1")
+        via = np.full(len(a), UNKNOWN)
+        found.append(PairSamples(names, a, b, gbps, leaves, leaf, (), via, rail=f"mlx5_{rail}", placed=True))
+    return fit_together(found)
+
+
+def certain_in(planes: list[Fitted]) -> set[str]:
+    return {one.components.names[b.component] for one in planes for b in one.blamed if b.certain}
+
+
+def named_in(planes: list[Fitted]) -> set[str]:
+    return {one.components.names[b.component] for one in planes for b in one.blamed}
+
+
+@pytest.mark.parametrize("seed", [101, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (102, 103)), 104])
+def test_hosts_that_stand_elsewhere_are_a_group_also_where_leaves_are_known(seed: int) -> None:
+    planes = rails(seed)
+    assert certain_in(planes) == set()
+    assert any(kind.groups for kind in planes[0].classes)
+
+
+def test_a_bad_host_side_is_named_beside_them_and_nobody_else() -> None:
+    assert certain_in(rails(101, losses={"h3/mlx5_1": 0.3})) == {"h3/mlx5_1"}
+
+
+@pytest.mark.slow  # pods with drawn ways say it of fewer samples: test_drawn_ways
+def test_one_spine_of_four_is_offered_where_paths_are_not_known() -> None:
+    """Few samples show it: it may be bad, and is not called so."""
+    planes = rails(102, spine=0.4)
+    assert "spines" in named_in(planes)
+    assert certain_in(planes) <= {"spines"}
+
+
+def test_two_rails_on_the_same_leaves_have_the_same_spines_above() -> None:
+    """One rail draws the slow uplink of a leaf, the other does well above all leaves: it is not the spines."""
+    random, planes = np.random.default_rng(1), []
+    leaf = np.arange(16) // 4
+    for rail in range(2):
+        a, b = np.concatenate([random.permutation(16).reshape(-1, 2) for _ in range(6)]).T
+        slow = (rail == 0) & (leaf[a] != leaf[b]) & ((leaf[a] == 2) | (leaf[b] == 2)) & (random.random(len(a)) < 0.5)
+        gbps = np.where(slow, 160.0, 395.0) * np.exp(0.003 * random.standard_normal(len(a)))
+        names, leaves, via = tuple(f"h{n}" for n in range(16)), tuple(f"leaf{n}" for n in range(4)), np.full(len(a), -1)
+        planes.append(PairSamples(names, a, b, gbps, leaves, leaf, (), via, rail=f"mlx5_{rail}", placed=True))
+    first = fit_together(planes)[0]
+    (found,) = first.blamed
+    assert first.components.names[found.component] == "leaf2:uplinks"
+    assert len(set(found.rivals)) == len(found.rivals)

@@ -22,8 +22,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
-from fabric.plan.plan import PhasePlan
-from fabric.plan.schedule import schedule
+from fabric.plan.plan import PhasePlan, schedule
 from fabric.probes import routes
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -153,7 +152,7 @@ POD = pod(4, 6)
         ("gpu007/mlx5_1", "rnic", 0.05),
         ("u2-leaf0", "leaf", 0.4),
         ("u1-leaf1--spine0", "link", 0.05),
-        ("spine1", "spine", 0.05),
+        pytest.param("spine1", "spine", 0.05, marks=pytest.mark.slow),
         ("spine1", "spine", 0.4),
     ],
 )

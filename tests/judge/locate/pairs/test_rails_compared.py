@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.diagnosis import Diagnosis
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
-from tests.conftest import rack_topology
 from tests.judge.locate.pairs.made import all_pairs, hosts
 
 

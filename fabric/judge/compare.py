@@ -1,0 +1,394 @@
+"""
+Two runs of the same things: before and after a repair, a firmware, a setting.
+
+Each probe is compared with itself. A probe that carried bytes before and that the fabric failed afterwards is a loss
+without a number, and counts for its components when most of their probes are like that. What changed is named by what
+the changed probes have in common: a median by component blames both ends of a bad cable, for each has but a few pairs.
+So the ratios are searched as a verdict's samples are (``locate/search.py``): one matrix of all kinds of probes, in
+which a probe that did not change speaks for every part that it passes through. Between leaves the uplinks and the spine
+are parts, too, where the switches' tables were read.
+
+The number of a component is the median of the ratios of all probes through it, each paired with itself in the other
+run, so that link classes and partners cancel out, and a few probes that are slow for their partner's sake do not count
+(``interval.of_median``). Where ratios are few, the spread of all of that kind and size is taken for theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import median
+
+import numpy as np
+
+from fabric.judge.locate.candidates import Component, components_of, named_components_of
+from fabric.judge.locate.cells import NOTHING, SampleMatrix
+from fabric.judge.locate.levels import LEAST_NOISE
+from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
+from fabric.judge.locate.pairs.run_planes import routes_of
+from fabric.judge.locate.search import CERTAIN, Search
+from fabric.judge.locate.structure import FaultyPart, Floats, Normal
+from fabric.judge.locate.suspects import EQUAL, restates
+from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
+from fabric.judge.normal.keys import (
+    CROSS_LEAF,
+    Sample,
+    SampleKey,
+    ends_of,
+    floor_of,
+    grouped,
+    leaf_of,
+    link_class,
+    rnics_of,
+    samples,
+    taking_part,
+)
+from fabric.judge.normal.series import DIP_SIGMAS, USUAL_CV
+from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import NamedPart, Probe, Results
+from fabric.model.text import fold
+from fabric.model.topology import Topology
+from fabric.probes import routes
+
+Group = tuple[str, int | None]
+"""What numbers must share to be alike: kind and message size."""
+
+Spreads = Mapping[Group, float | None]
+"""Of one ratio, None where too few are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """
+    One probe that both runs measured, or that the fabric failed in one of them.
+
+    *path* is what it is called where it is listed by itself. *logs* are the logarithms of its repetitions over
+    themselves in the other run; *lost*: it carries nothing any more, *regained*: it does again.
+    """
+
+    group: Group
+    probe: Probe
+    path: str
+    logs: tuple[float, ...] = ()
+    lost: bool = False
+    regained: bool = False
+    named: NamedPart | None = None  # what a tool said of it while it carried nothing
+
+
+def ways_of(
+    runs: Iterable[tuple[Iterable[Probe], Results]], topology: Topology
+) -> Callable[[Both], Iterator[Component]]:
+    """
+    What a probe passes through, or what a tool named; none of hosts that are not known.
+
+    Between leaves it is the spine that tables say, as far as these were read, or all uplinks of both leaves.
+    """
+    known: dict[str, dict[tuple[str, str], str]] = {}
+    for probes, results in runs:  # what the last run read counts: routes stay while nothing breaks
+        tables = [one for one in probes if one.kind == routes.KIND and one.probe_id in results]
+        known.update(routes_of([(one, results[one.probe_id]) for one in tables], topology))
+
+    def parts(one: Both) -> Iterator[Component]:
+        probe = one.probe
+        if one.named is not None:
+            yield from named_components_of(probe, one.named, topology)
+        elif all(name in topology.hosts for name in probe.hosts):
+            yield from components_of(probe, topology)
+            if "peer_rnic" in probe.params and len(probe.hosts) > 1:
+                yield Component("+".join(sorted(rnics_of(probe))), "pair", "one of its ends, or what is between them")
+                yield from _between(probe, topology, known)
+
+    return parts
+
+
+def _between(
+    probe: Probe, topology: Topology, known: Mapping[str, Mapping[tuple[str, str], str]]
+) -> Iterator[Component]:
+    ends = [(topology.hosts[host], device) for host, device in ends_of(probe)]
+    leaves = [leaf for host, device in ends if (leaf := leaf_of(host, device))]
+    if link_class(probe, topology) != CROSS_LEAF:
+        return
+    host, device = ends[1]
+    target = host.platform.rnic_by_device[device]
+    # As ``probes/pairs.py`` names a plane.
+    spine = known.get(f"rail{target.rail} {target.line_rate_gbps:g}G", {}).get((leaves[0], host.name))
+    for leaf in leaves:
+        if spine is None:
+            yield Component(f"{leaf}:uplinks", "uplinks", f"the uplinks of {leaf}")
+        else:
+            yield Component(f"{leaf}--{spine}", "uplink", f"the cable between {leaf} and {spine}")
+    if spine is not None:
+        yield Component(spine, "spine", f"the spine switch {spine}")
+
+
+def _logs_of(one: Both, change: Difference) -> Iterator[float]:
+    """The logarithms of its ratios, of those that became better the other way round; nothing is a hundredth."""
+    worse = change is Difference.WORSE
+    if one.lost if worse else one.regained:
+        yield NOTHING
+    for value in one.logs:
+        yield value if worse else -value
+
+
+def _culprits(
+    seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]], change: Difference, spreads: Spreads
+) -> Iterator[tuple[Compared, Sequence[Both]]]:
+    """The rows of the parts that explain what became worse (or better) among *seen*, the surest part first."""
+    pairs = [(one, value) for one in seen for value in _logs_of(one, change)]
+    both: list[Both] = [one for one, _ in pairs]
+    groups = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in both))}
+    of_class = np.array([groups[one.group] for one in both], dtype=np.int64)
+    y: Floats = np.array([value for _, value in pairs])
+    least = np.array([OF_FLOOR * floor_of(kind) for kind, _ in groups])
+    noise = np.array([_noise(y[of_class == number]) for number in groups.values()])
+    floor = np.maximum(least, SIGMAS * noise) if groups else least
+    if not groups or not (y < -floor[of_class]).any():
+        return
+    columns, entries = entries_of(map(ways, both), y < -floor[of_class])
+    y, nothing = np.clip(y, NOTHING, SIGMAS * noise[of_class]), np.zeros(len(y))
+    normal = Normal.of_noise(noise, of_class)
+    matrix = SampleMatrix(
+        entries, y, of_class, nothing, normal, floor, least, apart=least, level=nothing[: len(groups)]
+    )
+    search = Search(matrix)
+    for fault in search.faults():
+        if search.matters(fault):
+            through = [i for one in fault.losses for i in search.cells.samples_of(one.cell).tolist()]
+            mine = list({id(both[i]): both[i] for i in through}.values())
+            dead = any(y[i] <= NOTHING for i in through)  # which the fabric's own word is, and no noise
+            certain = dead or fault.gain >= CERTAIN
+            if certain or change is Difference.WORSE:
+                yield from _rows_of_culprit(*_named(fault, columns), mine, change, spreads, certain=certain)
+
+
+def _noise(y: Floats) -> float:
+    """Of one ratio, from those above 1, as nothing broken makes them larger; what is usual where these are few."""
+    above = y[y > 0]
+    return max(SCALE * float(np.median(above)), LEAST_NOISE) if len(above) >= LEAST_PEERS else USUAL_CV
+
+
+def _named(fault: FaultyPart, columns: Sequence[Component]) -> tuple[str, list[str]]:
+    """A part and its rivals; of two ends that were measured only with each other, what they are together."""
+    mine, rivals = columns[fault.part], [(columns[part], gain) for part, gain in fault.rivals]
+    if any(one.kind == mine.kind and gain > fault.gain - EQUAL for one, gain in rivals):
+        for whole, _ in rivals:
+            if whole.kind == "pair":
+                return whole.name, []
+    return str(Part.of(mine.name).both_ways), list(
+        dict.fromkeys(one.name for one, _ in rivals if not restates(mine, one))
+    )
+
+
+_Name = tuple[str, SampleKey]  # phase and what was measured in it
+_Named = dict[_Name, tuple[Probe, list[Sample]]]
+"""A probe and its repetitions in order."""
+
+_MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
+_CARRIED = (_MEASURED, _FAILED)
+
+
+def compare_runs(
+    first: tuple[Sequence[Probe], Results],
+    second: tuple[Sequence[Probe], Results],
+    *,
+    topology: Topology,
+) -> Comparison:
+    """
+    The planned probes and results of both runs, by component.
+
+    *topology* says what lies between two hosts, as the second run knows it.
+    """
+    a, b = (_by_name(*run) for run in (first, second))
+    states = {name: (_state(a.get(name)), _state(b.get(name))) for name in dict.fromkeys((*a, *b))}
+    both = {name: seen for name, of_both in states.items() if (seen := _seen(name, a, b, of_both)) is not None}
+    left = {name: of_both for name, of_both in states.items() if name not in both}
+    unmeasured = [name for name, of_both in left.items() if of_both == (_MEASURED, _NOT_MEASURED)]
+    only_first = [name for name, (before, _) in left.items() if before == _MEASURED and name not in set(unmeasured)]
+    only_second = [name for name, (before, after) in left.items() if before != _MEASURED and after == _MEASURED]
+    return Comparison(
+        rows=tuple(sorted(rows_of(list(both.values()), ways_of((first, second), topology)), key=_worst_first)),
+        common=len(both),
+        only_first=(
+            *(f"{text}, asked of the second run, too, and not measured there" for text in _in_words(unmeasured)),
+            *_in_words(only_first),
+        ),
+        only_second=tuple(_in_words(only_second)),
+        unmeasured=len(unmeasured),
+        measured_first=sum(before in _CARRIED for before, _ in states.values()),
+        measured_second=sum(after in _CARRIED for _, after in states.values()),
+    )
+
+
+def _by_name(probes: Sequence[Probe], results: Results) -> _Named:
+    found: _Named = {}
+    for probe in probes:
+        for sample in samples((probe,), results) if probe.kind != routes.KIND else ():
+            found.setdefault((sample.phase, sample.key), (probe, []))[1].append(sample)
+    return found
+
+
+def _state(found: tuple[Probe, Sequence[Sample]] | None) -> str:
+    """What became of the repetitions of one probe: a fault outweighs a number, a number outweighs none."""
+    if found is None:
+        return _NOT_ASKED
+    repetitions = found[1]
+    if any(one.gave_up or (one.result is not None and one.result.outcome is Outcome.FAIL) for one in repetitions):
+        return _FAILED
+    return _MEASURED if any(one.value_gbps for one in repetitions) else _NOT_MEASURED
+
+
+def _seen(name: _Name, a: _Named, b: _Named, of_both: tuple[str, str]) -> Both | None:
+    """What both runs say of a probe; None where one of them says nothing."""
+    if of_both not in ((_MEASURED, _MEASURED), (_MEASURED, _FAILED), (_FAILED, _MEASURED)):
+        return None
+    (_, before), (probe, after) = a[name], b[name]
+    pairs = [(old.value_gbps, new.value_gbps) for old, new in zip(before, after, strict=False)]
+    logs = tuple(log(new / old) for old, new in pairs if old and new) if _FAILED not in of_both else ()
+    if not logs and _FAILED not in of_both:
+        return None
+    failed = [one.result.named for one in (*before, *after) if one.result is not None and one.result.named is not None]
+    return Both(
+        (probe.kind, name[1].size_bytes),
+        probe,
+        _path(probe),
+        logs,
+        lost=of_both[1] == _FAILED,
+        regained=of_both[0] == _FAILED,
+        named=failed[0] if failed and not logs else None,
+    )
+
+
+def _path(probe: Probe) -> str:
+    """Two RNICs of two hosts by their names, whichever of them sent; else hosts and series."""
+    if "peer_rnic" in probe.params and len(probe.hosts) > 1:
+        return "+".join(sorted(rnics_of(probe)))
+    return f"{'+'.join(probe.hosts)}/{probe.params.get('series')}"
+
+
+def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
+    position = list(Difference).index(row.change)
+    lost = row.ratio if row.ratio is not None else (0.0 if row.change is Difference.WORSE else 1.0)
+    return position, lost, row.component != WHOLE, row.component
+
+
+def _in_words(names: Sequence[_Name]) -> Iterator[str]:
+    """Counted by phase and kind, hosts folded."""
+    for (phase, kind), alike in grouped(names, lambda name: (name[0], name[1].kind)).items():
+        yield f"{len(alike)} {kind} of {phase} on {fold(dict.fromkeys(host for _, key in alike for host in key.hosts))}"
+
+
+_NAMED_MOST = 4
+_CHANGED = (Difference.WORSE, Difference.BETTER)
+_AGAIN = "seen once: measure it again"
+
+
+def rows_of(seen: Sequence[Both], ways: Callable[[Both], Iterator[Component]]) -> list[Compared]:
+    """
+    One row a component, kind and size, and those of the parts that changed.
+
+    A component is WORSE or BETTER where it explains what changed, or where everything did; whose numbers moved for
+    another's sake is judged by the others.
+    """
+    groups = grouped(seen, lambda one: one.group)
+    spreads = _spreads(groups)
+    whole = {group: list(_rows(group, mine, spreads[group])) for group, mine in groups.items()}
+    everything = {group: next(row.change for row in rows if row.component == WHOLE) for group, rows in whole.items()}
+    several = {group for group, mine in groups.items() if len({one.path for one in mine}) > 1}
+    moved = {group for group, change in everything.items() if change in _CHANGED and group in several}
+    found = [row for group in moved for row in whole[group]]
+    rest = [one for one in seen if one.group not in moved]
+    explained: set[int] = set()
+    for change in _CHANGED:
+        for row, mine in _culprits(rest, ways, change, spreads):
+            found.append(row)
+            explained |= {id(one) for one in mine}
+    for group, mine in groups.items():
+        if group not in moved:
+            left = [one for one in mine if id(one) not in explained]
+            found += _far_out(group, left, spreads[group])
+            found += [_by_itself(row) for row in _rows(group, left, spreads[group])]
+    return found
+
+
+def _far_out(group: Group, left: Iterable[Both], spread: float | None) -> Iterator[Compared]:
+    """Single probes that changed as far as a dip is deep, where no part explains it; of 300,000 healthy ones none."""
+    for one in left if spread is not None else ():
+        middle = median(one.logs) if one.logs else 0.0
+        if abs(exp(middle) - 1) >= floor_of(group[0]) and abs(middle) >= DIP_SIGMAS * (spread or 0.0):
+            yield Compared(one.path, *group, Difference.INCONCLUSIVE, len(one.logs), exp(middle), note=_AGAIN)
+
+
+def _spreads(groups: Mapping[Group, Sequence[Both]]) -> Spreads:
+    """Of one ratio, by kind and size; where those are few, of the kind."""
+    of_kind = grouped((one for mine in groups.values() for one in mine), lambda one: one.group[0])
+    return {group: spread_of(_logs(mine)) or spread_of(_logs(of_kind[group[0]])) for group, mine in groups.items()}
+
+
+def _logs(mine: Iterable[Both]) -> list[float]:
+    return [value for one in mine for value in one.logs]
+
+
+def _rows(group: Group, seen: Iterable[Both], spread: float | None) -> Iterator[Compared]:
+    """One row a component."""
+    through = grouped(((part, one) for one in seen for part in (WHOLE, *taking_part(one.probe))), lambda pair: pair[0])
+    for part, mine in through.items():
+        yield _row(part, group, [one for _, one in mine], spread)
+
+
+def _row(part: str, group: Group, mine: Sequence[Both], spread: float | None) -> Compared:
+    logs, lost, regained = _logs(mine), sum(one.lost for one in mine), sum(one.regained for one in mine)
+    n, note = len(logs), f"{lost} probes carry nothing any more" if lost else ""
+    if lost > max(n, regained):
+        return Compared(part, *group, Difference.WORSE, n, note=note)
+    if regained > max(n, lost):
+        return Compared(part, *group, Difference.BETTER, n, note=f"{regained} probes carry bytes again")
+    if not n:
+        return Compared(part, *group, Difference.INCONCLUSIVE, 0, note="lost some probes, regained as many")
+    ratio, bounds = exp(median(logs)), of_median(logs, spread)
+    if bounds is None:
+        return Compared(part, *group, Difference.INCONCLUSIVE, n, ratio, note="too few to know the spread")
+    return Compared(part, *group, _change_of(bounds, floor_of(group[0])), n, ratio, *bounds, note)
+
+
+def _change_of(bounds: tuple[float, float], floor: float) -> Difference:
+    """WORSE and BETTER when the whole interval is beyond the floor, SAME when it does not reach the lower one."""
+    low, high = bounds
+    if high < 1 - floor:
+        return Difference.WORSE
+    if low > 1 + floor:
+        return Difference.BETTER
+    return Difference.SAME if low > 1 - floor else Difference.INCONCLUSIVE
+
+
+def _by_itself(row: Compared) -> Compared:
+    """A part that explains nothing of what changed."""
+    if row.component == WHOLE:
+        return row
+    if row.change is Difference.WORSE:
+        return replace(row, change=Difference.INCONCLUSIVE, note="no part explains it alone: measure it again")
+    return replace(row, change=Difference.SAME) if row.change is Difference.BETTER else row
+
+
+def _rows_of_culprit(
+    name: str, others: Sequence[str], explained: Sequence[Both], change: Difference, spreads: Spreads, *, certain: bool
+) -> Sequence[tuple[Compared, Sequence[Both]]]:
+    """Its row for each kind and size, with the probes; where none shows it surely, the first, to be measured again."""
+    more = f" and {len(others) - _NAMED_MOST} more" if len(others) > _NAMED_MOST else ""
+    rivals = [f"or {', '.join(others[:_NAMED_MOST])}{more}: nothing tells them apart"] if others else []
+    sure, open_ = [], []
+    for group, mine in grouped(explained, lambda one: one.group).items():
+        row = _row(name, group, mine, spreads[group])
+        said = [row.note] if any(one.lost or one.regained for one in mine) else []
+        # What is certain for the search may be two dips: no part changed whose own interval does not leave the floor.
+        if certain and (said or row.change is change):
+            sure.append((replace(row, change=change, note="; ".join([*said, *rivals])), mine))
+        else:
+            open_.append((row, mine))
+    if sure:
+        return sure + [(_by_itself(row), mine) for row, mine in open_]
+    row, mine = open_[0]
+    once = _AGAIN if row.n < 2 else "no further from no change than noise goes: measure it again"
+    return [(replace(row, change=Difference.INCONCLUSIVE, note="; ".join([once, *rivals])), mine)]

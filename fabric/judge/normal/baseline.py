@@ -1,0 +1,276 @@
+"""
+What a baseline says of a key: which of its limits it has to meet, and what good runs recorded for it.
+
+Acceptance is a claim of non-inferiority: "not significantly slower" is no proof of health, for too few and too noisy
+samples are never significant. So PASS needs at least three samples whose ratio to the recorded median is, with the
+lower end of its 95 % interval, above 1 - margin (3 %, collectives 5 %). The interval is Welch's t of logarithms, the
+recorded median's own uncertainty in it (pi/2 times the variance of a mean, as a median of normal numbers has).
+
+Recording trims what is further than 3.5 robust standard deviations from the median, and again with what is left, until
+nothing is dropped (the idea of ``fix_threshold`` in SuperBench's baseline generation), and refuses what is two
+distributions. Two classes in one key (two generations of hosts, two PCIe layouts) would make a median that nobody has
+and a spread that hides any fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import exp, fsum, log, pi, sqrt
+from statistics import fmean, median, pvariance, variance
+
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, SCALE, Z_SLOW, half_width, robust
+from fabric.judge.normal.keys import floor_of, line_rate_gbps
+from fabric.model.outcome import Outcome
+from fabric.model.probe import SHARE, Probe
+from fabric.model.recorded import Key, KeyChange, Recorded, key_words
+from fabric.model.text import fold, size_text
+from fabric.model.topology import NVLINK, Topology
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, bound_by_lines, least_gbps, most_specific, out_of_reach
+from fabric.probes.shapes import int_param
+
+
+class LimitTable:
+    """
+    The limits of one run; what each asks of a probe is worked out once for all hosts of a make.
+
+    *override*: the name of the baseline for all hosts, instead of that of each host's platform.
+    """
+
+    def __init__(self, baselines: Mapping[str, Baseline], topology: Topology, override: str | None) -> None:
+        self._baselines, self._topology, self._override = baselines, topology, override
+        self._required: dict[Hashable, tuple[float | None, str]] = {}
+
+    def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+        """What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it."""
+        hosts, get = self._topology.hosts, probe.params.get
+        asked = probe.kind, get("link_class"), size_bytes, get("ranks"), get("algorithm")
+        # All that a limit, and what the lines carry, depend on.
+        make = tuple([id(hosts[name].platform) for name in probe.hosts])
+        key = (asked, make, get("rnic"), get("peer_rnic"), get(SHARE))
+        known = self._required.get(key)
+        if known is None:
+            limit = most_specific(self._baselines[self.baseline_of(probe)].limits, *asked)
+            known = self._required[key] = (None, "") if limit is None else required(limit, probe, self._topology)
+        return known
+
+    def baseline_of(self, probe: Probe) -> str:
+        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
+        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
+
+
+def required(limit: Limit, probe: Probe, topology: Topology) -> tuple[float | None, str]:
+    """What a limit asks of a probe, Gb/s; None, and why, where its lines cannot carry that, so that it cannot judge."""
+    share = int_param(probe, SHARE) / 100 if SHARE in probe.params else 1.0
+    least = least_gbps(limit, topology.hosts[probe.hosts[0]].platform) * share
+    beyond = out_of_reach(least, _lines_gbps(probe, topology))
+    return (None, beyond) if beyond else (least, "")
+
+
+def _lines_gbps(probe: Probe, topology: Topology) -> tuple[float, ...]:
+    """The lines that all bytes of a probe pass through, by the inventory; none where it is not bound by them."""
+    if probe.params.get("link_class") == NVLINK or not bound_by_lines(probe.kind, probe.params.get("algorithm")):
+        return ()
+    if probe.kind in ONE_LINE:
+        line = line_rate_gbps(probe, topology)
+        return () if line is None else (line,)
+    platforms = {id(host.platform): host.platform for host in map(topology.hosts.__getitem__, probe.hosts)}
+    lines = [tuple(rnic.line_rate_gbps for rnic in platform.rnics) for platform in platforms.values()]
+    return min(lines, key=sum)
+
+
+def key_text(probe: Probe, size_bytes: int | None) -> str:
+    """The key of a probe in words: ``loopback, link_class pix, size 8M``."""
+    words = [probe.kind]
+    words += [f"{name} {probe.params[name]}" for name in ("link_class", "ranks", "algorithm") if name in probe.params]
+    return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))
+
+
+LOOSE = 0.8
+"""A limit below this share of the recorded median lets a part through that lost a fifth (a choice)."""
+
+
+def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[KeyChange]:
+    """Every key of either, the largest loss first."""
+    before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
+    found = [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
+    return sorted(found, key=lambda change: (change.ratio, key_words(change.key)))
+
+
+def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
+    """
+    What does not fit between limits and records, as (whether the file is wrong, in words).
+
+    Wrong is a limit that the recorded median does not meet: good parts FAIL. The rest is worth a look.
+    """
+    notes: list[tuple[bool, str]] = []
+    used: set[int] = set()
+    for entry in baseline.recorded:
+        key, words, median_gbps = entry.key, key_words(entry.key), entry.median_gbps
+        limit = most_specific(baseline.limits, key.kind, key.link_class, key.size_bytes, key.ranks, key.algorithm)
+        if limit is None:
+            text = f"{words}: recorded, and no limit: a fabric that was bad from the first day would pass"
+            notes.append((False, text))
+            continue
+        used.add(id(limit))
+        share = limit.at_least_gbps / median_gbps
+        if limit.per_rnic:
+            continue  # how many RNICs a host has is the platform's, not the baseline's
+        if share > 1:
+            text = f"{words}: at least {limit.at_least_gbps:g} Gb/s required, above the recorded {median_gbps:.1f}"
+            notes.append((True, text))
+        elif share < LOOSE:
+            notes.append((False, f"{words}: the limit is {share:.0%} of the recorded {median_gbps:.1f} Gb/s"))
+    missing = [limit for limit in baseline.limits if id(limit) not in used]
+    return notes + [(False, f"{_limit_words(limit)}: a limit, and nothing recorded") for limit in missing]
+
+
+def _limit_words(limit: Limit) -> str:
+    size = size_text(limit.size_bytes) if limit.size_bytes else None
+    return " ".join(part for part in (limit.kind, limit.link_class, size, limit.algorithm) if part)
+
+
+LEAST_SAMPLES = 3
+"""Fewer have no spread to judge by, and cannot PASS against a recorded baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRatio:
+    """
+    PASS: no slower; FAIL: slower than the margin; INCONCLUSIVE: cannot be told, and why.
+
+    A FAIL here is of a number, not yet of a part: what becomes of it, confirmation decides.
+    """
+
+    outcome: Outcome
+    reason: str
+    ratio: float
+
+
+def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: float) -> RecordedRatio:
+    """Compare positive *values* (Gb/s, repetitions of one probe) with a recorded distribution."""
+    if min(values) <= 0.0:
+        return RecordedRatio(Outcome.FAIL, "0 Gb/s was measured", 0.0)
+    mean = fsum(map(log, values)) / len(values)
+    ratio = exp(mean) / recorded.median_gbps
+    said = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
+    if len(values) < LEAST_SAMPLES:
+        return _few(len(values), ratio, recorded, margin, said)
+    own = variance(map(log, values))
+    half = half_width([own, pi / 2 * _spread(recorded) ** 2], [len(values), max(2, recorded.n)])
+    low, high = ratio * exp(-half), ratio * exp(half)
+    said += f" (95 % interval {low - 1:+.1%} to {high - 1:+.1%})"
+    if low > 1 - margin:
+        return RecordedRatio(Outcome.PASS, said, ratio)
+    if high < 1 - margin:
+        return RecordedRatio(Outcome.FAIL, said, ratio)
+    return RecordedRatio(Outcome.INCONCLUSIVE, f"{said}: repeat it more often to tell", ratio)
+
+
+def _few(count: int, ratio: float, recorded: Recorded, margin: float, said: str) -> RecordedRatio:
+    """One or two samples can accuse, by the spread that was recorded, but not acquit."""
+    if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
+        return RecordedRatio(Outcome.FAIL, said, ratio)
+    return RecordedRatio(
+        Outcome.INCONCLUSIVE, f"{said}: {LEAST_SAMPLES} samples are needed to pass, {count} here", ratio
+    )
+
+
+def _spread(recorded: Recorded) -> float:
+    """The recorded coefficient of variation, or the least that is believed."""
+    return max(recorded.cv, LEAST_SPREAD)
+
+
+APART = 5.0
+"""Ashman's D above which two halves are two classes (Ashman, Bird and Zepf 1994 say 2 for fitted modes; cutting one
+normal in its middle gives 2.7 and a uniform 3.5, so a cut needs more; a choice)."""
+
+OUTLIERS = 0.1
+"""A smaller part of the samples than this share is outliers, a larger one a class or no distribution (a choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedNumber:
+    """One number of a good run, and of whom: host, and the parts within it (``mlx5_0``, ``gpu3``)."""
+
+    value_gbps: float
+    hosts: tuple[str, ...]
+    parts: tuple[str, ...]
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Why the samples of one key are not one class, in words."""
+
+    text: str
+
+
+def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | None:
+    """The distribution of a key; None when there are too few samples, a ``Split`` when they are no one class."""
+    if len(samples) < LEAST_PEERS:
+        return None
+    ordered = sorted(samples, key=lambda sample: sample.value_gbps)
+    at = two_classes([sample.value_gbps for sample in ordered], floor=floor_of(key.kind))
+    if at is not None:
+        return Split(f"these look like two classes: {_two(ordered[:at], ordered[at:])}")
+    kept = trimmed([sample.value_gbps for sample in ordered])
+    if len(samples) - len(kept) > OUTLIERS * len(samples):
+        return Split(
+            f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
+        )
+    middle, sigma = robust(kept)
+    runs = tuple(sorted({sample.run for sample in samples}))
+    cv = sigma / middle if middle > 0.0 else 0.0
+    return Recorded(
+        **asdict(key),
+        median_gbps=middle,
+        mad_gbps=sigma / SCALE,
+        n=len(kept),
+        cv=cv,
+        runs=runs,
+        trimmed=len(samples) - len(kept),
+    )
+
+
+def trimmed(values: Sequence[float]) -> list[float]:
+    """Without outliers on either side; every pass drops at least one, so it ends."""
+    kept = list(values)
+    while True:
+        middle, sigma = robust(kept)
+        far = -Z_SLOW * max(sigma, LEAST_SPREAD * middle)
+        inside = [value for value in kept if abs(value - middle) <= far]
+        if len(inside) == len(kept):
+            return kept
+        kept = inside
+
+
+def two_classes(ordered: Sequence[float], *, floor: float) -> int | None:
+    """Where sorted values fall apart into two classes (the index of the first of the upper one); None: they do not."""
+    least = max(3, round(OUTLIERS * len(ordered)))
+    if len(ordered) < 2 * least:
+        return None
+    gaps = [(ordered[at] - ordered[at - 1], at) for at in range(least, len(ordered) - least + 1)]
+    _, at = max(gaps)
+    low, high = ordered[:at], ordered[at:]
+    apart = fmean(high) - fmean(low)
+    if apart < floor * fmean(high):
+        return None
+    spread = sqrt(pvariance(low) + pvariance(high))
+    return at if apart * sqrt(2.0) > APART * spread else None
+
+
+def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
+    sides = []
+    for side, other in ((high, low), (low, high)):
+        middle = median(sample.value_gbps for sample in side)
+        sides.append(f"{len(side)} samples around {middle:.1f} Gb/s ({_whose(side, other)})")
+    return " and ".join(sides)
+
+
+def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
+    """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
+    hosts, its_hosts = ({host for sample in one for host in sample.hosts} for one in (side, other))
+    parts, its_parts = ({part for sample in one for part in sample.parts} for one in (side, other))
+    mine = hosts if hosts.isdisjoint(its_hosts) else parts - its_parts
+    return fold(sorted(mine)) if mine else f"such as {' '.join((*side[0].hosts, *side[0].parts))}"

@@ -1,0 +1,252 @@
+"""
+Kinds of probes with rules of their own: incasts and their victims, and latencies.
+
+**Incasts**: slow because congested, or slow because bad? Of an incast the sum at the receiver is judged against its
+line rate (``at_least``). Each sender then has a share only, and that is no fault: the fabric told them to slow down
+(packets marked, CNPs, pauses), and nothing was lost. Below it, what the ports counted meanwhile tells why. Packets that
+are lost, a receiver that pauses its switch, and senders who are slow though nobody told them to be are faults. Senders
+that are told to, and nothing lost, is congestion on the way there: narrow uplinks or how congestion is controlled,
+which this test cannot tell apart.
+
+A victim is judged against itself alone. What is not counted, or could not be read, says neither the one nor the other.
+
+**Latency**, where lower is better: the one place that turns the comparison round. Each probe is judged by itself: above
+a limit that the scenario gives it is FAIL. Against peers (probes of one phase with the same name, size, line rate and
+kind of path) the rules for bandwidth hold for its inverse, messages a second (``peers.py``). Slower than peers is FAIL
+where every latency of one of its RNICs, of two at least, is so: a bad RNIC is slow with every partner, and a partner of
+it is not. Else it is MARGINAL: measure it again. Without a limit a latency is never PASS. There are no recorded
+baselines of latencies, and nothing follows its course over rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from statistics import median
+
+from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
+from fabric.judge.normal.keys import Alike, grouped, rnics_of
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, ProbeResult, Results
+from fabric.model.text import gbps_text
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+from fabric.probes.incast import COUNT, FLOWS, RAIL, SHARE_OF_SUM, IncastSpec
+from fabric.probes.latency import P99, TYPICAL
+from fabric.probes.shapes import int_param
+from fabric.probes.victim import VictimSpec
+
+KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})
+"""What is judged here: by what each probe itself counted."""
+
+
+def of_nobody(probes: Iterable[Probe], results: Results) -> frozenset[str]:
+    """The measured ones of these probes, which accuse no part and no host however they end; ids."""
+    ids = (probe.probe_id for probe in probes if probe.kind in KINDS)
+    return frozenset(one for one in ids if one in results and results[one].outcome is None)
+
+
+_TOLD = ("receivers np_ecn_marked_roce_packets", "receivers np_cnp_sent", "senders rp_cnp_handled")
+_PAUSED = "senders rx_prio_pause_duration"
+_PAUSING = "receivers tx_prio_pause_duration"
+_LOST = ("receivers out_of_sequence", "senders packet_seq_err", "senders roce_adp_retrans", "receivers rx_discards_phy")
+
+
+@dataclass(frozen=True, slots=True)
+class CongestionCounts:
+    """What ports counted while a probe ran; None: not known, which is not 0. *text* says it in words."""
+
+    told: bool | None
+    lost: bool | None
+    pausing: bool | None
+    text: str
+
+
+def counts_of(result: ProbeResult) -> CongestionCounts:
+    """What the counters of a probe say."""
+    counts = {one.metric: one.value for one in result.measurements if one.unit == COUNT}
+    words = [
+        _words("packets marked", counts, _TOLD[:1]),
+        _words("CNPs", counts, _TOLD[1:2]),
+        _words("us of pauses", counts, (_PAUSED,)),
+        _words("packets lost or out of order", counts, _LOST),
+    ]
+    return CongestionCounts(
+        told=_any(counts, (*_TOLD, _PAUSED)),
+        lost=_any(counts, _LOST),
+        pausing=_any(counts, (_PAUSING,)),
+        text=", ".join(words),
+    )
+
+
+def _any(counts: Mapping[str, float], names: Sequence[str]) -> bool | None:
+    known = [counts[name] for name in names if name in counts]
+    return any(value > 0 for value in known) if known else None
+
+
+def _words(what: str, counts: Mapping[str, float], names: Sequence[str]) -> str:
+    known = [counts[name] for name in names if name in counts]
+    return f"{max(known):,.0f} {what}" if known else f"{what} not counted"
+
+
+def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
+    """The verdict of every incast and victim that was measured, by its id."""
+    found = [(probe, result) for probe, result in listed if probe.kind in KINDS and result.outcome is None]
+    single = (one for one in found if one[0].kind == VictimSpec.kind and one[0].params[FLOWS] == 1)
+    alone = grouped(single, lambda one: _victim(one[0]))
+    return {
+        probe.probe_id: _incast(probe, result, topology)
+        if probe.kind == IncastSpec.kind
+        else _beside(probe, result, topology, [one.measurements[0].value for _, one in alone.get(_victim(probe), ())])
+        for probe, result in found
+    }
+
+
+def _victim(probe: Probe) -> Hashable:
+    return probe.phase, probe.params["name"], probe.hosts[:2], probe.params[RAIL]
+
+
+def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
+    return topology.hosts[receiver].platform.rnic_by_rail[int_param(probe, RAIL)].line_rate_gbps
+
+
+def _incast(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
+    value, said = result.measurements[0].value, counts_of(result)
+    least = float(str(probe.params["at_least"])) * _line_gbps(probe, probe.hosts[-1], topology)
+    text = f"{gbps_text(value)} Gb/s from {probe.params[FLOWS]} senders"
+    if value >= least:
+        outcome, why = _at_line_rate(probe, result.measurements, said)
+        return ProbeVerdict(probe.probe_id, outcome, f"{text} {why}" if why else "", value, least)
+    outcome, why = _why_slow(said)
+    return ProbeVerdict(probe.probe_id, outcome, f"{text}, at least {least:g} required: {why}", value, least)
+
+
+def _at_line_rate(probe: Probe, measured: Sequence[Measurement], said: CongestionCounts) -> tuple[Outcome, str]:
+    """The sum is as it must be; how it came about may not."""
+    shares = _shares(measured)
+    even = _evenness(shares)
+    if said.lost:
+        return Outcome.MARGINAL, f"at line rate, but not lossless: {said.text}"
+    if even < float(str(probe.params["even"])):
+        last, first = (pick(shares, key=shares.__getitem__) for pick in (min, max))
+        unlike = f"{last} has {shares[last]:.1%} of it, {first} {shares[first]:.1%}"
+        return Outcome.MARGINAL, f"at line rate, but unevenly (Jain's index {even:.2f}): {unlike}"
+    return Outcome.PASS, ""
+
+
+def _shares(measured: Sequence[Measurement]) -> dict[str, float]:
+    return {one.metric: one.value for one in measured if one.unit == SHARE_OF_SUM}
+
+
+def _evenness(shares: Mapping[str, float]) -> float:
+    """Jain's index, as the shares add up to 1."""
+    return 1 / (len(shares) * sum(share**2 for share in shares.values()))
+
+
+def congestion_told(listed: Iterable[tuple[Probe, ProbeResult]]) -> list[str]:
+    """In words what incasts and victims reached, by the number of flows, however they were judged."""
+    sums: dict[int, list[float]] = {}
+    evenness: dict[int, list[float]] = {}
+    victims: dict[int, list[float]] = {}
+    for probe, result in listed:
+        if probe.kind not in KINDS or result.outcome is not None:
+            continue
+        flows, gbps = int_param(probe, FLOWS), result.measurements[0].value
+        if probe.kind == VictimSpec.kind:
+            victims.setdefault(flows, []).append(gbps)
+        else:
+            sums.setdefault(flows, []).append(gbps)
+            evenness.setdefault(flows, []).append(_evenness(_shares(result.measurements)))
+    said = [
+        f"incast of {flows} senders: sum {gbps_text(min(found))} Gb/s, Jain's index {min(evenness[flows]):.2f} at least"
+        for flows, found in sorted(sums.items())
+    ]
+    return said + [
+        f"victim {'alone' if flows == 1 else f'beside an incast of {flows - 1}'}: "
+        f"median {gbps_text(median(found))}, least {gbps_text(min(found))} Gb/s"
+        for flows, found in sorted(victims.items())
+    ]
+
+
+def _why_slow(said: CongestionCounts) -> tuple[Outcome, str]:
+    if said.lost:
+        return Outcome.FAIL, f"bad, not only congested: packets are lost ({said.text})"
+    if said.pausing:
+        return Outcome.FAIL, f"bad, not congested: the receiver pauses its switch, it takes no more ({said.text})"
+    if said.told is None or said.lost is None:
+        return Outcome.FAIL, f"congested or bad is not known ({said.text})"
+    if said.told:
+        return Outcome.INCONCLUSIVE, f"congested on the way: nothing is lost, and senders are held back ({said.text})"
+    return Outcome.FAIL, f"bad, not congested: nobody was told to slow down ({said.text})"
+
+
+def _beside(probe: Probe, result: ProbeResult, topology: Topology, alone: Sequence[float]) -> ProbeVerdict:
+    value, said, share = result.measurements[0].value, counts_of(result), float(str(probe.params["at_least"]))
+    if probe.params[FLOWS] == 1:
+        least = share * _line_gbps(probe, probe.hosts[1], topology)
+        text = f"{gbps_text(value)} Gb/s alone, at least {least:g} required"
+        outcome = Outcome.PASS if value >= least else Outcome.FAIL
+        return ProbeVerdict(probe.probe_id, outcome, "" if value >= least else text, value, least)
+    if not alone:
+        text = f"{gbps_text(value)} Gb/s beside an incast: it was not measured alone"
+        return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, text, value)
+    least = share * median(alone)
+    if value >= least:
+        return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
+    text = f"{gbps_text(value)} Gb/s beside an incast to another host, {gbps_text(median(alone))} alone"
+    why = (
+        "packets are lost" if said.lost else "it waits with the incast" if said.told else "nobody told it to slow down"
+    )
+    return ProbeVerdict(probe.probe_id, Outcome.FAIL, f"{text}: {why} ({said.text})", value, least)
+
+
+FLOOR = 0.1
+"""A loss of messages a second smaller than this is not acted upon (a choice: a tenth of 2 us is a short cable more)."""
+
+_LIMITS = ((TYPICAL, "at_most_us", "typical"), (P99, "p99_at_most_us", "of 99 of 100"))
+
+
+def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
+    """The verdict of every probe that measured a latency, by its id."""
+    measured = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
+    pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
+    found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
+    alike = Alike(topology)
+    slow: dict[str, str] = {}
+    for peers in grouped(found, lambda one: alike.of(one[0], one[0].phase)).values():
+        rates = {probe.probe_id: 1.0 / numbers[TYPICAL] for probe, numbers in peers}
+        if len(rates) >= LEAST_PEERS:
+            middle, sigma = robust(list(rates.values()))
+            least = min((1 - FLOOR) * middle, middle + Z_SLOW * max(sigma, LEAST_SPREAD * middle))
+            text = f"times the median of {len(rates)} peers, {1.0 / middle:.2f} us"
+            slow |= {name: f"{middle / rate:.1f} {text}" for name, rate in rates.items() if rate < least}
+    ends = grouped(((end, probe.probe_id in slow) for probe, _ in found for end in rnics_of(probe)), lambda one: one[0])
+    sure = {end for end, own in ends.items() if len(own) > 1 and all(is_slow for _, is_slow in own)}
+    return {
+        probe.probe_id: ProbeVerdict(probe.probe_id, *_latency(probe, numbers, slow.get(probe.probe_id, ""), sure))
+        for probe, numbers in found
+    }
+
+
+def _latency(
+    probe: Probe, numbers: Mapping[str, float], slow: str, sure: AbstractSet[str]
+) -> tuple[Outcome, str]:  # fmt: skip
+    """Of one probe; *slow*: by how much, in words; *sure*: RNICs slow with every partner, and with two at least."""
+    said = f"{numbers[TYPICAL]:.2f} us typical, {slow}"
+    if above := list(_above(probe, numbers)):
+        return Outcome.FAIL, "; ".join(above)
+    if slow and (ends := [end for end in rnics_of(probe) if end in sure]):
+        return Outcome.FAIL, f"{said}; so is every latency of {' and '.join(ends)}"
+    if slow:
+        return Outcome.MARGINAL, f"{said}: measure it again"
+    if not any(key in probe.params for _, key, _ in _LIMITS):
+        return Outcome.INCONCLUSIVE, f"{said}no limit: 'at_most_us' of the probe says what is too much"
+    return Outcome.PASS, ""
+
+
+def _above(probe: Probe, numbers: Mapping[str, float]) -> Iterator[str]:
+    for metric, key, words in _LIMITS:
+        limit = probe.params.get(key)
+        if limit is not None and numbers.get(metric, 0.0) > float(str(limit)):
+            yield f"{numbers[metric]:.2f} us {words}, at most {limit} allowed"

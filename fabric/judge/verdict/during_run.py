@@ -1,0 +1,228 @@
+"""
+What is asked while a run goes on: who goes on to a phase that needs an earlier one, and what is measured again.
+
+- A host is left out for what accuses it: a probe that stays inside it, one that no part elsewhere explains, an error.
+  What a leaf, its uplinks or another host explain does not speak against the hosts that were measured through them.
+- The probes of ``again`` were chosen because of the repaired hosts: what is bad there again says nothing of a
+  neighbour that was only their partner.
+- Where no host at all could be judged, nobody goes on, and the reason says what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from fabric.judge.course.follow_up import DippedAgain
+from fabric.judge.locate.candidates import SPINES
+from fabric.judge.normal.keys import CROSS_LEAF, grouped, link_class, series_key
+from fabric.judge.normal.kinds import of_nobody
+from fabric.judge.normal.series import LEAST_FOR_CV
+from fabric.judge.verdict.probes import Judge
+from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult, Results
+from fabric.model.scenario import Phase, Scenario
+from fabric.model.topology import Topology
+from fabric.model.verdict import Recurrence, Verdicts
+from fabric.plan.plan import PhasePlan
+from fabric.probes.again import AgainSpec
+from fabric.probes.kinds import REPEATED_KINDS
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.pairs.further_rounds import FurtherRounds
+    from fabric.judge.locate.suspects import Located
+
+
+_WHAT_TO_DO = (
+    "no host could be judged: give its numbers a limit (judge: {baseline: NAME}, docs/baselines.md) or more "
+    "repetitions, or take this phase out of needs"
+)
+
+
+def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
+    """Hosts that did not pass *phase* and why in a few words; *probes*: the planned ones and those that were added."""
+    bad = _failures(probes, results, judge=judge)
+    because = [spec.because for spec in phase.probes if isinstance(spec, AgainSpec) and spec.because is not None]
+    if because:
+        repaired = {host for one in because for host in one.hosts}
+        lost = {result.error_host for result in results.values()}
+        bad = [one for one in bad if one[0] in repaired or one[0] in lost]
+    nobody = {host for probe in probes for host in probe.hosts} == {host for host, *_ in bad}
+    undecided = nobody and all(outcome is Outcome.INCONCLUSIVE for *_, outcome in bad)
+    return {host: f"{why}; {_WHAT_TO_DO}" if undecided else why for host, why in _counted(bad).items()}
+
+
+def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
+    """Hosts that did not pass, and why in a few words."""
+    return _counted(_failures(probes, results, judge=judge))
+
+
+_Failure = tuple[str, str, Outcome]  # of which host, which kind of probe, and how it ended
+
+
+def _failures(probes: Sequence[Probe], results: Results, *, judge: Judge) -> list[_Failure]:
+    """
+    What speaks against hosts.
+
+    Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
+    """
+    verdicts, located = judge.confirmed(probes, results)
+    elsewhere = _explained_elsewhere(probes, verdicts, located, judge.topology)
+    pairs = [probe for probe in probes if len(probe.hosts) > 1 and verdicts[probe.probe_id].outcome.is_good]
+    well = {(host, probe.kind, probe.hosts) for probe in pairs for host in probe.hosts}
+    partners = Counter((host, kind) for host, kind, _ in well)
+    bad, accuses_nobody = list[_Failure](), of_nobody(probes, results)
+    for probe in probes:
+        outcome, lost = verdicts[probe.probe_id].outcome, results[probe.probe_id].error_host
+        for host in () if outcome.is_good or probe.probe_id in accuses_nobody else probe.hosts:
+            cleared = partners[host, probe.kind] > ((host, probe.kind, probe.hosts) in well)
+            if lost == host or not (cleared or (host, probe.probe_id) in elsewhere):
+                bad.append((host, probe.kind, outcome))
+    return bad
+
+
+def _explained_elsewhere(
+    probes: Iterable[Probe], verdicts: Verdicts, located: Located, topology: Topology
+) -> set[tuple[str, str]]:
+    """
+    Hosts with slow probes (their ids) over switches which parts explain that are not, or need not be, the host's own.
+
+    A port that is slow in all cross-rail probes may as well be the cable above its leaf: later phases can tell.
+    """
+    blamed = {
+        host
+        for one in located.suspects
+        if not any(_is_above(name, topology) for name in (one.component, *one.ambiguous_with))
+        for host in one.hosts
+    }
+    return {
+        (host, probe.probe_id)
+        for probe in probes
+        if probe.probe_id in located.explained and verdicts[probe.probe_id].value_gbps is not None
+        if len(probe.hosts) > 1 or link_class(probe, topology) == CROSS_LEAF
+        for host in probe.hosts
+        if host not in blamed
+    }
+
+
+def _is_above(name: str, topology: Topology) -> bool:
+    """Whether it is a switch, or above one."""
+    part = Part.of(name)
+    known = part.host in topology.switches or part.host == SPINES
+    return known or part.aspect == "above" or part.link_ends is not None
+
+
+def _counted(bad: Iterable[_Failure]) -> dict[str, str]:
+    """``2 loopback fail, 1 all_to_all error``, by host."""
+    counts = sorted(Counter((host, kind, outcome.value) for host, kind, outcome in bad).items())
+    hosts = grouped(counts, lambda one: one[0][0])
+    return {
+        host: ", ".join(f"{count} {kind} {outcome}" for (_, kind, outcome), count in own) for host, own in hosts.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFails:
+    """*failed*: hosts with a probe of their own that was bad, and which; *well*: those whose own all did well."""
+
+    failed: Mapping[str, str]
+    well: frozenset[str]
+
+
+def own_fails(probes: Sequence[Probe], results: Results, *, judge: Judge) -> OwnFails:
+    """Judge the probes that stay inside one host. Who was not measured is in neither."""
+    ran = [probe for probe in probes if probe.probe_id in results]
+    verdicts, located = judge.confirmed(ran, results)
+    elsewhere = _explained_elsewhere(ran, verdicts, located, judge.topology)
+    own = [(probe, verdicts[probe.probe_id].outcome) for probe in ran if len(probe.hosts) == 1]
+    own = [(probe, outcome) for probe, outcome in own if (probe.hosts[0], probe.probe_id) not in elsewhere]
+    measured = {probe.kind for probe, outcome in own if outcome.is_good}
+    bad = [
+        (probe.hosts[0], probe.kind, outcome)
+        for probe, outcome in own
+        if outcome is Outcome.FAIL
+        or (outcome is Outcome.ERROR and results[probe.probe_id].attempt > 0 and probe.kind in measured)
+    ]
+    unwell = {probe.hosts[0] for probe, outcome in own if not outcome.is_good}
+    return OwnFails(_counted(bad), frozenset(probe.hosts[0] for probe, _ in own) - unwell)
+
+
+class MoreSamples:
+    """Of phases without changes: what is measured while the fabric is bad on purpose is not judged against peers."""
+
+    name = "samples"
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
+        """As many rounds as samples may be added to one probe: those few end by themselves, so they have no budget."""
+        repeated = sum(probe.kind in REPEATED_KINDS for probe in phase_plan.planned)
+        if phase_plan.changes or not repeated:
+            return None
+        rounds = LEAST_FOR_CV - 1
+        return FollowUpLimits(rounds, rounds * repeated, budget_s=inf)
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """One further repetition of each probe that is low and unexplained, or that could not be measured once."""
+        by_id = {result.probe_id: result for result in results}
+        probes = [probe for probe in (*phase_plan.planned, *added) if probe.probe_id in by_id]
+        again = [*self._seen_once(probes, by_id), *_failed_once(probes, by_id)]
+        return [_repetition(members) for members in again]
+
+    def _seen_once(self, probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
+        """Those that are low, and that nothing explains; not those that were measured often enough to tell."""
+        verdicts, _ = self._judge.confirmed(probes, by_id)
+        low = {series_key(probe) for probe in probes if verdicts[probe.probe_id].recurrence is Recurrence.SEEN_ONCE}
+        able = (probe for probe in probes if low and probe.kind in REPEATED_KINDS and series_key(probe) in low)
+        return [
+            members
+            for members in grouped(able, series_key).values()
+            if len(members) < LEAST_FOR_CV and all(by_id[probe.probe_id].outcome is None for probe in members)
+        ]
+
+
+MOST_ERRORS = 0.1
+"""Of the probes of a host: so few that could not be measured are run once more (a choice: more is a bad host)."""
+
+
+def _failed_once(probes: Sequence[Probe], by_id: Results) -> list[Sequence[Probe]]:
+    """Series of one probe that ended with an error, where nearly all else of its hosts was measured."""
+    ran = [(probe, by_id[probe.probe_id]) for probe in probes if probe.kind in REPEATED_KINDS]
+    ran = [(probe, result) for probe, result in ran if result.attempt > 0]
+    failed = [probe for probe, result in ran if result.outcome is Outcome.ERROR]
+    if not failed:
+        return []
+    counted = Counter(host for probe, _ in ran for host in probe.hosts)
+    errors = Counter(host for probe in failed for host in probe.hosts)
+    few = {host for host, count in errors.items() if count <= max(1.0, MOST_ERRORS * counted[host]) < counted[host]}
+    times = Counter(series_key(probe) for probe in probes if not few.isdisjoint(probe.hosts))
+    return [[probe] for probe in failed if few.issuperset(probe.hosts) and times[series_key(probe)] == 1]
+
+
+def _repetition(members: Sequence[Probe]) -> Probe:
+    """The next one, named as the plan names repetitions: ``intra-host/gpu001/loopback.mlx5_0.numa1.r4``."""
+    first = members[0]
+    # What is repeated is named last in its id; of hosts that measure together its series says them too.
+    label = str(first.params["series"]).rpartition("/")[2]
+    head, found, _ = first.probe_id.rpartition(label)
+    if not found:
+        raise ValueError(f"{first.probe_id}: expected {label!r} in the id of a probe of that series")
+    return replace(first, probe_id=f"{head}{label}.r{len(members) + 1}")
+
+
+def follow_ups(
+    scenario: Scenario, inventory: Inventory, judge: Judge
+) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
+    """New ones, for one run: what they learn of its rounds is its own."""
+    localising: tuple[FurtherRounds, ...] = ()
+    if any(phase.localise for phase in scenario.phases):
+        from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
+
+        localising = (FurtherRounds(inventory.topology, inventory.changes),)
+    return (MoreSamples(judge), *localising, DippedAgain(inventory.topology))

@@ -1,0 +1,99 @@
+"""Cables between switches: how much each carried, and the light at both of its ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+
+from fabric.report.figures.style import COLOURS, SERIES, axes, figure, halo, key, said, styled, ticks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fabric.report.shown_run import Frames
+
+_MOST_LEAVES = 24
+_MOST_CABLES = 8
+_LANES = 4
+
+
+def loads(run: Frames) -> pd.DataFrame:
+    """
+    A row each cable between a leaf and another switch: *part*, *leaf*, *peer*, *gbps* (the mean of the whole run in its
+    busier direction), *changed* (a change of this run was in force on it).
+    """
+    import pandas as pd
+
+    frame = run.links[run.links["sent_gbps"].notna()]
+    frame = frame.astype(dict.fromkeys(("part", "node", "port", "peer_node"), object))
+    of_hosts = frame["part"].str.endswith(":port")
+    leaves = set(frame.loc[of_hosts & frame["part"].ne(frame["node"] + "/" + frame["port"] + ":port"), "node"])
+    between = frame[~of_hosts]
+    busier = between.groupby("part")["sent_gbps"].max()
+    rows = between[between["node"].isin(leaves)].drop_duplicates("part")
+    in_force = run.changes[run.changes["state"].eq("in_force")]
+    changed = set(in_force["part"].astype(str))
+    columns = {"leaf": rows["node"], "peer": rows["peer_node"], "gbps": rows["part"].map(busier)}
+    return pd.DataFrame({"part": rows["part"], **columns, "changed": rows["part"].isin(changed)}).reset_index(drop=True)
+
+
+@styled
+def load(run: Frames) -> Figure | None:
+    """
+    A row each leaf, the most loaded first, a dot each of its cables upward; the most loaded has its name, and who was
+    changed on purpose a ring. None where nobody read how much ports sent (``sample:`` on InfiniBand).
+    """
+    found = loads(run)
+    if found.empty:
+        return None
+    most = found.groupby("leaf")["gbps"].max().sort_values(ascending=False)[:_MOST_LEAVES]
+    made = figure("load of the cables of each leaf", 9.8, 1.05 + 0.26 * len(most))
+    ax = axes(made, left=1.75, right=2.2)
+    for row, leaf in enumerate(most.index):
+        own = found[found["leaf"].eq(leaf)]
+        ax.plot(own["gbps"], [row] * len(own), "o", color=COLOURS["c5"], ms=5, alpha=0.8)
+        first = own.loc[own["gbps"].idxmax()]
+        ax.plot([first.gbps], [row], "D", color=COLOURS["c0"], ms=6)
+        ax.annotate(f"to {said(first.peer, 22)}", (1.02, row), xycoords=("axes fraction", "data"), va="center")
+        rings = own.loc[own["changed"], "gbps"]
+        ax.plot(rings, [row] * len(rings), "o", ms=12, mfc="none", mec=COLOURS["c1"], mew=2, zorder=5)
+    ticks(ax.yaxis, list(most.index), range(len(most)))
+    ax.set(xlabel="Gb/s, mean of the whole run, busier direction", xlim=(0, 1.05 * float(most.max()) or 1.0))
+    ax.set_ylim(len(most) - 0.4, -0.6)
+    shapes = [("o", "c5", "a cable upward"), ("D", "c0", "the most loaded of its leaf")]
+    handles = [Line2D([], [], linestyle="none", marker=mark, color=COLOURS[c], label=word) for mark, c, word in shapes]
+    if found["changed"].any():
+        ring = Line2D([], [], linestyle="none", marker="o", ms=11, mfc="none", mec=COLOURS["c1"], mew=2)
+        ring.set_label("changed on purpose")
+        handles.append(ring)
+    key(ax, *handles)
+    return made
+
+
+@styled
+def light(run: Frames, part: str) -> Figure | None:
+    """
+    What each lane of a cable receives at both ends, with the alarm limits of its modules; None where nobody asked.
+    """
+    frame = run.links[run.links["part"].eq(part)]
+    names = [f"rx{lane}_dbm" for lane in range(_LANES)]
+    frame = frame[frame[names].notna().any(axis=1)]
+    if frame.empty:
+        return None
+    made = figure(f"{part}: light that each lane receives", 7.6, 2.4)
+    ax = axes(made, bottom=0.4)
+    ends = [f"{one.node} {one.port}" for one in frame.itertuples()]
+    for number, one in enumerate(frame[[*names, "rx_low_dbm", "rx_high_dbm"]].itertuples(index=False)):
+        for lane, dbm in enumerate(one[:_LANES]):
+            x = number + 0.2 * (lane - 1.5)
+            ax.plot([x], [dbm], "os^D"[lane], color=SERIES[0], ms=7)
+            ax.annotate(str(lane), (x, dbm), (0, 7), textcoords="offset points", ha="center", path_effects=[halo()])
+        for limit in one[_LANES:]:
+            ax.plot([number - 0.42, number + 0.42], [limit, limit], "--", color=COLOURS["fail"], linewidth=1.5)
+    ticks(ax.xaxis, ends, range(len(ends)), most=40)
+    ax.set(xlim=(-0.6, len(ends) - 0.4), ylabel="dBm received")
+    ax.margins(y=0.25)
+    key(ax, Line2D([], [], linestyle="--", color=COLOURS["fail"], label="alarm limit of the module"))
+    return made

@@ -1,0 +1,228 @@
+"""
+What governs a fabric beside its subnet manager: switches with a command line of their own (NVUE), and UFM.
+
+UFM isolates switch ports with many bit errors, and keeps them so until it is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fabric.model.topology import Topology
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy import Ports
+from fabric.sim.phy.cabling import End
+from fabric.sim.phy.port import ISOLATED, Port
+
+Config = Mapping[str, str]
+"""Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""
+
+AR = "router adaptive-routing"
+
+Told = Callable[[bool, float], None]
+"""Called when all switches together route adaptively, or no longer do."""
+
+
+@dataclass(slots=True)
+class NvueSwitch:
+    """
+    One of them; everybody who logs in is the same account.
+
+    *staged*: set and not applied, None stands for unset. *waits*: what a commit that waits to be confirmed goes back
+    to, and when. *commits*: what their authors said of them. *failing*: it refuses every commit.
+    """
+
+    name: str
+    uplinks: int
+    applied: dict[str, str]
+    staged: dict[str, str | None] = field(default_factory=dict)
+    commits: list[str] = field(default_factory=list)
+    waits: tuple[Config, float] | None = None
+    failing: bool = False
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it routes adaptively: the switch as a whole and at least one interface are told to."""
+        ports = (value for path, value in self.applied.items() if path.startswith("interface ") and AR in path)
+        return self.applied.get(f"{AR} enable", "off") == "on" and "on" in ports
+
+    def changes(self) -> dict[str, str | None]:
+        """What is staged and would alter something."""
+        return {path: value for path, value in self.staged.items() if self.applied.get(path) != value}
+
+
+class NvueSwitches:
+    """
+    All of them. A commit is in force at once (choice: nothing says how long switchd takes).
+
+    The fabric routes adaptively when every one of them does (choice: where some do not, hashes decide for all).
+    """
+
+    def __init__(self, topology: Topology, timeline: Timeline, told: Told, *, adaptive: bool) -> None:
+        self._timeline, self._told = timeline, told
+        self._switches: dict[str, NvueSwitch] = {}
+        for name, login in topology.logins.items():
+            if login.management == "nvue":
+                uplinks = _trunks(topology, name)  # they may route adaptively; whether the switch does is one line
+                applied = {f"interface swp1-{uplinks} {AR} enable": "on", "system hostname": name}
+                applied |= {f"{AR} enable": "on"} if adaptive else {}
+                self._switches[name] = NvueSwitch(name, uplinks, applied)
+        self._adaptive = adaptive
+
+    def __bool__(self) -> bool:
+        return bool(self._switches)
+
+    def of(self, name: str) -> NvueSwitch | None:
+        """The switch of this name, None when it has no NVUE."""
+        return self._switches.get(name)
+
+    def apply(self, switch: NvueSwitch, at_s: float, *, message: str, confirm_s: float | None = None) -> int | None:
+        """Apply what is staged; the number of the commit, None when there is nothing to apply."""
+        changes = switch.changes()
+        switch.staged.clear()
+        if not changes:
+            return None
+        before = dict(switch.applied)
+        for path, value in changes.items():
+            if value is None:
+                switch.applied.pop(path, None)
+            else:
+                switch.applied[path] = value
+        if confirm_s is not None:
+            switch.waits = (before, at_s + confirm_s)
+            self._timeline.at(at_s + confirm_s, lambda now_s: self._roll_back(switch, before, now_s))
+        return self._committed(switch, message, at_s)
+
+    def confirm(self, switch: NvueSwitch) -> bool:
+        """Keep what waits; False when nothing does."""
+        waited, switch.waits = switch.waits is not None, None
+        return waited
+
+    def _roll_back(self, switch: NvueSwitch, before: Config, at_s: float) -> None:
+        """Nobody confirmed it: all is as before that commit, also what was committed since."""
+        if switch.waits is not None and switch.waits[0] is before:
+            switch.waits = None
+            switch.applied = dict(before)
+            self._committed(switch, "rollback: not confirmed in time", at_s)
+
+    def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
+        switch.commits.append(message)
+        adaptive = all(one.adaptive for one in self._switches.values())
+        if adaptive != self._adaptive:
+            self._adaptive = adaptive
+            self._told(adaptive, at_s)
+        return len(switch.commits)
+
+
+def _trunks(topology: Topology, name: str) -> int:
+    """How many cables to other switches it has; at least one port is always there."""
+    found = 0
+    for uplinks in topology.uplinks:
+        found += uplinks.count * len(uplinks.upper) * uplinks.lower.count(name)
+        found += uplinks.count * len(uplinks.lower) * uplinks.upper.count(name)
+    return max(1, found)
+
+
+PATH = "/ufmRest/app/unhealthy_ports"
+"""The resource of UFM Enterprise's REST API (6.11 to 6.22)."""
+
+HIGH_BER = 1e-12
+"""Symbol or effective bit error ratio above which a port is unhealthy: UFM's own bound for an error (facts: choice)."""
+
+NOTICED_S = 60.0
+"""From the first such error to the isolation; choice, UFM's telemetry samples every half minute or so."""
+
+
+class Ufm:
+    """What UFM knows; *there*: it can be asked; one that *isolates* is there."""
+
+    def __init__(self, ports: Ports, timeline: Timeline, *, there: bool, isolates: bool) -> None:
+        self._ports, self._timeline, self._isolates = ports, timeline, isolates
+        ports.watch = self.look_at
+        self.there = there or isolates
+        self._listed: dict[End, str] = {}  # why
+        self._noticed: dict[End, float] = {}
+
+    def look_at(self, sender: Port, at_s: float) -> None:
+        """What a port between switches sends has changed: in a while its partner may be isolated for it."""
+        receiver = self._ports.peer(sender) if self._isolates else None
+        if receiver is None or receiver.site is not None or sender.site is not None:
+            return
+        if not _is_high(sender):
+            self._noticed.pop(receiver.end, None)
+        elif receiver.end not in self._noticed and receiver.end not in self._listed:
+            self._noticed[receiver.end] = at_s
+            self._timeline.at(at_s + NOTICED_S, lambda now_s: self._isolate(sender, receiver, at_s, now_s))
+
+    def _isolate(self, sender: Port, receiver: Port, since_s: float, at_s: float) -> None:
+        if self._noticed.get(receiver.end) == since_s and _is_high(sender):
+            del self._noticed[receiver.end]
+            self._list(receiver, "HIGH_BER", at_s)
+
+    def _list(self, port: Port, condition: str, at_s: float) -> None:
+        if port.end not in self._listed:
+            self._listed[port.end] = condition
+            self._ports.hold(port, ISOLATED, at_s)
+
+    def listing(self) -> str:
+        """What GET answers: a JSON list."""
+        return json.dumps([self._entry(self._ports.at(end), why) for end, why in self._listed.items()]) + "\n"
+
+    def put(self, body: str, at_s: float) -> str | None:
+        """Mark ports (``guid_port``) or all ports of devices (``guid``) HEALTHY or UNHEALTHY; why not, else None."""
+        try:
+            told = json.loads(body)
+        except ValueError:
+            return "Request data is not JSON"
+        policy = told.get("ports_policy") if isinstance(told, dict) else None
+        names = [*told.get("ports", ()), *told.get("devices", ())] if isinstance(told, dict) else []
+        if policy not in ("HEALTHY", "UNHEALTHY") or not names or not all(isinstance(name, str) for name in names):
+            return "Invalid request data: ports and ports_policy are needed"
+        ports = [port for name in names for port in self._named(name)]
+        if not ports:
+            return f"Ports {', '.join(names)} do not exist"
+        for port in ports:
+            if policy == "UNHEALTHY":
+                self._list(port, "MANUAL", at_s)
+            else:
+                self._heal(port, at_s)
+        return None
+
+    def _named(self, name: str) -> list[Port]:
+        guid, _, number = name.removeprefix("0x").partition("_")
+        ports = self._ports
+        node = next((one for one in ports.cabling.nodes.values() if f"{one.guid:016x}" == guid.lower()), None)
+        if node is None:
+            return []
+        return [ports.at(end) for end in ports.cabling.ends(node) if number in ("", str(end[1]))]
+
+    def _heal(self, port: Port, at_s: float) -> None:
+        """Either end may be named."""
+        peer = self._ports.peer(port)
+        for one in (port,) if peer is None else (port, peer):
+            if self._listed.pop(one.end, None) is not None:
+                self._ports.release(one, ISOLATED, at_s)
+                sender = self._ports.peer(one)
+                if sender is not None:
+                    self.look_at(sender, at_s)
+
+    def _entry(self, port: Port, condition: str) -> dict[str, object]:
+        peer = self._ports.peer(port)
+        entry: dict[str, object] = {
+            "UnhealthyNode": port.node.name,
+            "UnhealthyPort": f"{port.node.guid:016x}_{port.end[1]}",
+            "UnhealthyGUID": f"{port.node.guid:016x}",
+            "UnhealthyPortNumber": port.end[1],
+            "Condition": condition,
+            "State": "isolated",
+        }
+        if peer is not None:
+            entry |= {"PeerNode": peer.node.name, "PeerPort": f"{peer.node.guid:016x}_{peer.end[1]}"}
+        return entry
+
+
+def _is_high(sender: Port) -> bool:
+    quality = sender.quality()
+    return sender.injection is not None and max(quality.symbol_ber, quality.effective_ber) > HIGH_BER

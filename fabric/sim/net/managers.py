@@ -1,0 +1,365 @@
+"""The subnet managers of the simulated fabric: their files, who of them is master, and what that one programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fabric.model.change import SubnetManager
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.pages import page
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """
+    *engine* as in ``fabric.sim.net.route``, ftree when None; *qps* and *salt* are those of its hashes.
+
+    An engine that is named needs a network that is regular; without one nothing limits above the leaves.
+    """
+
+    engine: str | None = None
+    qps: int = 1
+    salt: int = 0
+
+
+EVERY_SL = 0xFFFF
+"""The mask of service levels with adaptive routing when it is not narrowed (``ar_sl_mask``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """
+    What the switches are programmed to do.
+
+    *engine*: how static paths are chosen. *adaptive*: service levels of *sl_mask* use adaptive routing instead.
+    *shield*: a switch moves the routes of a dead port by itself.
+    """
+
+    engine: str
+    adaptive: bool = False
+    sl_mask: int = EVERY_SL
+    shield: bool = False
+
+    def is_adaptive(self, service_level: int) -> bool:
+        """Whether packets of this service level are routed adaptively."""
+        return self.adaptive and bool(self.sl_mask >> service_level & 1)
+
+
+def forwarding_at_start(routing: Routing, *, shield: bool = False) -> Forwarding:
+    """What switches do before anybody changes it: ``ar`` is adaptive over what ``updn`` would do."""
+    if routing.engine == "ar":
+        return Forwarding("updn", adaptive=True, shield=shield)
+    return Forwarding(routing.engine or "ftree", shield=shield)
+
+
+UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
+"""
+What a running manager reads anew on SIGHUP.
+
+Only options with can_update = 1 in OpenSM's table are (opensm 3.3.24, osm_subnet.c, opt_tbl); ``routing_engine`` is not
+one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's own, which has no public table: choice.
+"""
+
+_DEALT = ("ftree", "updn", "minhop")
+_BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
+
+
+def conf_text(routing: str | None, *, shield: bool) -> str:
+    """
+    The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
+
+    Its words are those that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD. An
+    engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
+    """
+    engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
+    engine = "ar_updn" if routing == "ar" else engine
+    return page("opensm.conf", engine=engine, mask=EVERY_SL, shield=int(shield))
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """Every key with its value; of a key that is there twice the last counts, as in OpenSM."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split(None, 1)
+        if words and not words[0].startswith("#"):
+            found[words[0]] = words[1].rstrip() if len(words) > 1 else ""
+    return found
+
+
+def with_settings(text: str, words: Iterable[str]) -> str:
+    """The file with these keys (``key=value``) set: their lines changed, missing ones added at the end."""
+    lines = text.splitlines()
+    for key, _, value in (word.partition("=") for word in words):
+        places = [number for number, line in enumerate(lines) if _key(line) == key]
+        for number in places:
+            lines[number] = f"{key} {value}"
+        lines += [] if places else [f"{key} {value}"]
+    return _joined(lines, text)
+
+
+def with_lines_of(text: str, kept: str | None, words: Iterable[str]) -> str:
+    """
+    The file with the lines of some keys as *kept* has them, all others as they are.
+
+    *words* are ``key=value``, or ``key`` of one that was not there; without *kept* they alone say what was.
+    """
+    before = {word.partition("=")[0]: word.partition("=")[2] if "=" in word else None for word in words}
+    was = {key: [line for line in (kept or "").splitlines() if _key(line) == key] for key in before}
+    for key, value in before.items() if kept is None else ():
+        line = next((line for line in text.splitlines() if _key(line) == key), "")
+        same = settings_of(line).get(key) == value
+        was[key] = [] if value is None else [line if same else f"{key} {value}"]
+    lines = []
+    for line in text.splitlines():
+        if _key(line) not in before:
+            lines.append(line)
+        elif was[_key(line)]:
+            lines.append(was[_key(line)].pop(0))
+    return _joined([*lines, *(line for key in before for line in was[key])], text)
+
+
+def _key(line: str) -> str:
+    return (line.split(None, 1) or [""])[0]
+
+
+def _joined(lines: list[str], before: str) -> str:
+    """Whether the last line ends with a line break stays as it was."""
+    ends = "\n" if lines and (before.endswith("\n") or not before) else ""
+    return "\n".join(lines) + ends
+
+
+def active_engine(loaded: Mapping[str, str], *, public: bool = False) -> str:
+    """
+    What a manager routes by that loaded these settings: the first engine of its list that it knows, else minhop.
+
+    ``ar_X`` is adaptive routing over X, of NVIDIA's OpenSM only (setup_routing_engine in osm_opensm.c knows none).
+    """
+    known = {*_DEALT, *(() if public else (f"ar_{engine}" for engine in _DEALT))}
+    asked = (one.strip() for one in loaded.get("routing_engine", "").split(","))
+    return next((one for one in asked if one in known), _BY_DEFAULT)
+
+
+def forwarding_of(loaded: Mapping[str, str], routing: str | None, *, public: bool = False) -> Forwarding:
+    """What a manager that loaded these settings programs; *routing* stays the static engine where one is named."""
+    engine = active_engine(loaded, public=public)
+    static = engine.removeprefix("ar_")
+    if routing not in (None, "ar"):
+        static = str(routing)
+    shield = loaded.get("shield_mode", "1") != "0"
+    return Forwarding(static, engine.startswith("ar_"), number_of(loaded, "ar_sl_mask", EVERY_SL), shield)
+
+
+def number_of(loaded: Mapping[str, str], key: str, default: int) -> int:
+    """A number in decimal or hex; *default* when it is missing or no number, which OpenSM logs and ignores."""
+    try:
+        return int(loaded.get(key, ""), 0)
+    except ValueError:
+        return default
+
+
+_INFO, _ERROR, _SYS = 2, 1, 128
+LOG = "/var/log/opensm.log"
+RESTART_S = 1.0
+"""From the end of a manager to its start when it is restarted. Choice: a process start and a discovery."""
+
+OnSweep = Callable[[Forwarding, float], None]
+"""Called with what the master wants of the switches, when it begins to sweep."""
+
+
+@dataclass(slots=True, eq=False)
+class _Manager:
+    """One of them: whether it runs, and what it has loaded from its file; *turn* counts its starts and stops."""
+
+    about: SubnetManager
+    loaded: dict[str, str]
+    alive: bool = True
+    turn: int = 0
+    log: list[tuple[float, str, bool]] = field(default_factory=list)  # when, what, whether all so far is written then
+
+    def says(self, at_s: float, text: str, level: int) -> None:
+        """
+        One line, which stays in a buffer until one of an error or of a change of state follows.
+
+        Unless ``force_log_flush`` is set (osm_log.c: fflush); INFO is level 2, SYS 128, ERROR 1.
+        """
+        whole = level != _INFO or self.loaded.get("force_log_flush", "").upper() == "TRUE"
+        stamp = f"Nov 22 {int(at_s // 3600) % 24:02d}:{int(at_s // 60) % 60:02d}:{int(at_s) % 60:02d} 000000 [5A1D6C0]"
+        self.log.append((at_s, f"{stamp} 0x{level:02x} -> {text}\n", whole))
+        self.log.sort(key=lambda line: line[0])
+
+    def written(self, at_s: float) -> str:
+        """What is in its log by then."""
+        there = [line for line in self.log if line[0] <= at_s]
+        last = max((number for number, line in enumerate(there) if line[2]), default=-1)
+        return "".join(text for _, text, _ in there[: last + 1])
+
+    @property
+    def priority(self) -> int:
+        return number_of(self.loaded, "sm_priority", 0)
+
+
+class SubnetManagers:
+    """
+    Those that the inventory names; with none of them a manager that nobody can reach does what the inventory says.
+
+    The master has the highest priority; at equal priority the first in order is it at the start. When it ends, the next
+    one takes over at once (choice: OpenSM polls a silent master for 40 s first) and programs what *its* file says. One
+    that comes back with a higher priority takes over again; at equal priority the master stays, which is what
+    ``master_sm_priority`` of NVIDIA's manager is for (against a second handover).
+    """
+
+    def __init__(
+        self,
+        managers: tuple[SubnetManager, ...],
+        *,
+        routing: str | None,
+        shield: bool,
+        timeline: Timeline,
+        program: OnSweep,
+        reroute_s: float = 0.0,
+        public: bool = False,
+    ) -> None:
+        self._routing, self._reroute_s, self._public = routing, reroute_s, public
+        self._timeline = timeline
+        self._program = program
+        text = conf_text(routing, shield=shield)
+        self.files = {(one.host, one.config): text for one in managers}
+        self._managers = [_Manager(one, settings_of(text)) for one in managers]
+        self._unreached = forwarding_of(settings_of(text), routing, public=public)
+        self._master = self._managers[0] if self._managers else None
+        for one in self._managers:
+            self._begun(one, 0.0, swept_s=0.0)
+
+    @property
+    def forwarding(self) -> Forwarding:
+        """What the master has loaded, programmed or about to be."""
+        if self._master is None:
+            return self._unreached
+        return forwarding_of(self._master.loaded, self._routing, public=self._public)
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether somebody is there who routes around a link that goes down."""
+        return not self._managers or self._master is not None
+
+    @property
+    def master(self) -> tuple[SubnetManager, int] | None:
+        """The master and its priority; None when the inventory names none, or none runs."""
+        return None if self._master is None else (self._master.about, self._master.priority)
+
+    def runs_on(self, host: str) -> bool | None:
+        """Whether the manager of a host runs; None when that host has none."""
+        found = self._of(host)
+        return None if found is None else found.alive
+
+    def read(self, host: str, path: str) -> str | None:
+        """A file of a host that has to do with its manager; None when there is no such file."""
+        return self.files.get((host, path))
+
+    def write(self, host: str, path: str, text: str | None) -> None:
+        """Make or change such a file; None removes it."""
+        if text is None:
+            self.files.pop((host, path), None)
+        else:
+            self.files[host, path] = text
+
+    def hang_up(self, host: str, at_s: float) -> None:
+        """SIGHUP: read what may change at run time, and sweep."""
+        one = self._of(host)
+        if one is None or not one.alive:
+            return
+        fresh = settings_of(self._file(one))
+        one.loaded |= {key: value for key, value in fresh.items() if key in UPDATABLE}
+        if one is self._master:
+            best = self._best()
+            self._crown(one if best is None or best.priority <= one.priority else best, at_s)
+        else:
+            self._arrived(one, at_s)
+
+    def stop(self, host: str, at_s: float) -> None:
+        """End a manager; the best of the others takes over."""
+        one = self._of(host)
+        if one is None or not one.alive:
+            return
+        one.alive = False
+        one.turn += 1
+        one.log = [line for line in one.log if line[0] <= at_s]  # what it would have done
+        one.says(at_s, "Exiting SM", _SYS)
+        if one is self._master:
+            self._crown(self._best(), at_s)
+
+    def start(self, host: str, at_s: float) -> None:
+        """Start a manager: in a moment it has read all of its file and finds its place."""
+        one = self._of(host)
+        if one is None or one.alive:
+            return
+        one.turn += 1
+        turn = one.turn
+
+        def up(now_s: float) -> None:
+            if one.turn == turn:
+                one.alive = True
+                one.loaded = settings_of(self._file(one))
+                self._begun(one, now_s)
+                self._arrived(one, now_s)
+
+        self._timeline.at(at_s + RESTART_S, up)
+
+    def restart(self, host: str, at_s: float) -> None:
+        """End it and start it."""
+        self.stop(host, at_s)
+        self.start(host, at_s)
+
+    def _of(self, host: str) -> _Manager | None:
+        return next((one for one in self._managers if one.about.host == host), None)
+
+    def _file(self, one: _Manager) -> str:
+        return self.files.get((one.about.host, one.about.config), "")
+
+    def _best(self) -> _Manager | None:
+        alive = [one for one in self._managers if one.alive]
+        return max(alive, key=lambda one: one.priority, default=None)  # max keeps the first of equals
+
+    def _arrived(self, one: _Manager, at_s: float) -> None:
+        """A manager that is not master may have become better than the one that is."""
+        if self._master is None or one.priority > self._master.priority:
+            self._crown(one, at_s)
+
+    def _crown(self, one: _Manager | None, at_s: float) -> None:
+        before, self._master = self._master, one
+        if before is not None and before is not one and before.alive:
+            before.says(at_s, "Entering STANDBY state", _SYS)
+        if one is not None:
+            if before is not one:
+                one.says(at_s, "Entering MASTER state", _SYS)
+            self._configured(one, at_s + self._reroute_s)
+            self._program(self.forwarding, at_s)
+
+    def _begun(self, one: _Manager, at_s: float, *, swept_s: float | None = None) -> None:
+        """What a manager logs at its start; *swept_s*: it runs for long, so that all of its buffer is written."""
+        one.says(at_s, "OpenSM 5.17.2", _SYS)
+        known = active_engine({"routing_engine": one.loaded.get("routing_engine", "")}, public=self._public)
+        asked = one.loaded.get("routing_engine", "").split(",")[0].strip()
+        if asked != known:
+            one.says(at_s, f"setup_routing_engine: cannot find or setup routing engine '{asked}'", _ERROR)
+        if swept_s is not None:
+            one.says(at_s, f"Entering {'MASTER' if one is self._master else 'STANDBY'} state", _SYS)
+            if one is self._master:
+                self._configured(one, swept_s)
+                one.says(swept_s, "SUBNET UP", _SYS)
+
+    def _configured(self, one: _Manager, at_s: float) -> None:
+        engine = active_engine(one.loaded, public=self._public)
+        one.says(at_s, f"osm_ucast_mgr_process: {engine} tables configured on all switches", _INFO)
+
+    def engine(self, at_s: float) -> str | None:
+        """What routes, as the master told last; None when the inventory names no manager, or none runs."""
+        done = [] if self._master is None else [line for line in self._master.log if line[0] <= at_s]
+        told = [text for _, text, _ in done if " tables configured" in text]
+        return told[-1].partition(": ")[2].partition(" ")[0] if told else None
+
+    def log(self, host: str, path: str, at_s: float) -> str | None:
+        """The log of the manager on a host, None when that is another file."""
+        one = self._of(host)
+        return one.written(at_s) if one is not None and path == one.loaded.get("log_file", LOG) else None

@@ -1,0 +1,389 @@
+"""What joins the leaves: which rings run over it, by which paths, how fast; and the forwarding table of a switch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Topology
+from fabric.sim.faults import LinkFault
+from fabric.sim.hosts.site import Flow, Ring
+from fabric.sim.net.clos import Bools, Floats, Ints, Links
+from fabric.sim.net.links import LinkState, LinkTraffic, link_faults, link_state, port_faults, sending_link
+from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
+from fabric.sim.net.maxmin import max_min
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
+from fabric.sim.phy.cabling import Cabling, End, Node
+from fabric.sim.phy.port import Port, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    What the static routes know of links that are down.
+
+    *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
+    """
+
+    engine: str
+    routed: frozenset[int] = frozenset()
+    shielded: frozenset[int] = frozenset()
+
+
+def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
+    """Source and destination RNICs of every edge, rail by rail within each host, turn by turn."""
+    ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
+    turns = [np.roll(ids, -step) for step in _steps(ring)]
+    src = net.clos.nic(np.tile(ids, len(turns))[:, np.newaxis], np.array(ring.rails)).ravel()
+    dst = net.clos.nic(np.concatenate(turns)[:, np.newaxis], np.array(ring.to_rails or ring.rails)).ravel()
+    edges = len(ring.rails) if ring.one_way else len(src)
+    return src[:edges], dst[:edges]
+
+
+_MOST_EDGES = 200_000  # of an all-to-all that are looked at; more hosts send to some of the others, evenly far apart
+
+
+def _steps(ring: Ring) -> list[int]:
+    """How far on the hosts are that each host sends to."""
+    if not ring.every:
+        return [1]
+    others = len(ring.hosts) - 1
+    count = min(others, max(1, _MOST_EDGES // (len(ring.hosts) * len(ring.rails))))
+    return [1 + turn * others // count for turn in range(count)]
+
+
+_SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
+
+
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int]
+
+
+@dataclass(slots=True)
+class _Running:
+    """A flow over a ring, and how much of what it carried is counted on its links already."""
+
+    ring: Ring
+    counted_gb: float
+
+
+class Network:
+    """
+    The switches above the leaves: what each link carries now, and by which routes.
+
+    A ring is one job: every edge of it, on every rail, runs at the rate of its slowest. Jobs that run at the same time
+    share links by max-min. A link that is down carries nothing, whatever the routes know of it: until they do, the
+    rings that are sent over it stand still.
+    """
+
+    def __init__(
+        self,
+        net: NamedClos,
+        faults: Iterable[Fault],
+        *,
+        link_layer: str,
+        routing: Routing,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        self.net, self._link_layer = net, link_layer
+        self._is_one = len(np.unique(net.part)) == 1
+        self._of_ports: tuple[LinkFault, ...] = ()
+        self._paths: dict[_PathKey, Paths] = {}
+        self._running: dict[Flow, _Running] = {}
+        self._traffic = LinkTraffic(net.clos)
+        self._faults, self._routing = tuple(link_faults(net, faults)), routing
+        self._health = self._links()
+        self._pool: Floats | None = None
+        self._shut: dict[bool, Bools | None] = {}
+        self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
+
+    def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
+        """Ports between switches are like this now; routes stay as they are."""
+        self._of_ports = tuple(port_faults(cabling, self.net, ports))
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        self._health = self._links()
+        self._pool = None
+        self._shut.clear()
+
+    def _links(self) -> LinkState:
+        """The links with the inventory's faults and with what became of their ports since."""
+        return link_state(self.net, (*self._faults, *self._of_ports), link_layer=self._link_layer)
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        out, into = (sending_link(cabling, self.net, end) for end in ends)
+        if out is None or into is None:
+            return Traffic()
+        return Traffic(self.carried_gb(out, at_s), self.carried_gb(into, at_s))
+
+    def program(self, forwarding: Forwarding, routed: frozenset[int], at_s: float) -> None:
+        """New routes from the subnet manager, around the links that it knows to be down."""
+        self._count(at_s)
+        self.forwarding = forwarding
+        shielded = self._health.down - routed if forwarding.shield else frozenset()
+        self.known = Known(forwarding.engine, routed, shielded)
+        self._paths.clear()
+
+    def shield(self, gone: frozenset[int], at_s: float) -> None:
+        """Switches move what uses the links of *gone* that are still down, if they do such things."""
+        moved = gone & self._health.down - self.known.routed
+        if self.forwarding.shield and moved - self.known.shielded:
+            self._count(at_s)
+            self.known = Known(self.known.engine, self.known.routed, self.known.shielded | moved)
+            self._paths.clear()
+
+    @property
+    def down(self) -> frozenset[int]:
+        """The directed links that are down now."""
+        return self._health.down
+
+    def is_cut(self, ring: Ring) -> bool:
+        """Whether some edge of the ring has no way left, however long one waits for other routes."""
+        if self._apart(ring) is not None:
+            return True
+        if self._is_adaptive(ring):
+            return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
+        best = Known(self.known.engine, self._health.down)
+        found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw)
+        return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
+
+    def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
+        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        shut = self._shut_links(adaptive=self._is_adaptive(ring))
+        edge = self._apart(ring)
+        if edge is None and shut is not None:  # nearly always it is, which is quickly seen
+            found = self._found(ring)
+            edge = next(iter(found.flow[shut[found.links].any(axis=1)].tolist()), None)
+        if edge is None:
+            return None
+        host, receiver = (self.net.ends[int(ends[edge])][0] for ends in ends_of(self.net, ring))
+        return host, receiver, ring.rails[edge % len(ring.rails)]
+
+    def _apart(self, ring: Ring) -> int | None:
+        """The first edge of a ring between leaves that nothing joins."""
+        if self._is_one:
+            return None
+        src, dst = (self.net.part[self.net.clos.leaf_of(ends)] for ends in ends_of(self.net, ring))
+        return next(iter(np.flatnonzero(src != dst).tolist()), None)
+
+    def begin(self, flow: Flow, ring: Ring) -> None:
+        """A flow now runs over this ring."""
+        self._running[flow] = _Running(ring, 0.0)
+
+    def end(self, flow: Flow, carried_gb: float) -> None:
+        """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
+        found = self._running.pop(flow, None)
+        if found is not None:
+            self._add(found, carried_gb)
+            if found.ring.one_way or self.known.engine == DRAWN:
+                self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
+
+    def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0) -> Paths:
+        """The routes in force: what SHIELD did lies over what the subnet manager did. A hash goes by *draw*, too."""
+        salt = self._routing.salt ^ draw if known.engine == DRAWN else self._routing.salt
+        routed = partial(routes, self.net.clos, src, dst, engine=known.engine, salt=salt, qps=self._routing.qps)
+        found = routed(down=known.routed, healing="sm")
+        hit = np.isin(found.links, np.fromiter(known.shielded, dtype=np.int64)).any(axis=1)
+        if known.shielded and hit.any():
+            found.links[hit] = routed(down=known.routed | known.shielded, healing="shield").links[hit]
+        return found
+
+    @property
+    def running(self) -> tuple[Flow, ...]:
+        """The flows that share it now."""
+        return tuple(self._running)
+
+    def limits_gbps(self, at_s: float) -> Iterator[tuple[Flow, float]]:
+        """
+        The bus bandwidth that the network leaves to each running flow; infinite where it limits nothing.
+
+        A flow that is silent takes nothing; 0 says that nothing would get through either.
+        """
+        del at_s
+        loud = {flow: one for flow, one in self._running.items() if not flow.silent}
+        for flow, one in self._running.items():
+            if flow.silent:
+                yield flow, 0.0 if self.dead_edge(one.ring) else inf
+        if not loud:
+            return
+        rings = [one.ring for one in loud.values()]
+        links, capacity = self._loads(rings)
+        weight = [self._found(ring).weight for ring in rings]
+        wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
+        job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
+        rates = max_min(np.concatenate(links), capacity, weight=np.concatenate(weight), limit_gbps=wanted[job], job=job)
+        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates, wanted, strict=True):
+            free = rate_gbps >= most_gbps * (1 - _SAME)
+            yield flow, inf if free else float(rate_gbps) * one.ring.bus_ratio
+
+    def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
+        """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
+        ways = [self._is_adaptive(ring) for ring in rings]
+        found = [self._found(ring) for ring in rings]
+        if not any(ways):
+            return [one.links for one in found], self._health.capacity_gbps
+        if all(ways):
+            return [one.links for one in found], self._trunks()
+        count = self.net.clos.links
+        dummy = count + resources(self.net.clos)
+        loads = []
+        for ring, one, adaptive in zip(rings, found, ways, strict=True):  # static ones load their links' trunks, too
+            own = np.full_like(one.links, dummy) if adaptive else np.where(one.links == count, dummy, one.links)
+            trunks = one.links if adaptive else self._paths_of(ring, adaptive=True).links[one.flow]
+            loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
+        return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
+
+    def counted(self, host: str, device: str, name: str, at_s: float) -> int:
+        """A counter of an RNIC's port that congestion makes grow; here none does."""
+        del host, device, name, at_s
+        return 0
+
+    def carried_gb(self, link: int, at_s: float) -> float:
+        """What a directed link has carried until now."""
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        return self._traffic.of(link)
+
+    def _count(self, at_s: float) -> None:
+        """Put what the running flows carried until now on the links of their present paths."""
+        for flow, one in self._running.items():
+            self._add(one, flow.carried_gb(at_s))
+
+    def _add(self, one: _Running, carried_gb: float) -> None:
+        fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
+        if fresh > 0.0:
+            self._traffic.add(self._found(one.ring), fresh, adaptive=self._is_adaptive(one.ring))
+        one.counted_gb = carried_gb
+
+    def _is_adaptive(self, ring: Ring) -> bool:
+        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
+
+    def _trunks(self) -> Floats:
+        if self._pool is None:
+            alpha = AR_ALPHA[self._link_layer]
+            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
+            grey = np.fromiter(self._health.grey, dtype=np.int64)  # the queue of a link that drops all is the shortest
+            self._pool[trunk_of(self.net.clos)[grey]] = 0.0
+        return self._pool
+
+    def _shut_links(self, *, adaptive: bool) -> Bools | None:
+        """By link (adaptive: by trunk), whether nothing passes, and one more that stands for none; None: all pass."""
+        if adaptive not in self._shut:
+            shut = np.append(self._trunks() if adaptive else self._health.capacity_gbps, inf) <= 0
+            self._shut[adaptive] = shut if shut.any() else None
+        return self._shut[adaptive]
+
+    def _found(self, ring: Ring) -> Paths:
+        return self._paths_of(ring, adaptive=self._is_adaptive(ring))
+
+    def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
+        draw = ring.draw if self.known.engine == DRAWN else 0
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw
+
+    def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
+        key = self._key(ring, adaptive=adaptive)
+        found = self._paths.get(key)
+        if found is None:
+            src, dst = ends_of(self.net, ring)
+            if adaptive:
+                found = routes(self.net.clos, src, dst, engine="ar")
+            else:
+                found = self.static_paths(src, dst, self.known, draw=ring.draw)
+            if ring.every:
+                found = replace(found, weight=found.weight / len(_steps(ring)))
+            self._paths[key] = found
+        return found
+
+
+def network_of(
+    topology: Topology,
+    faults: Sequence[Fault],
+    routing: Routing,
+    forwarding: Forwarding | None = None,
+    made: Callable[..., Network] = Network,
+) -> Network | None:
+    """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
+    layers = {host.platform.link_layer for host in topology.hosts.values()}
+    if len(layers) > 1:
+        return None
+    try:
+        net = net_from_topology(topology)
+    except ValueError:
+        return None
+    return made(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)
+
+
+def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:
+    """
+    LID to port; 0 is the switch itself, and what it has no way to is missing.
+
+    A leaf goes by the static routes (with adaptive routing those are what it deviates from). Above the leaves it is the
+    shortest way; of several, a spine of three levels takes the one of its own leaves' routes, else the first.
+    """
+    gone = frozenset() if network is None else network.known.routed | network.known.shielded
+    dead = frozenset[End]()
+    if network is not None and gone:
+        dead = frozenset(end for end in cabling.peers if sending_link(cabling, network.net, end) in gone)
+    table = {node.lid: port for node, port in _shortest(cabling, switch, dead).items()}
+    table[switch.lid] = 0
+    if network is not None:
+        table |= _dealt(cabling, network, switch)
+    return dict(sorted(table.items()))
+
+
+def _shortest(cabling: Cabling, switch: Node, dead: frozenset[End]) -> dict[Node, int]:
+    """The first hop to every node."""
+    first: dict[Node, int] = {}
+    left = deque([switch])
+    while left:
+        node = left.popleft()
+        if node.host is not None:
+            continue
+        for end in cabling.ends(node):
+            peer = cabling.peers.get(end)
+            if peer is None or end in dead or peer in dead or peer[0] == switch.name:
+                continue
+            there = cabling.nodes[peer[0]]
+            if there not in first:
+                first[there] = end[1] if node is switch else first[node]
+                left.append(there)
+    return first
+
+
+def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
+    """What a leaf sends up, or a spine to its cores, by the routing engine."""
+    net = network.net
+    clos = net.clos
+    column = 1 if switch.name in net.leaf_ids else 2
+    links = {link: end[1] for end in cabling.ends(switch) if (link := sending_link(cabling, net, end)) is not None}
+    nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
+    if not nodes or not clos.spec.up or (column == 2 and not clos.cores_up):
+        return {}
+    nics = np.array([net.nic(str(node.host), node.device) for node in nodes])
+    leaves = clos.leaf_of(nics)
+    sources = _sources(net, switch, nics, leaves)
+    table = {}
+    for source in sources:
+        found = network.static_paths(np.full(len(nics), source), nics, network.known)
+        chosen = found.links[np.searchsorted(found.flow, np.arange(len(nics))), column]
+        for node, link in zip(nodes, chosen.tolist(), strict=True):
+            if link in links:
+                table[node.lid] = links[link]
+    return table
+
+
+def _sources(net: NamedClos, switch: Node, nics: np.ndarray, leaves: np.ndarray) -> list[int]:
+    """One RNIC under the switch; for a spine one under each of its leaves."""
+    if switch.name in net.leaf_ids:
+        here = nics[leaves == net.leaf_ids[switch.name]]
+        return [int(nic) for nic in here[:1]]
+    below = [leaf for leaf, block in enumerate(net.block) if switch.name in net.spines[block]]
+    return [int(nics[leaves == leaf][0]) for leaf in below if (leaves == leaf).any()]

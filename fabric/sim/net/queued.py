@@ -1,0 +1,196 @@
+"""A RoCE network with queues: what pairs of hosts get of it by ECN, PFC and DCQCN, and what their ports count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from math import inf
+
+import numpy as np
+
+from fabric.model.inventory import Fault, MockSettings
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.hosts.site import Flow, Ring
+from fabric.sim.net.clos import Bools, Floats, Ints
+from fabric.sim.net.dcqcn import Queues, Settled, settle
+from fabric.sim.net.managers import Forwarding, Routing
+from fabric.sim.net.maxmin import max_min
+from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.network import Network
+from fabric.sim.phy.quality import goodput_factor
+
+MOST_FLOWS = 1024
+"""That the model is worked out for together; more share by max-min (a choice: some seconds of one CPU)."""
+
+_EARLY_S, _STEADY_S, _STEP_S = 4e-3, 10e-3, 4e-6
+"""How long flows are followed from their start at line rate, and in the steady state; every tenth of a CNP's time."""
+
+_PAUSE_BIT_TIMES = 65535 * 512
+"""The longest pause that one frame asks for (IEEE 802.1Qbb)."""
+
+_FULL = 1 + 1e-9
+
+Counted = tuple[str, str, str]
+"""Host, device, and the name of a counter as mlx5 calls it."""
+
+
+class QueuedNetwork(Network):
+    """
+    A network whose links have queues: flows between two hosts share it by DCQCN and not by max-min.
+
+    Only what meets a link that is asked for too much is simulated, with all that shares a link with that. While a
+    collective runs, whose edges are coupled, or some flows are routed adaptively and others not, everything shares by
+    max-min.
+    """
+
+    def __init__(
+        self,
+        net: NamedClos,
+        faults: Iterable[Fault],
+        *,
+        link_layer: str,
+        routing: Routing,
+        mock: MockSettings,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding)
+        self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
+        self._retransmission = mock.retransmission
+        self._begun = False
+        self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
+        self._counted: defaultdict[Counted, float] = defaultdict(float)
+        self._growing: dict[Counted, float] = {}  # a second
+        self._since_s = 0.0
+
+    def begin(self, flow: Flow, ring: Ring) -> None:
+        """As of any network; whoever begins at line rate fills queues."""
+        super().begin(flow, ring)
+        self._begun = True
+
+    def counted(self, host: str, device: str, name: str, at_s: float) -> int:
+        """A counter of an RNIC's port; pause times in microseconds."""
+        key = (host, device, name)
+        return int(self._counted[key] + self._growing.get(key, 0.0) * (at_s - self._since_s))
+
+    def limits_gbps(self, at_s: float) -> Iterator[tuple[Flow, float]]:
+        """As of any network, and what the queues leave where they fill."""
+        for key, rate in self._growing.items():
+            self._counted[key] += rate * (at_s - self._since_s)
+        self._growing, self._since_s = {}, at_s
+        loud = [flow for flow in self._running if not flow.silent]
+        ways = {self._is_adaptive(self._running[flow].ring) for flow in loud}
+        if len(ways) != 1 or not all(flow.queued for flow in loud):
+            yield from super().limits_gbps(at_s)
+            return
+        for flow, one in self._running.items():
+            if flow.silent:
+                yield flow, 0.0 if self.dead_edge(one.ring) else inf
+        rings = [self._running[flow].ring for flow in loud]
+        rows, capacity = self._loads(rings)
+        paths = [self._found(ring) for ring in rings]
+        links, weight = np.concatenate(rows).astype(np.int64), np.concatenate([one.weight for one in paths])
+        owner = np.repeat(np.arange(len(loud)), [len(one.weight) for one in paths])
+        wanted = np.array([flow.ceiling_gbps for flow in loud])[owner] * weight / RNIC_EFFICIENCY
+        capacity = self._received(loud, links, owner, capacity.copy())
+        got = self._shared(links, capacity, wanted)
+        self._begun = False
+        total = np.bincount(owner, got, len(loud)) * RNIC_EFFICIENCY
+        for flow, rate_gbps in zip(loud, total.tolist(), strict=True):
+            yield flow, inf if rate_gbps * _FULL >= flow.ceiling_gbps else rate_gbps
+
+    def _received(self, flows: list[Flow], links: Ints, owner: Ints, capacity: Floats) -> Floats:
+        """The capacities, the last of each path no more than its host takes: a slow host lets its switch wait."""
+        for number, flow in enumerate(flows):
+            site, resources, _ = flow.shares[-1]
+            takes = min(site.dents.get(index, site.capacities[index]) for index in resources) / RNIC_EFFICIENCY
+            last = int(links[np.searchsorted(owner, number), -1])
+            if takes < capacity[last]:
+                self._growing[*self._end(last), "tx_prio3_pause_duration"] = (1 - takes / capacity[last]) * 1e6
+                capacity[last] = takes
+        return capacity
+
+    def _end(self, link: int) -> tuple[str, str]:
+        """Host and device of an RNIC's link, either direction."""
+        return self.net.ends[link % self.net.clos.nics]
+
+    def _shared(self, links: Ints, capacity: Floats, wanted: Floats) -> Floats:
+        """What each sub-flow gets, Gb/s; those that meet no full link all they want."""
+        load = np.bincount(links.ravel(), np.repeat(wanted, links.shape[1]), len(capacity) + 1)
+        full = np.append(load[:-1] > capacity * _FULL, False)
+        meets: Bools = np.any(full[links], axis=1)
+        for _ in range(len(meets)):  # and all that shares a link with those, and so on
+            busy = np.zeros(len(full), dtype=np.bool_)
+            busy[links[meets]] = True
+            busy[-1] = False
+            wider: Bools = np.any(busy[links], axis=1)
+            if (wider == meets).all():
+                break
+            meets = wider
+        got = wanted.copy()
+        if meets.any():
+            got[meets] = self._settled(links[meets], capacity, wanted[meets])
+        return got
+
+    def _settled(self, links: Ints, capacity: Floats, wanted: Floats) -> Floats:
+        """What the model says of these; worked out once for flows that lie alike."""
+        fair = max_min(links, capacity, limit_gbps=wanted)
+        if len(links) > MOST_FLOWS:
+            return fair
+        count = len(capacity)
+        gaps = np.argsort(links == count, axis=1, kind="stable")
+        links = np.take_along_axis(links, gaps, axis=1)[:, : int((links < count).sum(axis=1).max())]
+        found, first, place = np.unique(links, return_index=True, return_inverse=True)
+        order = np.argsort(np.where(found == count, links.size, first))  # as they come along, the padding last
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        own = found[order]
+        own = own[own < count]
+        rows = rank[place.reshape(links.shape)]
+        rows[links == count] = len(own)
+        key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes()
+        if key not in self._known:
+            early = settle(rows, capacity[own], wanted, self._queues, time_s=_EARLY_S, step_s=_STEP_S)
+            begin = fair if self._queues.ecn else None
+            steady = settle(
+                rows, capacity[own], wanted, self._queues, time_s=_STEADY_S, step_s=_STEP_S, begin_gbps=begin
+            )
+            self._known[key] = self._goodput(steady, wanted), early, steady
+        got, early, steady = self._known[key]
+        self._count_up(links, own, early, steady, count)
+        return got
+
+    def _goodput(self, steady: Settled, wanted: Floats) -> Floats:
+        """What is left of the rates once lost packets were sent again."""
+        packets = steady.rate_gbps * 1e9 / 8 / self._queues.packet
+        loss = np.divide(steady.lost, packets + steady.lost, out=np.zeros_like(packets), where=steady.lost > 0)
+        left = [
+            goodput_factor(float(p), rate_gbps=float(rate), retransmission=self._retransmission)
+            for p, rate in zip(loss, wanted, strict=True)
+        ]
+        return np.minimum(steady.rate_gbps + steady.lost * self._queues.packet * 8e-9, wanted) * left
+
+    def _count_up(self, links: Ints, own: Ints, early: Settled, steady: Settled, count: int) -> None:
+        """What ports count at once, if flows have just begun, and from now on a second; *count* pads a path."""
+        growing: defaultdict[Counted, float] = defaultdict(float)
+        once = self._counted if self._begun else defaultdict[Counted, float](float)
+        last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
+        whole = early.early
+        for into, marked, lost, cnps in (
+            (once, *whole[:3]),
+            (growing, steady.marked, steady.lost, steady.cnps),
+        ):
+            for number, (start, end) in enumerate(zip(links[:, 0].tolist(), last.tolist(), strict=True)):
+                sender, receiver = self._end(start), self._end(end)
+                into[*receiver, "np_ecn_marked_roce_packets"] += float(marked[number])
+                into[*receiver, "np_cnp_sent"] += float(cnps[number])
+                into[*receiver, "out_of_sequence"] += float(lost[number])
+                into[*sender, "rp_cnp_handled"] += float(cnps[number])
+                into[*sender, "packet_seq_err"] += float(lost[number])
+        access = own < self.net.clos.nics
+        for into, paused, pauses in ((once, whole[3], whole[4]), (growing, steady.paused, steady.pauses)):
+            for link, share, begun in zip(own[access].tolist(), paused[access], pauses[access], strict=True):
+                longest_s = _PAUSE_BIT_TIMES / (self.net.clos.capacity_gbps[link] * 1e9)
+                into[*self._end(link), "rx_prio3_pause_duration"] += float(share) * 1e6
+                into[*self._end(link), "rx_prio3_pause"] += float(begun + share / longest_s)
+        for key, rate in growing.items():
+            self._growing[key] = self._growing.get(key, 0.0) + rate

@@ -1,0 +1,173 @@
+"""What is above the leaves as time passes: a link goes down or comes back, and after a while the routes know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fabric.model.inventory import Fault, MockSettings
+from fabric.model.topology import Topology
+from fabric.sim.hosts.site import Act, Ring
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
+from fabric.sim.phy import Ports
+from fabric.sim.phy.cabling import Cabling, End, ends_named
+from fabric.sim.phy.port import Traffic
+
+if TYPE_CHECKING:
+    from fabric.sim.net.network import Network
+
+
+SHIELD_S = 3e-3
+"""
+How long a switch with SHIELD needs to move the routes of a dead port.
+
+Milliseconds: the vendor says 5,000 times faster than the subnet manager; no number is published.
+"""
+
+
+WITHDRAWN_S, JOINED_S = 14e-3, 1.2
+"""How long BGP needs when a link has lost its carrier, and when one is there again (FRR in the lab's box: measured)."""
+
+
+class Rerouting:
+    """
+    The network above the leaves, and who reacts when, to what happens there.
+
+    A switch with SHIELD moves the routes of a dead port after SHIELD_S. The subnet manager begins to sweep when it is
+    told of a change, or has read other settings; what it saw then is in the switches ``sm_reroute`` later, all at once.
+    Adaptive routing needs neither: its packets go where links are up. On Ethernet there is no subnet manager: the
+    switches' routing protocol does it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        timeline: Timeline,
+        ports: Ports,
+        *,
+        faults: tuple[Fault, ...],
+        routing: Routing,
+        mock: MockSettings,
+    ) -> None:
+        self._topology, self._timeline, self._ports = topology, timeline, ports
+        self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
+        self._mock = mock
+        layers = {host.platform.link_layer for host in topology.hosts.values()}
+        self._by_bgp = layers == {"ethernet"}
+        self.queued = self._by_bgp and mock.congestion == "dcqcn"
+        """Whether pairs of hosts share it by its queues."""
+        self.pauses = mock.pfc or not self.queued
+        self._programs = 0
+        self._looks = False
+        self._made: Network | None = None
+        self._asked = False
+        self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
+        self.forwarding = forwarding_at_start(routing, shield=mock.shield)
+        ports.uplinks = self
+
+    @property
+    def is_adaptive_by_inventory(self) -> bool:
+        """Whether the switches were said to route adaptively; on Ethernet the RNICs have a say too."""
+        return self._routing.engine == "ar"
+
+    def network(self) -> Network | None:
+        """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
+        if not self._asked:
+            from fabric.sim.net.network import Network, network_of
+
+            made: Callable[..., Network] = Network
+            if self.queued:
+                from fabric.sim.net.queued import QueuedNetwork
+
+                made = partial(QueuedNetwork, mock=self._mock)
+            self._made = network_of(self._topology, self._faults, self._routing, self.forwarding, made)
+            self._timeline.sharing.network = self._made
+            self._asked = True
+        return self._made
+
+    def ring(self, ring: Ring) -> Ring | None:
+        """The same ring; None where nothing between its hosts is modelled."""
+        return ring if ring.rails and self.network() is not None else None
+
+    def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
+        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        return None if ring is None or self._made is None else self._made.dead_edge(ring)
+
+    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
+        """Both ends of every cable between switches that the inventory says is broken, in both directions."""
+        named = (one.component for one in self._faults if one.kind == "broken" and "->" not in one.component)
+        found = {end for component in named for near in ends_named(cabling, component) for end in cabling.both(near)}
+        return frozenset(end for end in found if all(cabling.nodes[one[0]].host is None for one in cabling.both(end)))
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        return Traffic() if self._made is None else self._made.traffic(cabling, ends, at_s)
+
+    def counted(self, host: str, device: str, name: str, at_s: float) -> int:
+        """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
+        return self._made.counted(host, device, name, at_s) if self._made is not None else 0
+
+    def ports_changed(self, at_s: float) -> None:
+        """A port between switches is not what it was; however many change in one instant, the links are seen once."""
+        if not self._looks:
+            self._looks = True
+            self._timeline.at(at_s, self._look)
+
+    def _look(self, at_s: float) -> None:
+        """See which links are down, and let those react that do."""
+        self._looks = False
+        network = self.network()
+        if network is None:
+            return
+        before = network.down
+        network.set_ports(self._ports.cabling, self._ports.known, at_s)
+        self._timeline.sharing.network_changed()
+        if network.down == before:
+            return
+        gone = network.down
+        self._later(SHIELD_S, at_s, lambda now_s: network.shield(gone, now_s))
+        if self._by_bgp:
+            wait_s = WITHDRAWN_S if gone - before else JOINED_S
+            self._later(wait_s, at_s, lambda now_s: network.program(self.forwarding, network.down, now_s))
+        elif self.sweeps():
+            self._later(self._reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
+
+    def program(self, forwarding: Forwarding, at_s: float) -> None:
+        """A subnet manager begins to sweep with these settings; one that did so before and is not done gives up."""
+        self._programs += 1
+        number = self._programs
+        network = self._made
+        gone = frozenset() if network is None else network.down
+
+        def done(now_s: float) -> None:
+            if number != self._programs:
+                return
+            self.forwarding = forwarding
+            if self._made is not None:
+                # One that was made meanwhile had no port go down before: then this sweep saw all there is.
+                self._made.program(forwarding, gone if self._made is network else self._made.down, now_s)
+                self._timeline.sharing.network_changed()
+
+        self._timeline.at(at_s + self._reroute_s, done)
+
+    def adapts(self, ring: Ring) -> bool:
+        """Whether the packets of a ring are routed adaptively now."""
+        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
+
+    def turn(self, adaptive: bool, at_s: float) -> None:
+        """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
+        engine = "ecmp" if self.is_adaptive_by_inventory else self.forwarding.engine
+        self.forwarding = replace(self.forwarding, engine=engine, adaptive=adaptive)
+        if self._made is not None:
+            self._made.program(self.forwarding, self._made.known.routed, at_s)
+            self._timeline.sharing.network_changed()
+
+    def _later(self, after_s: float, at_s: float, act: Act) -> None:
+        def acted(now_s: float) -> None:
+            act(now_s)
+            self._timeline.sharing.network_changed()
+
+        self._timeline.at(at_s + after_s, acted)

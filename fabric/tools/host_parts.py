@@ -1,0 +1,204 @@
+"""
+What a host is made of: serial numbers of its parts, and how far GPUs and RNICs are from each other.
+
+RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``, as the driver sees them.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools.driver import need_success, plain, program, whole_lines
+
+NVIDIA = "15b3:"
+"""The vendor id of Mellanox, which NVIDIA's RNICs still have."""
+
+_DEVICE = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \S", re.ASCII)
+_FIELD = re.compile(r"\s+\[(PN|SN)\] (?:Part|Serial) number: (\S[!-~ ]{0,63})")
+_SIMPLE = re.compile(r"[!-~]+(?: [!-~]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Vpd:
+    """Vital product data of one device; None: it does not say."""
+
+    part_number: str | None
+    serial: str | None
+
+
+def ask_rnics(tool: str = "lspci") -> tuple[str, ...]:
+    """All RNICs of NVIDIA, with PCI domains; only root is told the VPD."""
+    return (program(tool), "-D", "-vv", "-d", NVIDIA)
+
+
+def read_rnics(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, Vpd]:
+    """
+    VPD by PCI address, ``0000:18:00.0``; empty where there is no such device.
+
+    ToolError when it was refused (not root) or the tool failed, UnreadableOutput on text that is no list of devices.
+    """
+    need_success("lspci", stdout, stderr, exit_status)
+    if "Capabilities: <access denied>" in stdout:
+        raise ToolError("lspci: capabilities: access denied: serial numbers are for root alone")
+    return {address: _vpd(address, lines) for address, lines in _devices(whole_lines(stdout))}
+
+
+def _devices(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each device with its indented lines."""
+    address, own = "", list[str]()
+    for line in lines:
+        found = _DEVICE.match(line)
+        if found:
+            if address:
+                yield address, own
+            address, own = found[1], []
+        elif line and not (address and line[0].isspace()):
+            raise UnreadableOutput(f"lspci: not a device: {line[:80]!r}")
+        else:
+            own.append(line)
+    if address:
+        yield address, own
+
+
+def _vpd(address: str, lines: list[str]) -> Vpd:
+    said: dict[str, str] = {}
+    for line in lines:
+        found = _FIELD.fullmatch(line)
+        if found:
+            value = found[2].strip()
+            if found[1] in said or not _SIMPLE.fullmatch(value):
+                raise UnreadableOutput(f"lspci: {address}: [{found[1]}] twice, or no plain text: {line.strip()[:80]!r}")
+            said[found[1]] = value
+    return Vpd(said.get("PN"), said.get("SN"))
+
+
+FIELDS = ("index", "uuid", "serial", "vbios_version", "pci.bus_id")
+
+_INDEX = re.compile(r"[0-9]{1,3}", re.ASCII)
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_PLAIN = re.compile(r"[!-~]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIdentity:
+    """One GPU as the driver numbers it; None: not supported (consumer boards have no serial number)."""
+
+    index: int
+    uuid: str
+    serial: str | None
+    vbios: str | None
+    pci_address: str | None
+
+
+def ask_gpus(tool: str = "nvidia-smi") -> tuple[str, ...]:
+    """All GPUs, one line each."""
+    return (program(tool), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader")
+
+
+def read_gpus(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[GpuIdentity, ...]:
+    """The GPUs as listed. Raises ToolError with the tool's own words, UnreadableOutput for a line that is no GPU."""
+    need_success("nvidia-smi", stdout, stderr, exit_status)
+    return tuple(_gpu(line) for line in whole_lines(stdout) if line.strip())
+
+
+def _gpu(line: str) -> GpuIdentity:
+    try:
+        values = [value.strip() for value in next(csv.reader([line]))]
+    except csv.Error as exc:
+        raise UnreadableOutput(f"nvidia-smi: not a line of values: {line[:80]!r}") from exc
+    if len(values) != len(FIELDS) or not _INDEX.fullmatch(values[0]) or not _UUID.fullmatch(values[1]):
+        raise UnreadableOutput(f"nvidia-smi: not {len(FIELDS)} values of a GPU: {line[:80]!r}")
+    serial, vbios, address = (_optional(value, line) for value in values[2:])
+    return GpuIdentity(int(values[0]), values[1], serial, vbios, address)
+
+
+def _optional(value: str, line: str) -> str | None:
+    if value in ("[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", ""):
+        return None
+    if not _PLAIN.fullmatch(value):
+        raise UnreadableOutput(f"nvidia-smi: {value[:60]!r} in {line[:60]!r}")
+    return value
+
+
+_CLASS = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV[0-9]{1,3}", re.ASCII)
+_PART = re.compile(r"(?:GPU|NIC)[0-9]{1,3}|mlx5_[A-Za-z0-9_]{1,12}|rocep\w{1,16}|ibp\w{1,16}", re.ASCII)
+_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3}): ([A-Za-z0-9_.-]{1,32})", re.ASCII)
+_TITLES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTopology:
+    """
+    *distance*: ``PIX``, ``NV18`` and so on, by a pair of ``GPU0`` and RDMA devices, both ways round.
+
+    *numa*: the memory node of each GPU, without those that were not said. On GB200 all is SYS: nothing follows from it.
+    """
+
+    distance: Mapping[tuple[str, str], str]
+    numa: Mapping[str, int]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """GPUs and RDMA devices, as the columns are."""
+        return tuple(dict.fromkeys(one for pair in self.distance for one in pair))
+
+
+def topology(*, tool: str = "nvidia-smi") -> tuple[str, ...]:
+    """Ask for the matrix."""
+    return (program(tool), "topo", "-m")
+
+
+def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTopology:
+    """
+    The matrix; RDMA devices by their own names where a legend tells them.
+
+    Raises ToolError with the tool's own words, UnreadableOutput where a row is missing or does not fit the heading.
+    """
+    need_success("nvidia-smi", stdout, stderr, exit_status)
+    columns, rows, names = _parts_of(plain(stdout))
+    if not columns or not rows:
+        raise UnreadableOutput(f"nvidia-smi: no topology matrix in {stdout[:120]!r}")
+    missing = [name for name in columns if name not in rows and name.startswith("GPU")]
+    if missing or not rows.keys() <= set(columns):
+        raise UnreadableOutput(f"nvidia-smi: columns {' '.join(columns)}, rows {' '.join(rows)}"[:300])
+    distance: dict[tuple[str, str], str] = {}
+    for name, cells in rows.items():
+        for other, cell in zip(columns, cells, strict=False):
+            if not _CLASS.fullmatch(cell) or (cell == "X") != (name == other):
+                raise UnreadableOutput(f"nvidia-smi: {cell[:20]!r} between {name} and {other}")
+            pair = names.get(name, name), names.get(other, other)
+            if distance.setdefault(pair, cell) != cell or distance.setdefault(pair[::-1], cell) != cell:
+                raise UnreadableOutput(f"nvidia-smi: {name} and {other} are {cell} and {distance[pair[::-1]]}")
+    numa = {name: found for name, cells in rows.items() if (found := _numa(cells[len(columns) :])) is not None}
+    return GpuTopology({pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
+
+
+def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
+    """Columns, the cells of each row, and the legend; the heading may have been wrapped into several lines."""
+    columns: list[str] = []
+    rows: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for line in text.split("\n"):
+        words = line.split()
+        found = _LEGEND.fullmatch(line.rstrip())
+        if found:
+            names[found[1]] = found[2]
+        elif words and _PART.fullmatch(words[0]) and len(words) > 1 and _CLASS.fullmatch(words[1]):
+            rows.setdefault(words[0], words[1:])
+            if len(words) <= len(columns):
+                raise UnreadableOutput(f"nvidia-smi: a row was cut: {line.strip()[:120]!r}")
+        elif words and not rows and _PART.fullmatch(words[0]):
+            for title in _TITLES:
+                line = line.replace(title, "")
+            columns += line.split()
+    return columns, rows, names
+
+
+def _numa(cells: list[str]) -> int | None:
+    """Of what stands behind the matrix, CPUs and memory node: the node, None where there is none (N/A)."""
+    node = cells[1] if len(cells) > 1 else ""
+    return int(node) if re.fullmatch(r"[0-9]{1,3}", node, re.ASCII) else None

@@ -1,0 +1,129 @@
+"""A host's network interfaces: the kernel's own switch for each (``ip link``), and whom it hears (``lldpctl``)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import need, need_success, plain, program, word
+
+_LINE = re.compile(
+    r"\d+: (?P<name>[^\s:@]+)(?:@\S+)?: <(?P<flags>[A-Z0-9_,-]*)> .*?\bstate (?P<state>[A-Z]+)(?=[\s\\])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One interface; *state* is the kernel's operational state (``UP``, ``DOWN``, ``UNKNOWN`` ...)."""
+
+    name: str
+    flags: tuple[str, ...]
+    state: str
+
+    @property
+    def up(self) -> bool:
+        """Its administrator wants it up."""
+        return "UP" in self.flags
+
+    @property
+    def carrier(self) -> bool:
+        """The layer below is there."""
+        return "LOWER_UP" in self.flags and "NO-CARRIER" not in self.flags
+
+
+def show(interface: str | None = None, *, tool: str = "ip") -> tuple[str, ...]:
+    """Ask for one interface, or for all."""
+    return (program(tool), "-o", "link", "show", *(() if interface is None else ("dev", word(interface, "interface"))))
+
+
+def switch(interface: str, *, up: bool, tool: str = "ip") -> tuple[str, ...]:
+    """Switch an interface on or off."""
+    return (program(tool), "link", "set", "dev", word(interface, "interface"), "up" if up else "down")
+
+
+def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Interface, ...]:
+    """
+    The interfaces, with ``-o`` or without.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when there is none.
+    """
+    need_success("ip", stdout, stderr, exit_status)
+    found = [_LINE.match(line) for line in plain(stdout).split("\n")]
+    seen = tuple(Interface(one["name"], tuple(one["flags"].split(",")), one["state"]) for one in found if one)
+    return need(seen, f"ip: no interface in {stdout[:120]!r}")
+
+
+def switched_on(interface: str) -> str:
+    """A pattern (grep -E) for an interface that is switched on."""
+    escaped = re.sub(r"([.])", r"[\1]", word(interface, "interface"))
+    return f"^[0-9]+: {escaped}(@[^ ]+)?: <([A-Z0-9_-]+,)*UP[,>]"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """
+    What one interface hears; *switch* is what it calls itself, None where it does not.
+
+    *chassis* tells switches apart, whose names may be alike (a MAC address mostly); *port* is ``swp1``, say.
+    """
+
+    interface: str
+    switch: str | None
+    chassis: str
+    port: str
+
+    def called(self, known: Container[str]) -> str:
+        """Which of these it calls itself, perhaps with a domain; empty where it is none of them."""
+        name = self.switch or ""
+        return next((one for one in (name, name.partition(".")[0]) if one in known), "")
+
+
+def neighbours(*, tool: str = "lldpctl") -> tuple[str, ...]:
+    """Ask lldpd for all neighbours."""
+    return (program(tool), "-f", "json")
+
+
+def read_neighbours(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[Neighbour, ...]:
+    """
+    Every neighbour, in the order told; none is a good answer.
+
+    Raises ToolError with the tool's own words (no daemon), UnreadableOutput with what it saw instead of a list.
+    """
+    need_success("lldpctl", stdout, stderr, exit_status)
+    try:
+        heard = json.loads(stdout)["lldp"].get("interface", [])
+        # One neighbour is told as a dictionary, several as a list of such.
+        return tuple(_neighbour(name, told) for name, told in _each(heard))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+        raise UnreadableOutput(f"lldpctl: not its list of neighbours ({exc!r}): {stdout[:120]!r}") from exc
+
+
+def _each(heard: object) -> Iterator[tuple[str, dict[str, object]]]:
+    for one in heard if isinstance(heard, list) else [heard]:
+        for name, told in _dict(one).items():
+            for each in told if isinstance(told, list) else [told]:
+                yield name, _dict(each)
+
+
+def _neighbour(interface: str, told: dict[str, object]) -> Neighbour:
+    chassis, port = _dict(told["chassis"]), _dict(told["port"])
+    name = None
+    if "id" not in chassis:  # named: the one key is the name
+        ((name, inner),) = chassis.items()
+        chassis = _dict(inner)
+    return Neighbour(interface, name, _text(_dict(chassis["id"])["value"]), _text(_dict(port["id"])["value"]))
+
+
+def _dict(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.60} where a dictionary is told")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{value!r:.60} where a text is told")
+    return value
