@@ -291,7 +291,8 @@ class Search(Likelihood):
 
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With one part dropped that is needless beside the others, swapped, or split; None: nothing is better."""
-        found = self._refitted(faults)
+        # A part of pairs has one loss, which hardly changes beside others, and small parts were tried first.
+        found = list(faults) if self.matrix.faint else self._refitted(faults)
         for number, fault in enumerate(found):
             rest = [*found[:number], *found[number + 1 :]]
             again = self.candidates(rest, instead=fault.part)
@@ -300,7 +301,7 @@ class Search(Likelihood):
             mine = next((one for one in again if one.part == fault.part), None)
             if mine is None or again[0].gain > mine.gain + _BETTER:
                 return [*rest, again[0]]
-        return self._split(found)
+        return None if self.matrix.faint else self._split(found)
 
     def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
         """With several smaller parts instead of a large one; None where that is no better."""
