@@ -43,7 +43,7 @@ _CLEAR = 0.4  # of the loss from which a sample is slow: who lost less was not s
 _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
 
 
-class Beside(NamedTuple):
+class OtherFaults(NamedTuple):
     """
     Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
 
@@ -62,7 +62,7 @@ class Fit:
         self,
         data: Likelihood,
         parts: Ints,
-        given: Beside,
+        given: OtherFaults,
         since_s: Floats,
         until_s: Floats,
         follows: Follows | None = None,

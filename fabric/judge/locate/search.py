@@ -21,7 +21,7 @@ from math import exp, inf, log
 import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
-from fabric.judge.locate.fit import DEAD, NO_FIT, Beside, Fit, line, price, price_of_share, unshown
+from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
 from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, UNKNOWN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
@@ -109,10 +109,10 @@ class Search(Likelihood):
                 cost += NO_FIT if matrix.slow[mine].any() else clear
         return cost
 
-    def _beside(self, faults: Sequence[FaultyPart]) -> Beside:
-        return Beside(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
+    def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
+        return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
 
-    def _fits(self, parts: Ints, given: Beside) -> list[FaultyPart]:
+    def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
         """The best fault of each of *parts*, the best first."""
         best: dict[int, FaultyPart] = {}
         for since_s, until_s in self._spans(parts, given.explained):
@@ -123,7 +123,7 @@ class Search(Likelihood):
             best[one.part] = max([one, *self._lines(one, given)], key=lambda one: one.gain)
         return sorted(best.values(), key=lambda one: (-one.gain, one.part))
 
-    def _lines(self, fault: FaultyPart, given: Beside) -> Iterator[FaultyPart]:
+    def _lines(self, fault: FaultyPart, given: OtherFaults) -> Iterator[FaultyPart]:
         """The same part with losses that grow with the hours, or with its temperature."""
         cells = self.cells.cells_of(fault.part)
         mine = self.cells.of(fault.part)
@@ -170,7 +170,7 @@ class Search(Likelihood):
 
     def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
         """What may be faulty beside *rest* if to say so were free, the likeliest first."""
-        free = Beside(*self.explained(rest), None)
+        free = OtherFaults(*self.explained(rest), None)
         parts = self._possible(rest, free)
         found = Fit(self, parts, free, *_always(parts)).faults() if len(parts) else []
         return sorted(found, key=lambda one: (-one.gain, one.part))
@@ -182,7 +182,7 @@ class Search(Likelihood):
         found: Bools = -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
         return found
 
-    def _possible(self, rest: Sequence[FaultyPart], given: Beside, banned: Ints = _NOBODY) -> Ints:
+    def _possible(self, rest: Sequence[FaultyPart], given: OtherFaults, banned: Ints = _NOBODY) -> Ints:
         """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
         matrix, cells = self.matrix, self.cells
         entry = np.flatnonzero(self._asking(given.explained)[cells.sample])
@@ -207,7 +207,9 @@ class Search(Likelihood):
         """By part the most nats that it may gain: of many parts few have enough samples so low as these entries."""
         matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
         part, sample = cells.part_of_entry[entry], cells.sample[entry]
-        asking, most = np.unique(sample), np.zeros(len(density))
+        most, low = np.zeros(len(density)), np.zeros(len(density), dtype=np.bool_)
+        low[sample] = True
+        asking = np.flatnonzero(low)
         noise = matrix.normal.noise[matrix.of_class[asking]]
         most[asking] = np.maximum(np.log(_SHARP / noise / density[asking]), 0.0)
         least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
