@@ -100,13 +100,19 @@ def simulated(folder: Path, fabric: Topology) -> Iterator[dict[str, str]]:
         os.write(console, b"q\n")
 
 
+def _said(argv: tuple[str, ...], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What a tool printed; it starts up to three times, as libumad2sim may end one by SIGSEGV on a busy machine."""
+    for _ in range(3):
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != -signal.SIGSEGV:
+            break
+    return done
+
+
 def sweep(env: dict[str, str], fabric: Topology) -> tuple[dict[str, float], tuple[PortLine, ...], ErrorSweep]:
     """One look: seconds, CPU seconds of the tools and of our readers, bytes; and what was read."""
     began_s, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = [
-        subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
-        for argv in (infiniband.all_ports(), infiniband.errors(without=infiniband.BUSY))
-    ]
+    said = [_said(argv, env) for argv in (infiniband.all_ports(), infiniband.errors(without=infiniband.BUSY))]
     lasted_s, after, own_s = (
         time.monotonic() - began_s,
         resource.getrusage(resource.RUSAGE_CHILDREN),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -86,12 +87,19 @@ def complaint(stdout: str, stderr: str) -> str:
     return next(iter(marked or lines[-1:]), "no output")[:_MOST]
 
 
+def _ended(exit_status: int) -> str:
+    """An exit status in words: a process says -N, a shell 128 + N where signal N ended the tool."""
+    number = -exit_status if exit_status < 0 else exit_status - 128
+    named = {one.value: one.name for one in signal.Signals}
+    return f"ended by {named[number]}" if number in named else f"exit {exit_status}"
+
+
 def need_success(tool: str, stdout: str, stderr: str, exit_status: int) -> None:
     """Raise ToolError with the tool's own words when it did not end well."""
     if exit_status == 127:
         raise ToolError(f"{tool} is not there (exit 127: {complaint(stdout, stderr)})")
     if exit_status != 0:
-        raise ToolError(f"{tool}: exit {exit_status}: {complaint(stdout, stderr)}")
+        raise ToolError(f"{tool}: {_ended(exit_status)}: {complaint(stdout, stderr)}")
 
 
 def need(found: _Found | None, otherwise: str) -> _Found:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import infiniband
+from fabric.tools.driver import need_success
 from fabric.tools.mlxlink import optics_in_band
 from tests.tools.samples import calls, sample
 
@@ -207,3 +208,11 @@ def test_data_counters_of_all_ports_are_read_and_one_that_is_full_says_nothing()
     assert infiniband.read_data(said) == {(0x200001, 1): 8496}
     with pytest.raises(UnreadableOutput):
         infiniband.read_data(said[:120])
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "words"), [(-11, "ended by SIGSEGV"), (137, "ended by SIGKILL"), (1, "exit 1"), (255, "exit 255")]
+)
+def test_a_tool_that_was_killed_is_told_by_its_signal(exit_status: int, words: str) -> None:
+    with pytest.raises(ToolError, match=f"perfquery: {words}: no output"):
+        need_success("perfquery", "", "", exit_status)
