@@ -4,7 +4,7 @@ Two runs of the same things: before and after a repair, a firmware, a setting.
 Each probe is compared with itself. A probe that carried bytes before and that the fabric failed afterwards is a loss
 without a number, and counts for its components when most of their probes are like that. What changed is named by what
 the changed probes have in common: a median by component blames both ends of a bad cable, for each has but a few pairs.
-So the ratios are searched as a verdict's samples are (``locate/inside.py``): one matrix of all kinds of probes, in
+So the ratios are searched as a verdict's samples are (``locate/search.py``): one matrix of all kinds of probes, in
 which a probe that did not change speaks for every part that it passes through. Between leaves the uplinks and the spine
 are parts, too, where the switches' tables were read.
 
@@ -24,12 +24,11 @@ import numpy as np
 
 from fabric.judge.locate.candidates import Component, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
-from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
 from fabric.judge.locate.pairs.run_planes import routes_of
-from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import FaultyPart, Floats
+from fabric.judge.locate.search import CERTAIN, Search
+from fabric.judge.locate.structure import FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import EQUAL, restates
 from fabric.judge.normal.interval import LEAST_PEERS, SCALE, of_median, spread_of
 from fabric.judge.normal.keys import (
@@ -148,11 +147,14 @@ def _culprits(
         return
     columns, entries = entries_of(map(ways, both), y < -floor[of_class])
     y, nothing = np.clip(y, NOTHING, SIGMAS * noise[of_class]), np.zeros(len(y))
-    matrix = SampleMatrix(entries, y, of_class, nothing, noise, floor, least, apart=least, level=nothing[: len(groups)])
+    normal = Normal.of_noise(noise, of_class)
+    matrix = SampleMatrix(
+        entries, y, of_class, nothing, normal, floor, least, apart=least, level=nothing[: len(groups)]
+    )
     search = Search(matrix)
     for fault in search.faults():
         if search.matters(fault):
-            through = [i for one in fault.losses for i in search.samples_of(one.cell).tolist()]
+            through = [i for one in fault.losses for i in search.cells.samples_of(one.cell).tolist()]
             mine = list({id(both[i]): both[i] for i in through}.values())
             dead = any(y[i] <= NOTHING for i in through)  # which the fabric's own word is, and no noise
             certain = dead or fault.gain >= CERTAIN

@@ -23,11 +23,10 @@ from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
-from fabric.judge.locate.inside import Search
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
-from fabric.judge.locate.search import CERTAIN
+from fabric.judge.locate.search import CERTAIN, Search
 from fabric.judge.locate.steps import next_step
-from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats
+from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
 from fabric.judge.normal.interval import LEAST_PEERS
 from fabric.judge.normal.keys import floor_of, grouped, rnics_of
@@ -258,7 +257,7 @@ def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[Sam
         y=y,
         of_class=of_class,
         at_s=np.array([row.began_s for row in rows.rows]),
-        noise=noise,
+        normal=Normal.of_noise(noise, of_class),
         floor=floor,
         least=least,
         apart=least,

@@ -1,7 +1,12 @@
 """
-Samples, the parts that they pass through, and what faulty parts make of them.
+Samples, the parts that they pass through, and how likely they are with what faulty parts make of them.
 
-A *cell* is a part and a class of samples: probes that share capacity alike lose alike where the part is faulty.
+A *cell* is a part and a class of samples: probes that share capacity alike lose alike where the part is faulty. Pairs
+of hosts are all of one class here: what is normal for each of them says their structure (``levels.py``).
+
+A healthy sample is as its ``Normal`` says, or at the background rate a dip that belongs to no part. Of several faulty
+parts on one way the slowest counts; but for pairs, of which each end is another host, or both: a host that is slow as a
+whole and a slow cable of it multiply.
 """
 
 from __future__ import annotations
@@ -10,26 +15,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb, inf, log
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabric.judge.locate.structure import HEAVY, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, student
+from fabric.judge.locate.structure import UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Normal
 
 NOTHING = log(0.01)
 """What a probe that measured nothing counts as: a hundredth of the normal."""
 
-SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
-"""Of a part's loss, and what each costs in nats."""
+DIP_WIDTH = 3.0
+"""Nats over which background dips are spread: down to a twentieth of the level."""
 
-_DIP_WIDTH = 3.0  # nats over which background dips are spread: down to a twentieth of the level
+MOST_BACKGROUND = 0.4
+"""Of samples that are dips of nobody; more is a trouble of somebody."""
+
 _DEPTH = 0.1  # nats: dips that differ by less are equally deep
 _FAILURE = 1e-4  # how much rarer than a dip it is that a healthy probe measures nothing
 _LOST = 1 / 300  # of healthy tests end without a number, and nobody finds out why: one in a few hundred
-_LEAST_BACKGROUND, _MOST_BACKGROUND = 0.003, 0.4
+_LEAST_BACKGROUND = 0.003
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
 _WHOLE_BUNDLE = 2.3  # nats: all things of a bundle are faulty at once ten times more seldom than one of them
 _LINE = 2.0  # nats that a loss that grows costs beside its slope (tried on a burn-in of a day)
 _RARE = 0.5  # a part that shows in fewer of its samples explains those alone that it is likelier to have slowed
+_MANY = 2.0  # times the usual number of samples of a part
+_ALL = slice(None)
+_NO_DIP = 1e-9  # how likely a sample that is not slow is a dip
 
 
 @dataclass(frozen=True)
@@ -38,15 +50,119 @@ class Entries:
     Which samples pass through which parts: entry *e* says that ``sample[e]`` passes through ``part[e]``.
 
     *way*, by entry: of a part that is a bundle of things (the cables above a leaf), the part that is the way over one
-    of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, and whether it is *large*:
-    many samples pass through it.
+    of them; else UNKNOWN. By part: its *family*, of which there are so many *things*: to say which k of n are faulty
+    takes ln C(n, k) + k nats; *extra*, for a rarer part, and minus infinity where it is known to be faulty by other
+    evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of one
+    thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody knows
+    which: if one of them is faulty, few samples show it.
     """
 
     sample: Ints
     part: Ints
     way: Ints
-    cost: Floats
+    family: Ints
+    things: Floats
+    extra: Floats
     large: Bools
+    whole: Ints | None = None
+    drawn: Bools | None = None
+
+    @classmethod
+    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, drawn: Bools | None = None) -> Entries:
+        """*paths*: a row a sample, the parts on its way, filled up with UNKNOWN; sorted by part."""
+        part = paths.ravel()
+        known = part != UNKNOWN
+        part, sample = part[known], np.repeat(np.arange(len(paths)), paths.shape[1])[known]
+        order = np.argsort(_small(part, len(extra)), kind="stable")
+        count = np.bincount(part, minlength=len(extra))
+        own = (whole == np.arange(len(whole))) & (count > 0)
+        usual = float(np.median(count[count > 0])) if len(part) else 0.0
+        return cls(
+            sample[order],
+            part[order],
+            np.broadcast_to(UNKNOWN, len(part)),
+            family,
+            np.bincount(family[own], minlength=int(family.max(initial=0)) + 1).astype(np.float64),
+            extra,
+            (count > _MANY * usual) & (extra > 0),
+            whole,
+            drawn,
+        )
+
+    def costs(self, taken: Sequence[int] = ()) -> Floats:
+        """By part: the nats that it takes to say that it is faulty, too, when *taken* are."""
+        faulty = np.bincount(self.family[list(taken)], minlength=len(self.things))
+        further = np.log(np.maximum(self.things - faulty, 1.0) / (faulty + 1)) + 1
+        found: Floats = np.maximum(np.maximum(further, 1.0)[self.family] + self.extra, 0.0)
+        return found
+
+
+def _small(values: Ints, count: int) -> NDArray[np.integer[Any]]:
+    """Numbers below *count* as such that are sorted several times as fast, where they are few."""
+    return values.astype(np.uint16) if count < 1 << 16 else values
+
+
+class Cells:
+    """Entries by cell; *of_class* is the class of each sample, None: they are all of one, and sorted by part."""
+
+    def __init__(self, entries: Entries, of_class: Ints | None = None) -> None:
+        self.entries, self.parts, classes = entries, len(entries.extra), 1
+        self.sample, self.way, key = entries.sample, entries.way, entries.part
+        if of_class is not None:
+            classes = int(of_class.max(initial=0)) + 1
+            key = key * classes + of_class[self.sample]
+            order = np.argsort(_small(key, self.parts * classes), kind="stable")
+            self.sample, self.way, key = self.sample[order], self.way[order], key[order]
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        self.start = np.append(first, len(key))
+        self.count: Ints = np.diff(self.start)
+        self.part, self.of_class = key[first] // classes, key[first] % classes
+        self.part_of_entry = key if of_class is None else np.repeat(self.part, self.count)
+        self._first_cell = np.searchsorted(self.part, np.arange(self.parts + 1))
+
+    def samples_of(self, cell: int) -> Ints:
+        """The samples of one part and class."""
+        return self.sample[self.start[cell] : self.start[cell + 1]]
+
+    def of(self, part: int) -> Ints:
+        """The samples that pass through a part."""
+        return self.sample[self.entries_of(part)]
+
+    def cells_of(self, part: int) -> range:
+        """The cells of a part."""
+        return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
+
+    def entries_of(self, part: int) -> slice:
+        """The entries of a part, of all its cells."""
+        cells = self.cells_of(part)
+        return slice(int(self.start[cells.start]), int(self.start[cells.stop]))
+
+    @cached_property
+    def through(self) -> Ints:
+        """How many samples pass through each part."""
+        found: Ints = np.bincount(self.part, self.count, minlength=self.parts).astype(np.int64)
+        return found
+
+    def total(self, which: Bools) -> Ints:
+        """By part: how many of *which* samples pass through it."""
+        return np.bincount(self.part_of_entry[which[self.sample]], minlength=self.parts)
+
+    @cached_property
+    def alike(self) -> Ints:
+        """By part: the first one through which the very same samples pass."""
+        if self.entries.whole is not None:
+            return self.entries.whole
+        first: dict[bytes, int] = {}
+        rows = (self.of(part).tobytes() for part in range(self.parts))
+        return np.array([first.setdefault(own, part) for part, own in enumerate(rows)])
+
+    def of_parts(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of *parts*: their cells, the samples of these, and for each sample the place of its cell and its way."""
+        cells = np.concatenate([np.arange(self._first_cell[p], self._first_cell[p + 1]) for p in parts.tolist()])
+        count = self.count[cells]
+        ends = np.cumsum(count)
+        entry = np.arange(ends[-1]) + np.repeat(self.start[cells] - (ends - count), count)
+        return cells, self.sample[entry], np.repeat(np.arange(len(cells)), count), self.way[entry]
 
 
 @dataclass(frozen=True)
@@ -54,19 +170,21 @@ class SampleMatrix:
     """
     Samples and the parts that they pass through.
 
-    *y*: log of the share of its class's level that each sample reached; *of_class* its class; *at_s* when it began. By
-    class, natural logs: *noise*; *floor*, the loss from which a sample is slow; *least*, the least loss that a part may
-    have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in Gb/s, of classes
-    of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the course of the run.
-    *lost*: which ended without a number, where that need not be a fault. *rounds*: there are many, in which a part may
-    be bad now and then. *warmth*: by part, its temperature at some times, degrees Celsius, NaN where that is not known.
+    *y*: log of the share of its class's highest level that each sample reached; *of_class* its class in *normal*;
+    *at_s* when it began. By class, natural logs: *floor*, the loss from which a sample is slow; *least*, the least loss
+    that a part may have, and *apart*, by how much it must exceed that of another part of the same samples; *level*, in
+    Gb/s, of classes of single flows, in which one cap shows alike, else 0. *timed*: parts may become faulty in the
+    course of the run. *lost*: which ended without a number, where that need not be a fault. *rounds*: there are many,
+    in which a part may be bad now and then. *warmth*: by part, its temperature at some times, degrees Celsius, NaN
+    where that is not known. *dips*: the share of dips and how likely each sample's depth is as one, where these are
+    known. *faint*: what a part loses may be less than the noise of one sample, so that also what is not slow tells.
     """
 
     entries: Entries
     y: Floats
     of_class: Ints
     at_s: Floats
-    noise: Floats
+    normal: Normal
     floor: Floats
     least: Floats
     apart: Floats
@@ -75,6 +193,8 @@ class SampleMatrix:
     timed: bool = False
     rounds: bool = False
     warmth: Mapping[int, Callable[[Floats], Floats]] = field(default_factory=dict)
+    dips: tuple[float, Floats] | None = None
+    faint: bool = False
 
     @cached_property
     def slow(self) -> Bools:
@@ -83,72 +203,62 @@ class SampleMatrix:
         return found
 
 
-class Cells:
-    """The samples of a matrix by part and class."""
+class Likelihood:
+    """How likely samples are, given faulty parts."""
 
-    def __init__(self, matrix: SampleMatrix) -> None:
-        self._matrix, entries = matrix, matrix.entries
-        classes = len(matrix.noise)
-        key = entries.part * classes + matrix.of_class[entries.sample]
-        order = np.argsort(key, kind="stable")
-        self._sample, self._way = entries.sample[order], entries.way[order]
-        cells, self._count = np.unique(key[order], return_counts=True)
-        self._start = np.concatenate([[0], np.cumsum(self._count)])
-        self._part_of_cell, self.class_of_cell = cells // classes, cells % classes
-        self._first_cell = np.searchsorted(self._part_of_cell, np.arange(len(entries.cost) + 1))
-        self._width = matrix.noise[matrix.of_class]
+    def __init__(self, matrix: SampleMatrix, cells: Cells) -> None:
+        self.matrix, self.cells = matrix, cells
         self.rare_of_large = False  # of many rounds: whether large parts, too, may show now and then
         self._base = self._unblamed(np.zeros(len(matrix.y)))
 
     def _unblamed(self, explained: Floats) -> Floats:
         """The density of each sample where no part is to blame: noise, and dips that belong to none."""
-        matrix = self._matrix
-        failure = np.where(matrix.y <= NOTHING, _FAILURE, 1.0)
-        share = _background(matrix)
-        dip = np.where(matrix.slow, 1 / _DIP_WIDTH, 1e-9) * failure
-        if matrix.rounds:  # of many rounds both are known: how often, and how deep
-            left = matrix.slow & (explained == 0)
-            dips, of = left.sum(), (explained == 0).sum()
-            share = min((dips + 0.5) / (of + 1.0), _MOST_BACKGROUND)
-            depth = (-matrix.y / _DEPTH).clip(0).astype(np.int64)
-            alike = (
-                np.bincount(depth[left & (failure == 1)], minlength=depth.max() + 1)[depth] * (failure == 1) / _DEPTH
-            )
-            dip = np.where(matrix.slow, (alike + 0.5 * failure / _DIP_WIDTH) / (dips + 0.5), 1e-9)
-        found: Floats = (1 - share) * student(matrix.y / self._width, HEAVY) / self._width + share * dip
+        matrix = self.matrix
+        share, deep = self._dips(explained) if matrix.dips is None else matrix.dips
+        found: Floats = (1 - share) * self.held(_ALL, 0.0, 0.0) + share * deep
         if matrix.lost is not None:
-            found[matrix.lost] = _LOST * student(np.zeros(1), HEAVY) / self._width[matrix.lost]
+            of_class = matrix.of_class[matrix.lost]
+            found[matrix.lost] = _LOST * matrix.normal.density(np.zeros(len(of_class)), of_class)
         return found
 
-    @property
-    def matrix(self) -> SampleMatrix:
-        """What is searched."""
-        return self._matrix
+    def _dips(self, explained: Floats) -> tuple[float, Floats]:
+        """How many samples are dips of nobody, and how likely the depth of each is: of many rounds both are known."""
+        matrix = self.matrix
+        failure = np.where(matrix.y <= NOTHING, _FAILURE, 1.0)
+        if not matrix.rounds:
+            return self._background(), np.where(matrix.slow, failure / DIP_WIDTH, _NO_DIP)
+        left = matrix.slow & (explained == 0)
+        dips, of = left.sum(), (explained == 0).sum()
+        share = min((dips + 0.5) / (of + 1.0), MOST_BACKGROUND)
+        depth = (-matrix.y / _DEPTH).clip(0).astype(np.int64)
+        alike = np.bincount(depth[left & (failure == 1)], minlength=depth.max() + 1)[depth] * (failure == 1) / _DEPTH
+        return share, np.where(matrix.slow, (alike + 0.5 * failure / DIP_WIDTH) / (dips + 0.5), _NO_DIP)
 
-    def part_of(self, cells: Ints) -> Ints:
-        """The part of each cell."""
-        found: Ints = self._part_of_cell[cells]
-        return found
-
-    def samples_of(self, cell: int) -> Ints:
-        """The samples of one part and class."""
-        return self._sample[self._start[cell] : self._start[cell + 1]]
+    def _background(self) -> float:
+        """The share of slow samples that touch no part of which most samples are slow."""
+        matrix, cells = self.matrix, self.cells
+        bad = (cells.total(matrix.slow) >= _TOUCHED * cells.through) & (cells.through >= 2)
+        touched = np.zeros(len(matrix.y), dtype=np.bool_)
+        touched[cells.sample[bad[cells.part_of_entry]]] = True
+        share = (matrix.slow & ~touched).sum() / max(1, (~touched).sum())
+        return float(np.clip(share, _LEAST_BACKGROUND, MOST_BACKGROUND))
 
     def during(self, fault: FaultyPart, cell: int) -> Ints:
         """The samples of a cell that began while its part was faulty, on the ways over what is faulty of it."""
-        samples = self.samples_of(cell)
+        samples, cells = self.cells.samples_of(cell), self.cells
         if fault.ways is not None:
-            samples = samples[np.isin(self._way[self._start[cell] : self._start[cell + 1]], list(fault.ways))]
-        at_s = self._matrix.at_s[samples]
-        within = (at_s >= fault.since_s) & (at_s <= fault.until_s)
+            samples = samples[np.isin(cells.way[cells.start[cell] : cells.start[cell + 1]], list(fault.ways))]
+        if fault.since_s > -inf or fault.until_s < inf:
+            at_s = self.matrix.at_s[samples]
+            samples = samples[(at_s >= fault.since_s) & (at_s <= fault.until_s)]
         if fault.follows is not None:
-            within &= self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.least
-        return samples[within]
+            samples = samples[self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.least]
+        return samples
 
     def along(self, part: int, samples: Ints, *, warm: bool) -> Floats:
         """What losses of a part may grow with: the time of each sample, or how warm the part was then."""
-        at_s = self._matrix.at_s[samples]
-        return self._matrix.warmth[part](at_s) if warm else at_s
+        at_s = self.matrix.at_s[samples]
+        return self.matrix.warmth[part](at_s) if warm else at_s
 
     def grown(self, part: int, samples: Ints, follows: Follows | None) -> Floats:
         """The share of its loss that a part had then."""
@@ -158,15 +268,6 @@ class Cells:
         found: Floats = np.nan_to_num((x - follows.zero) / (follows.full - follows.zero))
         return found
 
-    def cells_of(self, part: int) -> range:
-        """The cells of a part."""
-        return range(int(self._first_cell[part]), int(self._first_cell[part + 1]))
-
-    def _entries_of(self, part: int) -> slice:
-        """The entries of a part, of all its cells."""
-        cells = self.cells_of(part)
-        return slice(int(self._start[cells.start]), int(self._start[cells.stop]))
-
     def when(self, fault: FaultyPart) -> float:
         """
         Nats that it takes to say when a part is faulty, and which of its ways are.
@@ -174,28 +275,20 @@ class Cells:
         Each end, and a slope, is one of as many as the part was measured times; the ways are so many of all, and how
         many costs a number where the part is not known to be faulty by other evidence.
         """
-        entries = self._entries_of(fault.part)
+        entries = self.cells.entries_of(fault.part)
         count = log(max(entries.stop - entries.start, 2))
         line = 0.0 if fault.follows is None else count + _LINE
-        ways = np.unique(self._way[entries])
+        ways = np.unique(self.cells.way[entries])
         which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
         if fault.ways is not None:
-            known = self._matrix.entries.cost[fault.part] == 0
+            known = self.matrix.entries.extra[fault.part] == -inf
             which = log(comb(len(ways), len(fault.ways))) + (0.0 if known else log(len(ways)) / 2)
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
-
-    def entries(self, parts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Of *parts*: their cells, the samples of these, and for each sample the place of its cell and its way."""
-        cells = np.concatenate([np.arange(self._first_cell[p], self._first_cell[p + 1]) for p in parts.tolist()])
-        count = self._count[cells]
-        ends = np.cumsum(count)
-        entry = np.arange(ends[-1]) + np.repeat(self._start[cells] - (ends - count), count)
-        return cells, self._sample[entry], np.repeat(np.arange(len(cells)), count), self._way[entry]
 
     def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
         """The density of every sample given *faults*, and the loss that explains it."""
         found = self._given(faults, self._base)
-        if not self._matrix.rounds or not faults:
+        if not self.matrix.rounds or not faults:
             return found
         return self._given(faults, self._unblamed(found[1]))
 
@@ -209,8 +302,8 @@ class Cells:
             before = explained[mine]
             alone = loss.loss * self.grown(faults[number].part, mine, faults[number].follows)
             held = self.held(mine, np.maximum(alone, before), loss.spread)
-            both = before > 0
-            summed = self.held(mine, alone + before, loss.spread)
+            both = (before > 0) & (not self.matrix.faint)
+            summed = self.held(mine, alone + before, loss.spread) if both.any() else held
             slowed = loss.rho * np.where(both, (held + summed) / 2, held)
             density[mine] = slowed + (1 - loss.rho) * density[mine]
             by_it = slowed / density[mine]
@@ -218,32 +311,18 @@ class Cells:
             explained[mine] = lost if loss.rho >= _RARE else np.where(by_it > 0.5, lost, before)
         return density, explained
 
-    def open(self, explained: Floats) -> Bools:
-        """Which slow samples are slower than the loss that explains them."""
-        matrix = self._matrix
-        found: Bools = matrix.slow & (-matrix.y > self.least(explained, slice(None)))
+    def open(self, explained: Floats, samples: Ints | slice = _ALL) -> Bools:
+        """Which of *samples* are slow, and slower than the loss that explains them."""
+        matrix = self.matrix
+        found: Bools = matrix.slow[samples] & (-matrix.y[samples] > self.least(explained[samples], samples))
         return found
 
     def least(self, explained: Floats, samples: Ints | slice) -> Floats:
         """From which loss on samples ask for another part than that which explains them."""
-        matrix, of_class = self._matrix, self._matrix.of_class[samples]
+        matrix, of_class = self.matrix, self.matrix.of_class[samples]
         found: Floats = explained + np.where(explained > 0, matrix.apart[of_class], matrix.least[of_class])
         return found
 
-    def held(self, samples: Ints, loss: Floats | float, spread: float) -> Floats:
+    def held(self, samples: Ints | slice, loss: Floats | float, spread: float) -> Floats:
         """The density of samples that lose so much."""
-        width = np.hypot(self._width[samples], spread)
-        found: Floats = student((self._matrix.y[samples] + loss) / width, HEAVY) / width
-        return found
-
-
-def _background(matrix: SampleMatrix) -> float:
-    """The share of slow samples that touch no part of which most samples are slow."""
-    entries, parts = matrix.entries, len(matrix.entries.cost)
-    count = np.bincount(entries.part, minlength=parts)
-    slow = np.bincount(entries.part, matrix.slow[entries.sample], minlength=parts)
-    bad = (slow >= _TOUCHED * count) & (count >= 2)
-    touched = np.zeros(len(matrix.y), dtype=np.bool_)
-    touched[entries.sample[bad[entries.part]]] = True
-    share = (matrix.slow & ~touched).sum() / max(1, (~touched).sum())
-    return float(np.clip(share, _LEAST_BACKGROUND, _MOST_BACKGROUND))
+        return self.matrix.normal.density(self.matrix.y[samples], self.matrix.of_class[samples], loss, spread)

@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, log, pi
+from typing import NamedTuple
 
 import numpy as np
 
-from fabric.judge.locate.cells import NOTHING, SPREADS, Cells
-from fabric.judge.locate.search import QUARTILES, quartiles
-from fabric.judge.locate.structure import ALWAYS, OFTEN, UNKNOWN, Bools, FaultyPart, Floats, Follows, Ints, Loss
+from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
+from fabric.judge.locate.structure import (
+    ALWAYS,
+    OFTEN,
+    SELDOM,
+    UNKNOWN,
+    Bools,
+    FaultyPart,
+    Floats,
+    Follows,
+    Ints,
+    Loss,
+)
 
 DEAD = -NOTHING / 2
 """A loss (natural log) beyond which next to nothing passes: of what a tool called dead, or that carried nothing."""
 
-SHARES = {ALWAYS: 0.5, OFTEN: 1.0}
-"""In which share of its samples a faulty part shows; how often the logarithm of their number it costs to say."""
+NOT_SHOWN, NO_FIT = 1.5, 3.0
+"""Nats that a part costs: a class of samples that does not show it, and one that no loss fits."""
 
-SOMETIMES = 0.5
-"""The same cost of a share that is estimated: half the logarithm for one parameter (Schwarz 1978)."""
+SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
+"""Of a part's loss, and the nats of each: e times rarer than the one before."""
 
-ONE_MORE, NOT_SHOWN, NO_FIT = 0.5, 1.5, 3.0
-"""Nats that a part costs: each loss, a class of samples that does not show it, and one that no loss fits."""
-
+_QUARTILES = (0.25, 0.5, 0.75)
+_ONE_MORE = 0.5  # nats of each loss
+_SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
+_NARROW = 0.4  # nats of the narrowest spread, where a loss of any size is as likely as its half
+_NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
 _LEAST_OF_LINE = 3  # samples in each third that a line goes through
 _LEAST_WAYS = 2  # of a bundle: one alone is a part of its own
 _CLEAR = 0.4  # of the loss from which a sample is slow: who lost less was not slowed by a part that loses more
 _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is no fault, and explains its parts' rest
+
+
+class OtherFaults(NamedTuple):
+    """
+    Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
+
+    *costs* are nats by part; None: what always shows alone is looked for, and to say so is free.
+    """
+
+    density: Floats
+    explained: Floats
+    costs: Floats | None
 
 
 class Fit:
@@ -34,36 +60,45 @@ class Fit:
 
     def __init__(
         self,
-        data: Cells,
+        data: Likelihood,
         parts: Ints,
-        density: Floats,
-        explained: Floats,
+        given: OtherFaults,
         since_s: Floats,
         until_s: Floats,
         follows: Follows | None = None,
     ) -> None:
-        self._follows = follows
+        density, explained, costs = given
+        self._follows, self._free = follows, costs is None
+        self._costs = 0.0 if costs is None else costs[parts]
         self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
-        self._cells, sample, local, way = data.entries(parts)
+        self._cells, sample, local, way = data.cells.of_parts(parts)
         matrix = data.matrix
-        self._place = np.searchsorted(parts, data.part_of(self._cells))
-        at_s = matrix.at_s[sample]
-        within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
+        self._place = np.searchsorted(parts, data.cells.part[self._cells])
+        self._of_class = data.cells.of_class[self._cells]
+        within = np.ones(len(sample), dtype=np.bool_)
+        if matrix.timed:
+            at_s = matrix.at_s[sample]
+            within = (at_s >= since_s[self._place][local]) & (at_s <= until_s[self._place][local])
         if follows is not None:
             within &= data.along(int(parts[0]), sample, warm=follows.warm) >= follows.least
         self._ways: dict[int, frozenset[int]] = {}
-        within &= self._chosen(self._place[local], way, data.open(explained)[sample])
+        slow = data.open(explained, sample)
+        within &= self._chosen(self._place[local], way, slow)
         self._count = np.bincount(local[within], minlength=len(self._cells))
-        within &= (explained[sample] > 0) | (-matrix.y[sample] > _CLEAR * matrix.floor[matrix.of_class[sample]])
+        if not matrix.faint:
+            within &= (explained[sample] > 0) | (-matrix.y[sample] > _CLEAR * matrix.floor[matrix.of_class[sample]])
         self._sample, self._local = sample[within], local[within]
         self._well = self._count - np.bincount(self._local, minlength=len(self._cells))
         self._explained_all = explained
         self._before, self._explained = density[self._sample], explained[self._sample]
         self._grown = data.grown(int(parts[0]), self._sample, follows)
         self._deviation = -matrix.y[self._sample]
-        self._slow = data.open(explained)[self._sample]
-        little = np.where(matrix.entries.large[parts][self._place] & (not matrix.rounds), _LITTLE, 1.0)
-        self._least = little * matrix.least[data.class_of_cell[self._cells]]
+        self._slow = slow[within]
+        little = matrix.entries.large[parts][self._place] & (not matrix.rounds) & (not matrix.faint)
+        self._least = np.where(little, _LITTLE, 1.0) * matrix.least[self._of_class]
+        self._noise: Floats | None = None
+        if matrix.faint:
+            self._noise = np.bincount(local, matrix.normal.noise[matrix.of_class[sample]]) / np.bincount(local)
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
         """
@@ -77,7 +112,8 @@ class Fit:
             mine = np.flatnonzero(place == number)
             names, of = np.unique(way[mine], return_inverse=True)
             bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
-            least = _LEAST_WAYS if self._data.matrix.entries.cost[self._parts[number]] else 1
+            known = self._data.matrix.entries.extra[self._parts[number]] == -inf
+            least = 1 if known else _LEAST_WAYS
             if least <= bad.sum() < len(names):
                 chosen[mine] = bad[of]
                 self._ways[number] = frozenset(names[bad].tolist())
@@ -95,15 +131,12 @@ class Fit:
         for guess in self._guesses():
             at = guess[self._local] * self._grown
             open_ = at >= least
-            for wide, dear in SPREADS.items():
-                held = self._data.held(self._sample, at, wide)
+            for wide in list(SPREADS)[: 1 if self._free else None]:
+                held = np.where(open_, self._data.held(self._sample, at, wide) / self._before - 1, 0.0)
+                paid = 0.0 if self._free else price(guess, wide, self._count, self._noise)
                 for often, more in shares:
-                    each = often[self._local]
-                    ratio = np.where(open_, each * held / self._before + (1 - each), 1.0)
-                    gain = np.bincount(self._local, np.log(ratio), minlength=cells) - ONE_MORE - dear
-                    gain += self._well * np.log1p(-often)
-                    gain -= more * np.log(np.maximum(self._count, 2))
-                    gain[guess < self._least] = -inf
+                    gain = np.bincount(self._local, np.log1p(often[self._local] * held), minlength=cells) - paid - more
+                    gain[(guess < self._least) | (often == 0)] = -inf
                     better = gain > best
                     best[better], loss[better], spread[better], rho[better] = (
                         gain[better],
@@ -112,8 +145,8 @@ class Fit:
                         often[better],
                     )
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
-        whole = np.bincount(self._place, best, minlength=len(self._parts)) - self._data.matrix.entries.cost[self._parts]
-        whole += self._of_others()
+        whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
+        whole -= self._costs
         return [
             self._fault(number, float(whole[number]), loss, spread, rho)
             for number in np.unique(self._place[rho > 0]).tolist()
@@ -133,16 +166,22 @@ class Fit:
         found: Floats = np.maximum(0.0, rest * np.log(after / before) + n * (before - after))
         return found
 
-    def _shares(self) -> list[tuple[Floats, float]]:
-        """In which share of the samples of each cell its part may show, and what that costs."""
-        cells = len(self._cells)
-        found = [(np.full(cells, often), cost) for often, cost in SHARES.items()]
-        if self._data.matrix.rounds:
+    def _shares(self) -> list[tuple[Floats, Floats]]:
+        """In which share of the samples of each cell its part may show, and what that costs beside those it slowed."""
+        cells, matrix = len(self._cells), self._data.matrix
+        if self._free:
+            return [(np.full(cells, ALWAYS), np.float64(-log(1 - ALWAYS)) * self._well)]
+        found: list[Floats] = [np.full(cells, ALWAYS), np.full(cells, OFTEN)]
+        drawn = matrix.entries.drawn
+        if drawn is not None and drawn[self._parts].any():
+            found.append(np.where(drawn[self._parts][self._place], SELDOM, 0.0))
+        if matrix.rounds:
             slow = np.bincount(self._local, self._slow, minlength=cells)
-            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
-            large = self._data.matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
-            found.append((np.where(large, 1e-9, rare), SOMETIMES))
-        return found
+            rare: Floats = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
+            large = matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
+            found.append(np.where(large, 1e-9, rare))
+        paid = [price_of_share(one, self._count, matrix) - self._well * np.log1p(-one) for one in found]
+        return list(zip(found, paid, strict=True))
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
         """
@@ -150,7 +189,7 @@ class Fit:
 
         Nothing where there are no samples, or where the class is no faster than what the part still carries.
         """
-        level = self._data.matrix.level[self._data.class_of_cell[self._cells]]
+        level = self._data.matrix.level[self._of_class]
         cap, often, most = np.full(len(self._parts), inf), np.zeros(len(self._parts)), np.zeros(len(self._parts))
         np.minimum.at(cap, self._place, np.where(rho > 0, level * np.exp(-loss), inf))
         np.maximum.at(often, self._place, np.where((level > 0) | (rho >= OFTEN), rho, 0.0))
@@ -170,13 +209,51 @@ class Fit:
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""
-        found = []
-        for which, shares in ((self._slow, QUARTILES), (self._explained == 0, (0.5,))):
-            value = (self._deviation / self._grown)[which]
-            for seen, place in quartiles(value, self._local[which], len(self._cells), shares):
-                found.append(np.zeros(len(self._cells)))
-                found[-1][seen] = value[place]
+        found, main = [], self._data.matrix.normal.main[self._data.matrix.of_class[self._sample]]
+        for which, shares in ((self._slow, _QUARTILES), (self._explained == 0, (0.5,))):
+            value, behind = (self._deviation / self._grown)[which], main[which]
+            for seen, place in quantiles(value, self._local[which], len(self._cells), shares):
+                # Of several levels the highest, or the one that most samples are of.
+                for guess in (value[place], value[place] + behind[place]) if behind.any() else (value[place],):
+                    found.append(np.zeros(len(self._cells)))
+                    found[-1][seen] = guess
         return found
+
+
+def quantiles(value: Floats, of: Ints, count: int, shares: Sequence[float]) -> Iterator[tuple[Bools, Ints]]:
+    """
+    For each share, which of *count* things have values, and where in *value* each of these has that quantile.
+
+    *of* is the thing of each value.
+    """
+    order = np.lexsort((value, of))
+    number = np.bincount(of, minlength=count)
+    start, seen = np.cumsum(number) - number, number > 0
+    for share in shares:
+        yield seen, order[start[seen] + np.rint(share * (number[seen] - 1)).astype(np.int64)]
+
+
+def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None) -> Floats:
+    """
+    The nats that it takes to say a loss with a *spread* in some of *count* samples, beside how many they are.
+
+    Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of
+    1 / loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss
+    stands for).
+    """
+    if noise is None:
+        return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
+    size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
+    found: Floats = np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
+    return found
+
+
+def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix) -> Floats:
+    """The nats that it takes to say in which share *rho* of *count* samples a part shows."""
+    logs = np.full(len(rho), 0.5)  # half the logarithm for one parameter (Schwarz 1978)
+    logs[(rho == OFTEN) | (rho == SELDOM)] = 1.0
+    found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
+    return found
 
 
 def unshown(count: Ints, rho: Floats, of_one: Bools, *, dead: Bools) -> Floats:

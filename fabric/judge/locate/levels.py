@@ -31,6 +31,7 @@ _NOISY = 0.03  # or this: a noisy fabric
 _WIDE = 0.06  # where contention is sought: real clusters spread what is between groups over 40 %
 _LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _MOST_TURNS, _SETTLED = 30, 0.01  # until the noise changes less than this share
+_ENOUGH = 1 << 16  # samples of a class: they say its noise to within 0.3 % of it
 _LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
@@ -161,6 +162,7 @@ def _settled(y: Floats, levels: Floats, noise: float = _NARROW) -> tuple[Floats,
 
     It ends at the narrow peak or at the wide one by where it begins: with how much *noise*.
     """
+    y = y[:: 1 + len(y) // _ENOUGH]
     level, weight, dips = levels.astype(np.float64), np.full(len(levels), 1 / len(levels)), _DIPS
     part = np.ones((len(y), len(level)))
     for _ in range(_MOST_TURNS):

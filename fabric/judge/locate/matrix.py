@@ -1,5 +1,5 @@
 """
-What was measured inside hosts and in collectives as the matrix that ``inside.py`` searches.
+What was measured inside hosts and in collectives as the matrix that ``search.py`` searches.
 
 A class is what probes share when they should reach the same number; its normal is the upper mode of its numbers, so
 that half of a rack may be slow. Where that is below the limit or the record, the whole class is: then it is judged
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,7 +24,7 @@ from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
-from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints, Normal
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
 from fabric.judge.normal.keys import Alike, floor_of
 from fabric.judge.normal.series import representative
@@ -195,7 +195,7 @@ class ProbeSamples:
             y=self._y,
             of_class=self.of_class,
             at_s=np.array([row.began_s for row in self.rows]),
-            noise=self.noise,
+            normal=Normal.of_noise(self.noise, self.of_class),
             floor=self.floor,
             least=self._least,
             apart=self._apart,
@@ -266,19 +266,18 @@ def entries_of(
                 columns.append(component)
             way = numbers[component.way, component.kind] if component.way else UNKNOWN
             entries.extend((number, column, way))
-    count = Counter((one.kind, one.way != "") for one in columns)  # a bundle is one of as many bundles
+    kinds = [(one.kind, one.way != "") for one in columns]  # a bundle is one of as many bundles
+    count = Counter(kinds)
     least = count["rnic", False] if rounds else 1
-    cost = [
-        0.0
-        if one.name in known
-        else log(times * max(least, count[one.kind, one.way != ""])) + 1 + EXTRA.get(one.kind, 0.0)
-        for one in columns
-    ]
+    families = {kind: place for place, kind in enumerate(count)}
+    things = np.array([times * max(least, many) for many in count.values()])
+    extra = np.array([-inf if one.name in known else EXTRA.get(one.kind, 0.0) for one in columns])
+    family = np.array([families[kind] for kind in kinds], dtype=np.int64)
     found: Ints = np.array(entries, dtype=np.int64).reshape(-1, 3)
     sample, part, way = found.T
     shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    return columns, Entries(sample[shown], part[shown], way[shown], np.array(cost), large)
+    return columns, Entries(sample[shown], part[shown], way[shown], family, things, extra, large)
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

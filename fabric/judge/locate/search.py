@@ -3,22 +3,26 @@ The search for the shortest description of what was measured: the few parts that
 
 A hypothesis says which parts hold samples down. Its score is the log likelihood of all samples minus what it costs to
 say the hypothesis, in nats; the best score wins (minimum description length). What a part adds to the score is the
-evidence for it; parts that would add nearly as much in its place are its rivals.
+evidence for it; parts that would add nearly as much in its place are its rivals. The search is greedy, then parts are
+swapped, split and dropped until nothing is better.
 
-The search is the same for all samples: greedy, then parts swapped and dropped until nothing is better. What a
-faulty part does to samples is the likelihood of who inherits it: of pairs of hosts (``description.py``), and of probes
-of several kinds (``inside.py``).
+Probes of several kinds pass through one part, and each kind shares its capacity differently. So a part has one loss for
+each class of probes (a *cell* is a part and a class), and a class that should show a fault and does not speaks against
+it: that alone tells a cable from its RNIC (by loopbacks), a GPU from its NVLink, a path from its RNIC. A fault may last
+for a part of the run only: from some time on, or between two times.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import exp, inf, log
 
 import numpy as np
 
-from fabric.judge.locate.structure import Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
+from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
+from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, UNKNOWN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -40,35 +44,178 @@ MOST_NAMED, MOST_RIVALS = 20, 8
 
 _MOST_BLAMED = 64
 _BETTER = 0.1  # nats that a swap must gain
-QUARTILES = (0.25, 0.5, 0.75)
-NOBODY: Ints = np.empty(0, dtype=np.int64)
+_AT_ONCE = 16  # parts that are fitted together
+_MOST_LINES = 8  # of these, those that may have a loss that grows: the best
+_RIVAL, _RIVAL_OF_PAIRS = 3.0, 5.0  # nats within which another part is named beside the best
+_SHARP = 0.4  # the density of the best fit is at most this over its noise
+_NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
-class FaultSearch(ABC):
-    """
-    Finds the faulty parts: of *large* ones there is a smaller part for each of their faults.
+class Search(Likelihood):
+    """Finds the faulty parts of a matrix: of large ones there is a smaller part for each of their faults."""
 
-    *whole* is the part that both directions of one thing belong to: they are never rivals. Another part is named beside
-    the best within *rival* nats.
-    """
+    def __init__(self, matrix: SampleMatrix, cells: Cells | None = None) -> None:
+        super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
+        entries = matrix.entries
+        self._large = entries.large.copy()
+        self._whole = np.arange(len(entries.extra)) if entries.whole is None else entries.whole
+        self._large[entries.part[entries.way != UNKNOWN]] = True
 
-    large: Bools
-    whole: Ints
-    rival: float
+    def faults(self) -> list[FaultyPart]:
+        """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
+        begun = [self.greedy([])] if self.matrix.rounds else self.begun()
+        found = max(map(self.settled, begun), key=self.score)
+        if self.matrix.rounds:
+            # Of large parts those last that show now and then: else they stand for some small ones that always do.
+            self.rare_of_large = True
+            found = self.settled(self.greedy(found))
+        return self.told(found)
 
-    @abstractmethod
-    def explained(self, faults: Sequence[FaultyPart]) -> tuple[Floats, Floats]:
-        """The density of every sample given *faults*, and the loss that explains it."""
+    def matters(self, fault: FaultyPart) -> bool:
+        """Whether it loses as much as a faulty part must, on average over a class: a host may be a little low."""
+        return any(
+            one.rho * one.loss >= ALWAYS * self.matrix.least[self.cells.of_class[one.cell]] for one in fault.losses
+        )
 
-    @abstractmethod
     def score(self, faults: Sequence[FaultyPart]) -> float:
         """Log likelihood of all samples minus what it costs to say the hypothesis."""
+        density, _ = self.explained(faults)
+        return float(np.log(density).sum()) - self.matrix.normal.cost - self._said(faults)
 
-    @abstractmethod
+    def _said(self, faults: Sequence[FaultyPart]) -> float:
+        parts, entries = [one.part for one in faults], self.matrix.entries
+        which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
+        return which + sum(self._cost(one) for one in faults)
+
+    def _cost(self, fault: FaultyPart) -> float:
+        told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
+        level = matrix.level[self.cells.of_class]
+        cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
+        often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
+        dead = fault.loss > DEAD
+        cost = self.when(fault)
+        for cell in self.cells.cells_of(fault.part):
+            mine = self.during(fault, cell)
+            if cell in told:
+                loss, count = told[cell], np.array([len(mine)])
+                noise = matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True) if matrix.faint else None
+                cost += float(price(np.array([loss.loss]), loss.spread, count, noise)[0])
+                cost += float(price_of_share(np.array([loss.rho]), count, matrix)[0])
+            elif len(mine):
+                against = unshown(
+                    np.array([len(mine)]), np.array([often]), np.array([level[cell] > 0]), dead=np.array([dead])
+                )
+                clear = 0.0 if 0 < level[cell] <= cap else float(against[0])
+                cost += NO_FIT if matrix.slow[mine].any() else clear
+        return cost
+
+    def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
+        return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
+
+    def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
+        """The best fault of each of *parts*, the best first."""
+        best: dict[int, FaultyPart] = {}
+        for since_s, until_s in self._spans(parts, given.explained):
+            for one in Fit(self, parts, given, since_s, until_s).faults():
+                if one.part not in best or one.gain > best[one.part].gain:
+                    best[one.part] = one
+        for one in sorted(best.values(), key=lambda one: -one.gain)[: _MOST_LINES if self.matrix.timed else 0]:
+            best[one.part] = max([one, *self._lines(one, given)], key=lambda one: one.gain)
+        return sorted(best.values(), key=lambda one: (-one.gain, one.part))
+
+    def _lines(self, fault: FaultyPart, given: OtherFaults) -> Iterator[FaultyPart]:
+        """The same part with losses that grow with the hours, or with its temperature."""
+        cells = self.cells.cells_of(fault.part)
+        mine = self.cells.of(fault.part)
+        slow = mine[self.open(given.explained, mine) & (self.matrix.y[mine] > -DEAD)]
+        one = np.array([fault.part])
+        floor = float(self.matrix.least[self.cells.of_class[cells.start : cells.stop]].min())
+        for warm in (False, True) if fault.part in self.matrix.warmth else (False,):
+            follows = line(self.along(fault.part, slow, warm=warm), -self.matrix.y[slow], floor, warm=warm)
+            if follows is not None:
+                yield from Fit(self, one, given, *_always(one), follows).faults()
+
+    def _spans(self, parts: Ints, explained: Floats) -> list[tuple[Floats, Floats]]:
+        """When each part may have been faulty: always, from its first slow samples on, or between first and last."""
+        always = _always(parts)
+        if not self.matrix.timed:
+            return [always]
+        first, turn, last = always[0].copy(), always[0].copy(), always[1].copy()
+        open_ = self.open(explained)
+        for number, part in enumerate(parts.tolist()):
+            mine = self.cells.of(part)
+            times = self.matrix.at_s[mine[open_[mine]]]
+            first[number], turn[number], last[number] = times.min(), self._turn(mine, open_[mine]), times.max()
+        return [always, (first, always[1]), (turn, always[1]), (first, last)]
+
+    def _turn(self, samples: Ints, slow: Bools) -> float:
+        """From when on most of *samples* are *slow*, and the fewest before: of all times that which parts them best."""
+        at_s = self.matrix.at_s[samples]
+        order = np.argsort(at_s, kind="stable")
+        after = np.cumsum(np.where(slow[order], 1.0, -1.0)[::-1])[::-1]
+        return float(at_s[order][after.argmax()])
+
     def candidates(
-        self, rest: Sequence[FaultyPart], *, instead: int | None = None, banned: Ints = NOBODY
+        self, rest: Sequence[FaultyPart], *, instead: int | None = None, banned: Ints = _NOBODY
     ) -> list[FaultyPart]:
-        """What may be faulty beside *rest*, the best first; of what shares samples with *instead*, and that itself."""
+        """What may be faulty beside *rest*, the best first; only what shares slow samples with *instead*."""
+        given = self._beside(rest)
+        parts = self._possible(rest, given, banned)
+        if instead is not None:
+            asking = np.flatnonzero((self._asking(given.explained) & self.passed(instead))[self.cells.sample])
+            parts = parts[self._enough(asking)[parts]]
+            if self.matrix.faint:
+                parts = np.union1d(parts, instead)
+        return self._fits(parts, given) if len(parts) else []
+
+    def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
+        """What may be faulty beside *rest* if to say so were free, the likeliest first."""
+        free = OtherFaults(*self.explained(rest), None)
+        parts = self._possible(rest, free)
+        found = Fit(self, parts, free, *_always(parts)).faults() if len(parts) else []
+        return sorted(found, key=lambda one: (-one.gain, one.part))
+
+    def _asking(self, explained: Floats) -> Bools:
+        """Which samples ask for another part than those that explain them."""
+        if not self.matrix.faint:
+            return self.open(explained)
+        found: Bools = -self.matrix.y - explained > self.matrix.apart[self.matrix.of_class]
+        return found
+
+    def _possible(self, rest: Sequence[FaultyPart], given: OtherFaults, banned: Ints = _NOBODY) -> Ints:
+        """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
+        matrix, cells = self.matrix, self.cells
+        entry = np.flatnonzero(self._asking(given.explained)[cells.sample])
+        possible = self._enough(entry)
+        if matrix.faint:
+            possible &= self._room(entry, given.density) > (0.0 if given.costs is None else given.costs)
+        # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
+        alike = self.cells.alike
+        possible &= ~np.isin(alike, alike[[one.part for one in rest]])
+        possible[banned] = False
+        found: Ints = np.flatnonzero(possible)
+        return found
+
+    def _enough(self, entry: Ints) -> Bools:
+        """By part whether any of these entries is of it; of many rounds two, or one that failed."""
+        cells, rounds = self.cells, self.matrix.rounds
+        failed = 1 + (self.matrix.y[cells.sample[entry]] <= NOTHING) if rounds else None
+        found: Bools = np.bincount(cells.part_of_entry[entry], failed, minlength=cells.parts) > rounds
+        return found
+
+    def _room(self, entry: Ints, density: Floats) -> Floats:
+        """By part the most nats that it may gain: of many parts few have enough samples so low as these entries."""
+        matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
+        part, sample = cells.part_of_entry[entry], cells.sample[entry]
+        most, low = np.zeros(len(density)), np.zeros(len(density), dtype=np.bool_)
+        low[sample] = True
+        asking = np.flatnonzero(low)
+        noise = matrix.normal.noise[matrix.of_class[asking]]
+        most[asking] = np.maximum(np.log(_SHARP / noise / density[asking]), 0.0)
+        least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
+        well = cells.through - np.bincount(part, minlength=cells.parts)
+        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * least
+        return found
 
     def begun(self) -> list[list[FaultyPart]]:
         """
@@ -77,27 +224,32 @@ class FaultSearch(ABC):
         A greedy search begins with a switch that seems to explain many bad hosts at once, and no single swap undoes
         that.
         """
-        found, large = self.greedy([]), np.flatnonzero(self.large)
-        if not any(self.large[one.part] for one in found):
+        found, large = self.greedy([]), np.flatnonzero(self._large)
+        if not any(self._large[one.part] for one in found):
             return [found]
         small = self.greedy(self.greedy([], banned=large))
-        for fault in [one for one in found if self.large[one.part]]:
+        for fault in [one for one in found if self._large[one.part]]:
             rest = [one for one in found if one.part != fault.part]
             found = max(found, self.greedy(rest, banned=large), key=self.score)
         return [found, small]
 
-    def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = NOBODY) -> list[FaultyPart]:
-        """With further parts, the best first, until none is worth it; never the *banned* ones."""
-        found = list(faults)
+    def greedy(self, faults: Sequence[FaultyPart], *, banned: Ints = _NOBODY) -> list[FaultyPart]:
+        """
+        With further parts, the best first, until none is worth it; never the *banned* ones.
+
+        A part gains less beside more faults than when it was last fitted, so that only the best have to
+        be fitted again.
+        """
+        found, gains = list(faults), dict[int, float]()
         while len(found) < _MOST_BLAMED:
-            best = next(iter(self.candidates(found, banned=banned)), None)
+            best = self._next(found, gains, banned)
             if best is None or best.gain < LEAST_GAIN:
                 break
             found.append(best)
         return found
 
     def settled(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
-        """Swapped and dropped until nothing is better."""
+        """Swapped, split and dropped until nothing is better."""
         found = list(faults)
         for _ in range(_MOST_BLAMED):
             improved = self._improved(found)
@@ -106,40 +258,77 @@ class FaultSearch(ABC):
             found = self.greedy(improved)
         return found
 
+    def _next(self, found: Sequence[FaultyPart], gains: dict[int, float], banned: Ints) -> FaultyPart | None:
+        """The best further fault; *gains* holds what each part gained when it was last fitted."""
+        given = self._beside(found)
+        parts = self._possible(found, given, banned)
+        order = sorted(parts.tolist(), key=lambda part: (-gains.get(part, inf), part))
+        at_once = _AT_ONCE if gains else max(1, len(order))
+        best: FaultyPart | None = None
+        for start in range(0, len(order), at_once):
+            some = order[start : start + at_once]
+            if best is not None and best.gain >= gains.get(some[0], inf):
+                break
+            gains.update(dict.fromkeys(some, -inf))
+            for one in self._fits(np.sort(np.array(some)), given):
+                gains[one.part] = one.gain
+                if best is None or one.gain > best.gain:
+                    best = one
+        return best
+
+    def _refitted(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
+        """Each as it is beside the others: the first were found beside none."""
+        found = list(faults)
+        for number, fault in enumerate(faults if len(faults) > 1 else ()):
+            given = self._beside([*found[:number], *found[number + 1 :]])
+            if (self._asking(given.explained) & self.passed(fault.part)).any():
+                found[number] = next(iter(self._fits(np.array([fault.part]), given)), fault)
+        return found
+
+    def passed(self, part: int) -> Bools:
+        """Which samples pass through a part."""
+        found = np.zeros(len(self.matrix.y), dtype=np.bool_)
+        found[self.cells.of(part)] = True
+        return found
+
     def _improved(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
-        """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
-        for number, fault in enumerate(faults):
-            rest = [*faults[:number], *faults[number + 1 :]]
+        """With one part dropped that is needless beside the others, swapped, or split; None: nothing is better."""
+        # A part of pairs has one loss, which hardly changes beside others, and small parts were tried first.
+        found = list(faults) if self.matrix.faint else self._refitted(faults)
+        for number, fault in enumerate(found):
+            rest = [*found[:number], *found[number + 1 :]]
             again = self.candidates(rest, instead=fault.part)
             if not again or again[0].gain < LEAST_GAIN:
                 return rest
             mine = next((one for one in again if one.part == fault.part), None)
             if mine is None or again[0].gain > mine.gain + _BETTER:
                 return [*rest, again[0]]
+        return None if self.matrix.faint else self._split(found)
+
+    def _split(self, faults: Sequence[FaultyPart]) -> list[FaultyPart] | None:
+        """With several smaller parts instead of a large one; None where that is no better."""
+        for number, fault in enumerate(faults):
+            if self._large[fault.part]:
+                rest = [*faults[:number], *faults[number + 1 :]]
+                apart = self.greedy(rest, banned=np.array([fault.part]))
+                if len(apart) > len(rest) and self.score(apart) > self.score(faults):
+                    return apart
         return None
 
     def told(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """The surest first, each as it is beside all others, and with its rivals."""
-        found = []
+        found, near = [], _RIVAL_OF_PAIRS if self.matrix.faint else _RIVAL
         for number, fault in enumerate(faults):
             again = self.candidates([*faults[:number], *faults[number + 1 :]], instead=fault.part)
             mine = next((one for one in again if one.part == fault.part), fault)
-            least = max(mine.gain - self.rival, 0.0)
-            others = [one for one in again if self.whole[one.part] != self.whole[fault.part] and one.gain > least]
-            best = {int(self.whole[one.part]): (one.part, one.gain) for one in reversed(others)}
+            least = max(mine.gain - near, 0.0)
+            others = [one for one in again if self._whole[one.part] != self._whole[fault.part] and one.gain > least]
+            best = {int(self._whole[one.part]): (one.part, one.gain) for one in reversed(others)}
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
             found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)
 
 
-def quartiles(value: Floats, of: Ints, count: int, shares: Sequence[float] = QUARTILES) -> Iterator[tuple[Bools, Ints]]:
-    """
-    For each share, which of *count* things have values, and where in *value* each of these has that quantile.
-
-    *of* is the thing of each value.
-    """
-    order = np.lexsort((value, of))
-    number = np.bincount(of, minlength=count)
-    start, seen = np.cumsum(number) - number, number > 0
-    for share in shares:
-        yield seen, order[start[seen] + np.rint(share * (number[seen] - 1)).astype(np.int64)]
+def _always(parts: Ints) -> tuple[Floats, Floats]:
+    """From when until when each of *parts* is looked at: at all times."""
+    return np.full(len(parts), -inf), np.full(len(parts), inf)

@@ -80,6 +80,11 @@ class Normal:
         found: Floats = lowest - np.maximum(FLOOR, 3 * self.noise)
         return found
 
+    @classmethod
+    def of_noise(cls, noise: Floats, of_class: Ints) -> Normal:
+        """One level a class, which samples are given as shares of."""
+        return cls("classes", 0.0, of_class, np.zeros((len(noise), 1)), np.ones((len(noise), 1)), noise)
+
     def density(self, y: Floats, of_class: Ints, loss: Floats | float = 0.0, spread: float = 0.0) -> Floats:
         """Of samples of these classes, held down by *loss* with a *spread*."""
         width = np.hypot(self.noise, spread)[of_class]
@@ -95,77 +100,8 @@ NEAR = 0.13
 """Levels farther than this below the highest (a ratio of 0.88) are faults: real classes of hosts are 4 to 6 % apart."""
 
 
-@dataclass(frozen=True)
-class Incidence:
-    """
-    Which samples pass through which part: entry *e* says that sample ``sample[e]`` passes through part ``part[e]``.
-
-    Entries are sorted by part; those of part *p* are ``start[p]:start[p + 1]``. *family* is the kind of each part: to
-    say which *k* of the *n* things of a family are faulty takes ln C(n, k) + k nats, and *extra* on top for a rarer
-    part. *whole* is the part that both directions of one thing belong to: they are never rivals. A *bundle* is several
-    things of which a sample passes one, nobody knows which: where one of them is faulty, few samples show it.
-    """
-
-    samples: int
-    sample: Ints
-    part: Ints
-    start: Ints
-    family: Ints
-    extra: Floats
-    whole: Ints
-    bundle: Bools
-
-    @classmethod
-    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, bundle: Bools | None = None) -> Incidence:
-        """*paths*: a row a sample, the parts on its way, filled up with UNKNOWN."""
-        part = paths.ravel()
-        known = part != UNKNOWN
-        sample = np.repeat(np.arange(len(paths)), paths.shape[1])[known]
-        part = part[known]
-        small = part.astype(np.uint16) if len(extra) < 1 << 16 else part  # sorted several times as fast
-        order = np.argsort(small, kind="stable")
-        count = np.bincount(part, minlength=len(extra))
-        start = np.concatenate([[0], np.cumsum(count)])
-        bundle = np.zeros(len(extra), dtype=np.bool_) if bundle is None else bundle
-        return cls(len(paths), sample[order], part[order], start, family, extra, whole, bundle)
-
-    @cached_property
-    def count(self) -> Ints:
-        """How many samples pass through each part."""
-        found: Ints = np.diff(self.start)
-        return found
-
-    def of(self, part: int) -> Ints:
-        """The samples that pass through a part."""
-        return self.sample[self.start[part] : self.start[part + 1]]
-
-    @cached_property
-    def things(self) -> Ints:
-        """By family: how many things it has; both directions of one are one thing."""
-        own = (self.whole == np.arange(len(self.whole))) & (self.count > 0)
-        found: Ints = np.bincount(self.family[own], minlength=int(self.family.max()) + 1)
-        return found
-
-    def costs(self, taken: Ints) -> Floats:
-        """By part: the nats that it takes to say that it is faulty, too, when *taken* are."""
-        faulty = np.bincount(self.family[taken], minlength=len(self.things))
-        further = np.log(np.maximum(self.things - faulty, 1) / (faulty + 1)) + 1
-        found: Floats = np.maximum(further, 1.0)[self.family] + self.extra
-        return found
-
-    def share(self, which: Bools) -> Floats:
-        """By part: the share of its samples that are among *which*; 0 of none."""
-        return self.mean(which)
-
-    def mean(self, of: Floats | Bools) -> Floats:
-        """By part: the mean of its samples' values; 0 without samples."""
-        total = np.bincount(self.part, of[self.sample], minlength=len(self.extra))
-        found: Floats = total / np.maximum(self.count, 1)
-        return found
-
-
-ALWAYS, OFTEN = 0.98, 0.65
-"""Shares of its samples in which a faulty part shows."""
+ALWAYS, OFTEN, SELDOM = 0.98, 0.65, 0.2
+"""Shares of its samples in which a faulty part shows; the last of what is drawn alone."""
 
 
 @dataclass(frozen=True, slots=True)

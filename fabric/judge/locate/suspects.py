@@ -9,10 +9,9 @@ from math import exp, inf
 
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.fit import DEAD
-from fabric.judge.locate.inside import Search
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE
+from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE, Search
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.keys import series_key

@@ -7,8 +7,9 @@ import pytest
 
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.cells import SampleMatrix
-from fabric.judge.locate.inside import Search
 from fabric.judge.locate.matrix import entries_of
+from fabric.judge.locate.search import Search
+from fabric.judge.locate.structure import Normal
 
 HOSTS, EACH = 20, 6
 
@@ -28,9 +29,9 @@ def blamed(kept: dict[int, float], *, known: frozenset[str] = frozenset()) -> li
     matrix = SampleMatrix(
         entries,
         y=np.array(y),
-        of_class=np.zeros(len(y), dtype=np.int64),
+        of_class=(of_class := np.zeros(len(y), dtype=np.int64)),
         at_s=np.zeros(len(y)),
-        noise=0.005 * one,
+        normal=Normal.of_noise(0.005 * one, of_class),
         floor=0.03 * one,
         least=0.02 * one,
         apart=0.02 * one,

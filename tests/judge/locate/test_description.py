@@ -7,10 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.description import describe, open_parts
 from fabric.judge.locate.levels import groupings, levels_of, refitted, structures
 from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Incidence, Ints, Normal
+from fabric.judge.locate.structure import HEAVY, LIGHT, Description, Floats, Ints, Normal
 
 HOSTS = 12
 
@@ -27,13 +28,13 @@ def found(y: Floats, ends: Ints, *, family: list[int] | None = None, paths: Ints
     """The best description beside one level."""
     paths = ends if paths is None else paths
     parts = int(paths.max()) + 1
-    incidence = Incidence.of_paths(
-        paths, np.array(family or [0] * parts, dtype=np.int64), np.zeros(parts), np.arange(parts)
+    cells = Cells(
+        Entries.of_paths(paths, np.array(family or [0] * parts, dtype=np.int64), np.zeros(parts), np.arange(parts))
     )
     a, b = ends.T
-    tried = [describe(y, one, incidence) for one in structures(y, a, b, groupings(y, a, b, HOSTS))]
+    tried = [describe(y, one, cells) for one in structures(y, a, b, groupings(y, a, b, HOSTS))]
     best = max(tried, key=lambda one: one.score)
-    return describe(y, refitted(best.normal, y, best.explained == 0), incidence)
+    return describe(y, refitted(best.normal, y, best.explained == 0), cells)
 
 
 def bad(description: Description) -> dict[int, float]:
@@ -91,15 +92,15 @@ def test_who_may_be_bad_is_open_and_not_blamed() -> None:
     y, ends = mesh()
     y, ends = np.append(y, np.log(390 * 0.96)), np.vstack([ends, [0, HOSTS]])
     paths = ends
-    incidence = Incidence.of_paths(
-        paths, np.zeros(HOSTS + 1, dtype=np.int64), np.zeros(HOSTS + 1), np.arange(HOSTS + 1)
+    cells = Cells(
+        Entries.of_paths(paths, np.zeros(HOSTS + 1, dtype=np.int64), np.zeros(HOSTS + 1), np.arange(HOSTS + 1))
     )
     normal = Normal(
         "one", 0.0, np.zeros(len(y), dtype=np.int64), np.array([[np.log(390)]]), np.ones((1, 1)), np.array([0.01])
     )
-    description = describe(y, normal, incidence)
+    description = describe(y, normal, cells)
     assert bad(description) == {}
-    assert HOSTS in [part for part, _ in open_parts(description, y, incidence, 0.02)]
+    assert HOSTS in [part for part, _ in open_parts(description, y, cells, 0.02)]
 
 
 def test_levels_are_the_peaks_that_many_samples_reach_the_highest_first() -> None:

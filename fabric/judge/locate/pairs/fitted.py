@@ -12,6 +12,7 @@ from math import exp, log
 
 import numpy as np
 
+from fabric.judge.locate.cells import Cells
 from fabric.judge.locate.description import describe, left_over, open_parts
 from fabric.judge.locate.levels import (
     FIFTH,
@@ -27,7 +28,7 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
-from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Incidence, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Ints, Normal
 from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
@@ -133,7 +134,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    found = describe(y, again, joint.incidence, floor=least, known=found)
+    found = describe(y, again, joint.cells, floor=least, known=found)
     return _split(joint, own, y, found, floor)
 
 
@@ -147,11 +148,11 @@ def _described(
         for normal in structures(y, joint.a, joint.b, groups, joint.across):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
-            found = describe(y, replace(normal, cost=normal.cost + cost), joint.incidence, floor=least, told=False)
+            found = describe(y, replace(normal, cost=normal.cost + cost), joint.cells, floor=least, told=False)
             yield own, found
             if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                 again = refitted(found.normal, y, found.explained == 0)
-                yield own, describe(y, again, joint.incidence, floor=least, told=False)
+                yield own, describe(y, again, joint.cells, floor=least, told=False)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:
@@ -168,7 +169,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     blamed = _blamed(joint, y, found)
     noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
-    maybe = open_parts(found, y, joint.incidence, least)
+    maybe = open_parts(found, y, joint.cells, least)
     split = []
     for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
         mine = joint.samples_of(place)
@@ -227,8 +228,8 @@ def _blamed(joint: Joint, y: Floats, found: Description) -> list[Blamed]:
     sides = np.unique(np.concatenate(joint.sides))
     blamed = []
     for effect, doubt in zip(found.effects, _doubts(joint, found, y), strict=True):
-        of_host = effect.part in sides or joint.incidence.family[effect.part] == WHOLE_HOST
-        healthy = _healthy(effect, y, found.normal, joint.incidence, spread if of_host else 0.0)
+        of_host = effect.part in sides or joint.family[effect.part] == WHOLE_HOST
+        healthy = _healthy(effect, y, found.normal, joint.cells, spread if of_host else 0.0)
         gain, others = effect.gain - healthy, [other for _, other in effect.rivals]
         odds = exp(-gain) + sum(exp(other - effect.gain) for other in others)
         blamed.append(
@@ -266,11 +267,11 @@ def _spread(joint: Joint, found: Description, y: Floats) -> float:
     return float(np.sqrt(max(np.average(excess, weights=n), 0.0)))
 
 
-def _healthy(effect: FaultyPart, y: Floats, normal: Normal, incidence: Incidence, spread: float) -> float:
+def _healthy(effect: FaultyPart, y: Floats, normal: Normal, cells: Cells, spread: float) -> float:
     """Nats of an effect that a healthy host explains which is slower by chance, as hosts with this *spread* are."""
     if spread <= 0:
         return 0.0
-    mine = incidence.of(effect.part)
+    mine = cells.of(effect.part)
     before = np.log(normal.density(y[mine], normal.of_class[mine])).sum()
     found = (
         float(np.log(normal.density(y[mine], normal.of_class[mine], spread * step)).sum() - before) - step**2 / 2
@@ -286,9 +287,9 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     Faults are few and differ; classes are many and agree. A host that is little slower than all others may stand
     elsewhere, where no file says who stands where.
     """
-    incidence, hosts = joint.incidence, len(joint.hosts)
+    cells, hosts = joint.cells, len(joint.hosts)
     placed = all(one.placed for one in joint.planes)
-    family = incidence.family
+    family = joint.family
     small = [one for one in found.effects if one.loss < NEAR]
     quiet = (found.normal.weight > 0) & (found.normal.noise < FLOOR)[:, None]
     level = found.normal.level[quiet]
@@ -299,7 +300,7 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
     for one in found.effects:
         kin = [other for other in small if family[other.part] == family[one.part]]
         alike = sum(abs(other.loss - one.loss) < SAME_LOSS for other in kin)
-        things = int(incidence.things[family[one.part]])
+        things = joint.things(one.part)
         of_place = one in small and (not placed or one.loss < PLACED + SAME_LOSS)
         if of_place and alike > max(1, FIFTH * things):
             doubts.append(f"{alike} of {things} lose as much: a class (make, wiring, place), not faults")
@@ -308,24 +309,24 @@ def _doubts(joint: Joint, found: Description, y: Floats) -> list[str]:
             doubts.append(f"hosts that stand elsewhere are as much slower on real clusters{more}")
         elif _may_be_drawn(one, joint, behind):
             doubts.append(DRAWN)
-        elif (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN and not _is_one_way(one, incidence):
+        elif (behind[cells.of(one.part)] > one.loss / 2).mean() < _OFTEN and not _is_one_way(one, joint):
             doubts.append("less than half of its samples are slow")
         else:
             doubts.append("")
     return doubts
 
 
-def _is_one_way(effect: FaultyPart, incidence: Incidence) -> bool:
+def _is_one_way(effect: FaultyPart, joint: Joint) -> bool:
     """Whether it is one of several ways that samples draw: those that do are few, and all as slow as each other."""
     (loss,) = effect.losses
-    return bool(incidence.bundle[effect.part]) and loss.spread <= _ALIKE
+    return bool(joint.bundle[effect.part]) and loss.spread <= _ALIKE
 
 
 def _may_be_drawn(effect: FaultyPart, joint: Joint, behind: Floats) -> bool:
     """Whether all that a host or a leaf seems to hold down left the leaf over a way that may be what is bad."""
-    if joint.incidence.family[effect.part] not in _UNDER_A_LEAF or joint.incidence.bundle[effect.part]:
+    if joint.family[effect.part] not in _UNDER_A_LEAF or joint.bundle[effect.part]:
         return False
-    mine = joint.incidence.of(effect.part)
+    mine = joint.cells.of(effect.part)
     slow = mine[behind[mine] > effect.loss / 2]
     return bool(joint.drawn[slow].all()) and joint.has_neighbours(effect.part)
 

@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from fabric.judge.locate.candidates import SPINES
+from fabric.judge.locate.cells import Cells, Entries
 from fabric.judge.locate.levels import Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
-from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Incidence, Ints
+from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 
 NOTHING = 1e-3
 """Of the highest: what a sample of nothing counts as."""
@@ -38,7 +39,9 @@ class Joint:
     b: Ints
     plane: Ints
     y: Floats
-    incidence: Incidence
+    cells: Cells
+    family: Ints
+    bundle: Bools
     places: tuple[tuple[tuple[int, int], ...], ...]
     sides: tuple[Ints, Ints]
 
@@ -61,7 +64,7 @@ class Joint:
             np.concatenate([end[one.b] for end, one in zip(ends, planes, strict=True)]),
             np.repeat(np.arange(len(planes)), [len(one.a) for one in planes]),
             np.concatenate(y),
-            made.incidence(np.concatenate(padded)),
+            *made.cells(np.concatenate(padded)),
             tuple(tuple(one) for one in made.places),
             (
                 np.concatenate([side[one.a] for side, one in zip(made.sides, planes, strict=True)]),
@@ -104,10 +107,16 @@ class Joint:
                 if host != UNKNOWN:
                     groups[self.hosts.index(self.planes[place].hosts[host])] = 1
                 else:
-                    tells[self.incidence.of(part)] = False
+                    tells[self.cells.of(part)] = False
         several = 1 < groups.sum() < len(groups)
         classes = several and are_classes(y[tells], self.a[tells], self.b[tells], groups, apart)
         return [(groups, group_cost(groups))] if classes else []
+
+    def things(self, part: int) -> int:
+        """Of how many of its family a part is one; both directions of a thing are one."""
+        whole, through = self.cells.alike, self.cells.through
+        alike = (self.family == self.family[part]) & (whole == np.arange(len(whole))) & (through > 0)
+        return int(alike.sum())
 
     def samples_of(self, place: int) -> slice:
         """Where the samples of a plane are among all."""
@@ -161,7 +170,7 @@ class _Numbers:
         self.places[every].append((place, spines))
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
-    def incidence(self, paths: Ints) -> Incidence:
-        """For the locator."""
+    def cells(self, paths: Ints) -> tuple[Cells, Ints, Bools]:
+        """For the locator, with the family of each part, and whether it is a bundle."""
         family, extra, whole, bundle = (np.array(column) for column in zip(*self._rows, strict=True))
-        return Incidence.of_paths(paths, family, extra, whole, bundle)
+        return Cells(Entries.of_paths(paths, family, extra, whole, bundle)), family, bundle
