@@ -50,51 +50,56 @@ class Entries:
     Which samples pass through which parts: entry *e* says that ``sample[e]`` passes through ``part[e]``.
 
     *way*, by entry: of a part that is a bundle of things (the cables above a leaf), the part that is the way over one
-    of them; else UNKNOWN. By part: its *family*, of which there are so many *things*: to say which k of n are faulty
-    takes ln C(n, k) + k nats; *extra*, for a rarer part, and minus infinity where it is known to be faulty by other
-    evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of one
-    thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody knows
-    which: if one of them is faulty, few samples show it.
+    of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, 0 where that is known by
+    other evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of
+    one thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody
+    knows which: if one of them is faulty, few samples show it.
     """
 
     sample: Ints
     part: Ints
     way: Ints
-    family: Ints
-    things: Floats
-    extra: Floats
+    cost: Floats
     large: Bools
     whole: Ints | None = None
     drawn: Bools | None = None
 
     @classmethod
     def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, drawn: Bools | None = None) -> Entries:
-        """*paths*: a row a sample, the parts on its way, filled up with UNKNOWN; sorted by part."""
+        """
+        *paths*: a row a sample, the parts on its way, filled up with UNKNOWN.
+
+        To say that a part is faulty takes the logarithm of how many things are in its *family*, and *extra* nats for a
+        rarer one.
+        """
         part = paths.ravel()
         known = part != UNKNOWN
         part, sample = part[known], np.repeat(np.arange(len(paths)), paths.shape[1])[known]
         order = np.argsort(_small(part, len(extra)), kind="stable")
         count = np.bincount(part, minlength=len(extra))
         own = (whole == np.arange(len(whole))) & (count > 0)
+        things = np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)
         usual = float(np.median(count[count > 0])) if len(part) else 0.0
         return cls(
             sample[order],
             part[order],
             np.broadcast_to(UNKNOWN, len(part)),
-            family,
-            np.bincount(family[own], minlength=int(family.max(initial=0)) + 1).astype(np.float64),
-            extra,
+            cost_of(things[family], extra),
             (count > _MANY * usual) & (extra > 0),
             whole,
             drawn,
         )
 
-    def costs(self, taken: Sequence[int] = ()) -> Floats:
-        """By part: the nats that it takes to say that it is faulty, too, when *taken* are."""
-        faulty = np.bincount(self.family[list(taken)], minlength=len(self.things))
-        further = np.log(np.maximum(self.things - faulty, 1.0) / (faulty + 1)) + 1
-        found: Floats = np.maximum(np.maximum(further, 1.0)[self.family] + self.extra, 0.0)
-        return found
+
+def cost_of(things: Ints | Floats, extra: Floats) -> Floats:
+    """
+    The nats that it takes to say that a part is faulty which is one of so many *things*, *extra* ones for a rarer kind.
+
+    How many are faulty already makes no difference: the priors of two kinds that would explain the same (an RNIC and
+    its port) stay what they are, and a part never gains more beside more faults.
+    """
+    found: Floats = np.log(np.maximum(things, 1)) + 1 + extra
+    return found
 
 
 def _small(values: Ints, count: int) -> NDArray[np.integer[Any]]:
@@ -106,7 +111,7 @@ class Cells:
     """Entries by cell; *of_class* is the class of each sample, None: they are all of one, and sorted by part."""
 
     def __init__(self, entries: Entries, of_class: Ints | None = None) -> None:
-        self.entries, self.parts, classes = entries, len(entries.extra), 1
+        self.entries, self.parts, classes = entries, len(entries.cost), 1
         self.sample, self.way, key = entries.sample, entries.way, entries.part
         if of_class is not None:
             classes = int(of_class.max(initial=0)) + 1
@@ -141,6 +146,13 @@ class Cells:
     def through(self) -> Ints:
         """How many samples pass through each part."""
         found: Ints = np.bincount(self.part, self.count, minlength=self.parts).astype(np.int64)
+        return found
+
+    @cached_property
+    def is_bundle(self) -> Bools:
+        """Which parts have ways over one of their things."""
+        found = np.zeros(self.parts, dtype=np.bool_)
+        found[self.part_of_entry[self.way != UNKNOWN]] = True
         return found
 
     def total(self, which: Bools) -> Ints:
@@ -278,10 +290,10 @@ class Likelihood:
         entries = self.cells.entries_of(fault.part)
         count = log(max(entries.stop - entries.start, 2))
         line = 0.0 if fault.follows is None else count + _LINE
-        ways = np.unique(self.cells.way[entries])
-        which = 0.0 if (ways == UNKNOWN).all() else _WHOLE_BUNDLE
+        which = _WHOLE_BUNDLE if self.cells.is_bundle[fault.part] else 0.0
         if fault.ways is not None:
-            known = self.matrix.entries.extra[fault.part] == -inf
+            ways = np.unique(self.cells.way[entries])
+            known = self.matrix.entries.cost[fault.part] == 0
             which = log(comb(len(ways), len(fault.ways))) + (0.0 if known else log(len(ways)) / 2)
         return ((fault.since_s > -inf) + (fault.until_s < inf)) * count + line + which
 

@@ -45,14 +45,14 @@ _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is 
 
 class OtherFaults(NamedTuple):
     """
-    Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
+    Beside some faults: the density of each sample, and the loss that explains it.
 
-    *costs* are nats by part; None: what always shows alone is looked for, and to say so is free.
+    *free*: to say what a further fault is costs nothing, and what always shows alone is looked for.
     """
 
     density: Floats
     explained: Floats
-    costs: Floats | None
+    free: bool = False
 
 
 class Fit:
@@ -67,13 +67,13 @@ class Fit:
         until_s: Floats,
         follows: Follows | None = None,
     ) -> None:
-        density, explained, costs = given
-        self._follows, self._free = follows, costs is None
-        self._costs = 0.0 if costs is None else costs[parts]
+        density, explained, self._free = given
+        self._follows = follows
         self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
         self._cells, sample, local, way = data.cells.of_parts(parts)
         matrix = data.matrix
         self._place = np.searchsorted(parts, data.cells.part[self._cells])
+        self._first = np.searchsorted(self._place, np.arange(len(parts) + 1))
         self._of_class = data.cells.of_class[self._cells]
         within = np.ones(len(sample), dtype=np.bool_)
         if matrix.timed:
@@ -112,7 +112,7 @@ class Fit:
             mine = np.flatnonzero(place == number)
             names, of = np.unique(way[mine], return_inverse=True)
             bad = 2 * np.bincount(of, slow[mine]) >= np.bincount(of)
-            known = self._data.matrix.entries.extra[self._parts[number]] == -inf
+            known = self._data.matrix.entries.cost[self._parts[number]] == 0
             least = 1 if known else _LEAST_WAYS
             if least <= bad.sum() < len(names):
                 chosen[mine] = bad[of]
@@ -120,7 +120,7 @@ class Fit:
         return chosen
 
     def faults(self) -> list[FaultyPart]:
-        """One for each part that any loss fits, with its gain."""
+        """One for each part that any loss fits better than nothing, with its gain."""
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
@@ -146,10 +146,11 @@ class Fit:
                     )
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
-        whole -= self._costs
+        whole -= 0.0 if self._free else self._data.matrix.entries.cost[self._parts]
         return [
             self._fault(number, float(whole[number]), loss, spread, rho)
-            for number in np.unique(self._place[rho > 0]).tolist()
+            for number in np.flatnonzero(whole > 0).tolist()
+            if rho[self._own(number)].any()
         ]
 
     def _of_others(self) -> Floats:
@@ -200,12 +201,22 @@ class Fit:
         return none
 
     def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
-        since_s, until_s = float(self._since_s[number]), float(self._until_s[number])
-        part = int(self._parts[number])
-        told = np.flatnonzero((self._place == number) & (rho > 0)).tolist()
-        losses = tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told)
-        found = FaultyPart(part, gain, losses, since_s, until_s, self._follows, self._ways.get(number))
-        return replace(found, gain=gain - self._data.when(found))
+        own = self._own(number)
+        told = [i for i in range(own.start, own.stop) if rho[i] > 0]
+        found = FaultyPart(
+            int(self._parts[number]),
+            gain,
+            tuple(Loss(int(self._cells[i]), float(loss[i]), float(spread[i]), float(rho[i])) for i in told),
+            float(self._since_s[number]),
+            float(self._until_s[number]),
+            self._follows,
+            self._ways.get(number),
+        )
+        when = self._data.when(found)
+        return replace(found, gain=gain - when) if when else found
+
+    def _own(self, number: int) -> slice:
+        return slice(int(self._first[number]), int(self._first[number + 1]))
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""

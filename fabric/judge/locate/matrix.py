@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp
 
 import numpy as np
 from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
-from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix
+from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix, cost_of
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
@@ -266,18 +266,16 @@ def entries_of(
                 columns.append(component)
             way = numbers[component.way, component.kind] if component.way else UNKNOWN
             entries.extend((number, column, way))
-    kinds = [(one.kind, one.way != "") for one in columns]  # a bundle is one of as many bundles
-    count = Counter(kinds)
+    count = Counter((one.kind, one.way != "") for one in columns)  # a bundle is one of as many bundles
     least = count["rnic", False] if rounds else 1
-    families = {kind: place for place, kind in enumerate(count)}
-    things = np.array([times * max(least, many) for many in count.values()])
-    extra = np.array([-inf if one.name in known else EXTRA.get(one.kind, 0.0) for one in columns])
-    family = np.array([families[kind] for kind in kinds], dtype=np.int64)
+    things = np.array([times * max(least, count[one.kind, one.way != ""]) for one in columns])
+    cost = cost_of(things, np.array([EXTRA.get(one.kind, 0.0) for one in columns]))
+    cost[[one.name in known for one in columns]] = 0.0
     found: Ints = np.array(entries, dtype=np.int64).reshape(-1, 3)
     sample, part, way = found.T
     shown = (np.bincount(part, slow[sample], minlength=len(columns)) > 0)[part]
     large = np.array([one.kind in _LARGE for one in columns], dtype=np.bool_)
-    return columns, Entries(sample[shown], part[shown], way[shown], family, things, extra, large)
+    return columns, Entries(sample[shown], part[shown], way[shown], cost, large)
 
 
 def _is_of_gpu(probe: Probe, verdict: ProbeVerdict) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
 from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
-from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, UNKNOWN, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -58,8 +58,8 @@ class Search(Likelihood):
         super().__init__(matrix, cells or Cells(matrix.entries, matrix.of_class))
         entries = matrix.entries
         self._large = entries.large.copy()
-        self._whole = np.arange(len(entries.extra)) if entries.whole is None else entries.whole
-        self._large[entries.part[entries.way != UNKNOWN]] = True
+        self._whole = np.arange(len(entries.cost)) if entries.whole is None else entries.whole
+        self._large |= self.cells.is_bundle
 
     def faults(self) -> list[FaultyPart]:
         """The faulty parts, the surest first, each with its evidence beside all others and its rivals."""
@@ -80,12 +80,7 @@ class Search(Likelihood):
     def score(self, faults: Sequence[FaultyPart]) -> float:
         """Log likelihood of all samples minus what it costs to say the hypothesis."""
         density, _ = self.explained(faults)
-        return float(np.log(density).sum()) - self.matrix.normal.cost - self._said(faults)
-
-    def _said(self, faults: Sequence[FaultyPart]) -> float:
-        parts, entries = [one.part for one in faults], self.matrix.entries
-        which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
-        return which + sum(self._cost(one) for one in faults)
+        return float(np.log(density).sum()) - self.matrix.normal.cost - sum(map(self._cost, faults))
 
     def _cost(self, fault: FaultyPart) -> float:
         told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
@@ -93,7 +88,7 @@ class Search(Likelihood):
         cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
         often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
         dead = fault.loss > DEAD
-        cost = self.when(fault)
+        cost = float(matrix.entries.cost[fault.part]) + self.when(fault)
         for cell in self.cells.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
@@ -110,7 +105,7 @@ class Search(Likelihood):
         return cost
 
     def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
-        return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
+        return OtherFaults(*self.explained(faults))
 
     def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
         """The best fault of each of *parts*, the best first."""
@@ -162,15 +157,14 @@ class Search(Likelihood):
         given = self._beside(rest)
         parts = self._possible(rest, given, banned)
         if instead is not None:
-            asking = np.flatnonzero((self._asking(given.explained) & self.passed(instead))[self.cells.sample])
-            parts = parts[self._enough(asking)[parts]]
+            parts = parts[self._enough(self._asking(given.explained) & self.passed(instead))[parts]]
             if self.matrix.faint:
                 parts = np.union1d(parts, instead)
         return self._fits(parts, given) if len(parts) else []
 
     def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
         """What may be faulty beside *rest* if to say so were free, the likeliest first."""
-        free = OtherFaults(*self.explained(rest), None)
+        free = OtherFaults(*self.explained(rest), free=True)
         parts = self._possible(rest, free)
         found = Fit(self, parts, free, *_always(parts)).faults() if len(parts) else []
         return sorted(found, key=lambda one: (-one.gain, one.part))
@@ -184,11 +178,11 @@ class Search(Likelihood):
 
     def _possible(self, rest: Sequence[FaultyPart], given: OtherFaults, banned: Ints = _NOBODY) -> Ints:
         """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
-        matrix, cells = self.matrix, self.cells
-        entry = np.flatnonzero(self._asking(given.explained)[cells.sample])
-        possible = self._enough(entry)
+        matrix, asking = self.matrix, self._asking(given.explained)
         if matrix.faint:
-            possible &= self._room(entry, given.density) > (0.0 if given.costs is None else given.costs)
+            possible = self._room(asking, given.density) > (0.0 if given.free else matrix.entries.cost)
+        else:
+            possible = self._enough(asking)
         # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
         alike = self.cells.alike
         possible &= ~np.isin(alike, alike[[one.part for one in rest]])
@@ -196,22 +190,22 @@ class Search(Likelihood):
         found: Ints = np.flatnonzero(possible)
         return found
 
-    def _enough(self, entry: Ints) -> Bools:
-        """By part whether any of these entries is of it; of many rounds two, or one that failed."""
-        cells, rounds = self.cells, self.matrix.rounds
-        failed = 1 + (self.matrix.y[cells.sample[entry]] <= NOTHING) if rounds else None
-        found: Bools = np.bincount(cells.part_of_entry[entry], failed, minlength=cells.parts) > rounds
+    def _enough(self, asking: Bools) -> Bools:
+        """By part whether an asking sample passes through it; of many rounds two, or one that failed."""
+        count = self.cells.total(asking)
+        if self.matrix.rounds:
+            count += self.cells.total(asking & (self.matrix.y <= NOTHING))
+        found: Bools = count > self.matrix.rounds
         return found
 
-    def _room(self, entry: Ints, density: Floats) -> Floats:
-        """By part the most nats that it may gain: of many parts few have enough samples so low as these entries."""
+    def _room(self, asking: Bools, density: Floats) -> Floats:
+        """By part the most nats that it may gain: of many parts few have enough *asking* samples."""
         matrix, cells, drawn = self.matrix, self.cells, self.matrix.entries.drawn
+        entry = np.flatnonzero(asking[cells.sample])
         part, sample = cells.part_of_entry[entry], cells.sample[entry]
-        most, low = np.zeros(len(density)), np.zeros(len(density), dtype=np.bool_)
-        low[sample] = True
-        asking = np.flatnonzero(low)
-        noise = matrix.normal.noise[matrix.of_class[asking]]
-        most[asking] = np.maximum(np.log(_SHARP / noise / density[asking]), 0.0)
+        most, low = np.zeros(len(density)), np.flatnonzero(asking)
+        noise = matrix.normal.noise[matrix.of_class[low]]
+        most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
         least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
         well = cells.through - np.bincount(part, minlength=cells.parts)
         found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * least
