@@ -53,7 +53,8 @@ class Entries:
     of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, 0 where that is known by
     other evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of
     one thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody
-    knows which: if one of them is faulty, few samples show it.
+    knows which: if one of them is faulty, few samples show it. Where any k of a *family* of n are one
+    hypothesis, in which order they were found, by part its family and how many *things* that has.
     """
 
     sample: Ints
@@ -63,6 +64,8 @@ class Entries:
     large: Bools
     whole: Ints | None = None
     drawn: Bools | None = None
+    family: Ints | None = None
+    things: Ints | None = None
 
     @classmethod
     def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, drawn: Bools | None = None) -> Entries:
@@ -78,27 +81,38 @@ class Entries:
         order = np.argsort(_small(part, len(extra)), kind="stable")
         count = np.bincount(part, minlength=len(extra))
         own = (whole == np.arange(len(whole))) & (count > 0)
-        things = np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)
+        things = np.maximum(np.bincount(family[own], minlength=int(family.max(initial=0)) + 1)[family], 1)
         usual = float(np.median(count[count > 0])) if len(part) else 0.0
         return cls(
             sample[order],
             part[order],
             np.broadcast_to(UNKNOWN, len(part)),
-            cost_of(things[family], extra),
+            cost_of(things, extra),
             (count > _MANY * usual) & (extra > 0),
             whole,
             drawn,
+            family,
+            things,
         )
+
+    def costs(self, taken: Sequence[int] = ()) -> Floats:
+        """
+        By part: the nats that it takes to say that it is faulty, too, when *taken* are: of one family ln C(n, k) + k.
+
+        Inside hosts there are no families: an RNIC and its port would explain the same, and how many of either are
+        faulty elsewhere must not change their odds.
+        """
+        if self.family is None or self.things is None or not len(taken):
+            return self.cost
+        faulty = np.bincount(self.family[list(taken)], minlength=int(self.family.max()) + 1)[self.family]
+        further = np.maximum(np.log(np.maximum(self.things - faulty, 1) / (faulty + 1)), 0.0)
+        found: Floats = self.cost - np.log(self.things) + further
+        return found
 
 
 def cost_of(things: Ints | Floats, extra: Floats) -> Floats:
-    """
-    The nats that it takes to say that a part is faulty which is one of so many *things*, *extra* ones for a rarer kind.
-
-    How many are faulty already makes no difference: the priors of two kinds that would explain the same (an RNIC and
-    its port) stay what they are, and a part never gains more beside more faults.
-    """
-    found: Floats = np.log(np.maximum(things, 1)) + 1 + extra
+    """The nats that it takes to say which of so many *things* is faulty, and *extra* ones for a rarer kind."""
+    found: Floats = np.log(things) + 1 + extra
     return found
 
 

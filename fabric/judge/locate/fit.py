@@ -45,14 +45,14 @@ _LITTLE = 0.35  # of the least loss: a host that is so little low as a whole is 
 
 class OtherFaults(NamedTuple):
     """
-    Beside some faults: the density of each sample, and the loss that explains it.
+    Beside some faults: the density of each sample, the loss that explains it, and what a further fault costs.
 
-    *free*: to say what a further fault is costs nothing, and what always shows alone is looked for.
+    *costs* are nats by part; None: what always shows alone is looked for, and to say so is free.
     """
 
     density: Floats
     explained: Floats
-    free: bool = False
+    costs: Floats | None
 
 
 class Fit:
@@ -67,8 +67,9 @@ class Fit:
         until_s: Floats,
         follows: Follows | None = None,
     ) -> None:
-        density, explained, self._free = given
-        self._follows = follows
+        density, explained, costs = given
+        self._follows, self._free = follows, costs is None
+        self._costs = 0.0 if costs is None else costs[parts]
         self._data, self._parts, self._since_s, self._until_s = data, parts, since_s, until_s
         self._cells, sample, local, way = data.cells.of_parts(parts)
         matrix = data.matrix
@@ -120,7 +121,7 @@ class Fit:
         return chosen
 
     def faults(self) -> list[FaultyPart]:
-        """One for each part that any loss fits better than nothing, with its gain."""
+        """One for each part that any loss fits, with its gain."""
         cells = len(self._cells)
         shows = np.bincount(self._local, self._slow, minlength=cells) > 0
         best = np.where(shows, -NO_FIT, np.where(self._count > 0, -NOT_SHOWN, 0.0))
@@ -146,11 +147,10 @@ class Fit:
                     )
         best = np.where(~shows & (rho == 0), -self._clear(loss, rho), best)
         whole = np.bincount(self._place, best, minlength=len(self._parts)) + self._of_others()
-        whole -= 0.0 if self._free else self._data.matrix.entries.cost[self._parts]
+        whole -= self._costs
         return [
             self._fault(number, float(whole[number]), loss, spread, rho)
-            for number in np.flatnonzero(whole > 0).tolist()
-            if rho[self._own(number)].any()
+            for number in np.unique(self._place[rho > 0]).tolist()
         ]
 
     def _of_others(self) -> Floats:
@@ -201,8 +201,7 @@ class Fit:
         return none
 
     def _fault(self, number: int, gain: float, loss: Floats, spread: Floats, rho: Floats) -> FaultyPart:
-        own = self._own(number)
-        told = [i for i in range(own.start, own.stop) if rho[i] > 0]
+        told = [i for i in range(int(self._first[number]), int(self._first[number + 1])) if rho[i] > 0]
         found = FaultyPart(
             int(self._parts[number]),
             gain,
@@ -214,9 +213,6 @@ class Fit:
         )
         when = self._data.when(found)
         return replace(found, gain=gain - when) if when else found
-
-    def _own(self, number: int) -> slice:
-        return slice(int(self._first[number]), int(self._first[number + 1]))
 
     def _guesses(self) -> list[Floats]:
         """Where to look for the loss of each cell: quartiles of its slow samples, and the middle of what is open."""

@@ -80,7 +80,9 @@ class Search(Likelihood):
     def score(self, faults: Sequence[FaultyPart]) -> float:
         """Log likelihood of all samples minus what it costs to say the hypothesis."""
         density, _ = self.explained(faults)
-        return float(np.log(density).sum()) - self.matrix.normal.cost - sum(map(self._cost, faults))
+        parts, entries = [one.part for one in faults], self.matrix.entries
+        which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
+        return float(np.log(density).sum()) - self.matrix.normal.cost - which - sum(map(self._cost, faults))
 
     def _cost(self, fault: FaultyPart) -> float:
         told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
@@ -88,7 +90,7 @@ class Search(Likelihood):
         cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
         often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
         dead = fault.loss > DEAD
-        cost = float(matrix.entries.cost[fault.part]) + self.when(fault)
+        cost = self.when(fault)
         for cell in self.cells.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
@@ -105,7 +107,7 @@ class Search(Likelihood):
         return cost
 
     def _beside(self, faults: Sequence[FaultyPart]) -> OtherFaults:
-        return OtherFaults(*self.explained(faults))
+        return OtherFaults(*self.explained(faults), self.matrix.entries.costs([one.part for one in faults]))
 
     def _fits(self, parts: Ints, given: OtherFaults) -> list[FaultyPart]:
         """The best fault of each of *parts*, the best first."""
@@ -164,7 +166,7 @@ class Search(Likelihood):
 
     def open_faults(self, rest: Sequence[FaultyPart]) -> list[FaultyPart]:
         """What may be faulty beside *rest* if to say so were free, the likeliest first."""
-        free = OtherFaults(*self.explained(rest), free=True)
+        free = OtherFaults(*self.explained(rest), None)
         parts = self._possible(rest, free)
         found = Fit(self, parts, free, *_always(parts)).faults() if len(parts) else []
         return sorted(found, key=lambda one: (-one.gain, one.part))
@@ -180,7 +182,7 @@ class Search(Likelihood):
         """The parts that asking samples pass through, of many rounds through which two do, or one that failed."""
         matrix, asking = self.matrix, self._asking(given.explained)
         if matrix.faint:
-            possible = self._room(asking, given.density) > (0.0 if given.free else matrix.entries.cost)
+            possible = self._room(asking, given.density) > (0.0 if given.costs is None else given.costs)
         else:
             possible = self._enough(asking)
         # What the very same samples pass through (an RNIC and its cable, but for loopbacks) is faulty once.
