@@ -4,7 +4,7 @@ Bad cables, one at a time: is the very cable named, no port of a healthy host, a
 ``python benchmarks/link_faults.py [FIRST [CASES [WORDS]]]`` draws a cable for each kind of fault, tier and routing of
 two racks of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it; a cable that is
 slow and counts nothing is one for localise and burn-in. WORDS are the kinds and routings that alone are drawn;
-``none``: no fault at all, six hours of burn-in, adaptive and by ECMP. ``clean`` instead of a number: symbol errors at
+``none``: no fault at all, six hours of burn-in, adaptive and static. ``clean`` instead of a number: symbol errors at
 half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole judge of links and in a hall of 2,048 by
 counts alone.
 """
@@ -157,16 +157,19 @@ def told(judged: JudgedRun, kind: str, link: Link, topology: Topology) -> tuple[
 
 
 def sound(first: int, count: int) -> None:
-    """Print how racks without a fault end, and each that does not PASS."""
+    """Print how racks without a fault end, and each cable of which something is said."""
     ended: Counter[str] = Counter()
     for seed in range(first, first + count):
-        rack, routing = RACKS[seed % 2], ("ar", "ecmp")[seed // 2 % 2]
+        rack, routing = RACKS[seed % 2], ("ar", "ftree", "ar", "ecmp")[seed // 2 % 4]
         with TemporaryDirectory() as folder:
             judged = burn_in(Path(folder), rack, f"{{routing: {routing}}}", seed)
-        outcome = judged.verdict.outcome.name
-        ended[f"{routing} {outcome}"] += 1
-        for reason in judged.verdict.reasons if outcome != "PASS" else ():
-            print(f"{seed} {rack} {routing} {outcome}: {reason}", flush=True)
+        topology = load_inventory(INVENTORY.parent / "benchmarks" / "golden" / f"{rack}.yaml").topology
+        cables = {f"{link.a}--{link.b}" for link in topology.links()}
+        said = [one for one in judged.verdict.components if one.component in cables]
+        ended[f"{routing} {judged.verdict.outcome.name}"] += 1
+        ended["cables named"] += len(said)
+        for one in said:
+            print(f"{seed} {rack} {routing} {one.component} {one.outcome.name}: {one.reason}", flush=True)
     print(f"{count} racks without a fault: {', '.join(f'{number} {how}' for how, number in sorted(ended.items()))}")
 
 

@@ -265,7 +265,7 @@ class OpticsWatch:
         limits += [light.warn_dbm if light else None for light in (rx, tx)]
         if (one := found.module) is not None:
             self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
-        counts = ("raw_errors", "effective_errors", "full_blocks")
+        counts = ("raw_errors", "effective_errors", "full_blocks", "worst_block")
         values: dict[str, Value] = {name: getattr(found, name) for name in counts}
         for way, light in (("rx", rx), ("tx", tx)):
             for lane, dbm in enumerate(light.lanes_dbm if light else ()):
