@@ -163,8 +163,8 @@ def sound(first: int, count: int) -> None:
         rack, routing = RACKS[seed % 2], ("ar", "ftree", "ar", "ecmp")[seed // 2 % 4]
         with TemporaryDirectory() as folder:
             judged = burn_in(Path(folder), rack, f"{{routing: {routing}}}", seed)
-        topology = load_inventory(INVENTORY.parent / "benchmarks" / "golden" / f"{rack}.yaml").topology
-        cables = {f"{link.a}--{link.b}" for link in topology.links()}
+            links = load_inventory(Path(folder) / "rack.yaml").topology.links()
+        cables = {f"{link.a}--{link.b}" for link in links}
         said = [one for one in judged.verdict.components if one.component in cables]
         ended[f"{routing} {judged.verdict.outcome.name}"] += 1
         ended["cables named"] += len(said)

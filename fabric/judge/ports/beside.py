@@ -7,7 +7,7 @@ switch: the same traffic is theirs, in both directions. A port waits on good fab
 further on, or where the routes of many flows meet. So an end stands out between two looks only where it waits for a
 fifth of its time to send, far longer beside what it sends than its siblings do, and sends no more than they; and is
 named only where that is so in nearly all of the windows: FAIL at both ends, for what is congested lies in one
-direction; INCONCLUSIVE at one.
+direction; INCONCLUSIVE at one, in twice as many windows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Of PortXmitData, and of a tick of PortXmitWait: what Quantum to Quantum-3 could 
 manual 2.13, congestion assessment). Other switches have longer ticks: then it only takes more to stand out.
 """
 
-USED = 0.01
-"""A window in which siblings sent less than this share of their line says nothing (a choice)."""
+USED = 0.001
+"""A window in which siblings sent less than this share of their line says nothing: two seconds of half an hour."""
 
 WAITS = 0.25
 """So long, beside the time that it takes to send, a port waits that stands out: a fifth of all its time to send."""
@@ -60,14 +60,15 @@ def lagging(ways: Sequence[Sequence[End]], courses: Courses, *, rate_gbps: float
     found: dict[int, Found] = {}
     for place in range(len(ways[0])):
         said = [way[place] for way in told if place in way]
-        if said:
+        if sum(looks for looks, _ in said) >= 2 * MANY:
             outcome = Outcome.FAIL if len(said) == len(ways) else Outcome.INCONCLUSIVE
-            found[place] = ("waits", outcome, f"{', '.join(said)}: it carries less than its line, or its far side does")
+            text = ", ".join(text for _, text in said)
+            found[place] = ("waits", outcome, f"{text}: it carries less than its line, or what is behind it does")
     return found
 
 
-def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int, str]:
-    """Which of these ports stand out in nearly all windows, and what is said of them."""
+def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int, tuple[int, str]]:
+    """Which of these ports stand out in nearly all windows: in how many, and what is said of them."""
     own = [courses.get(end, {}) for end in ends]
     times = sorted({at_s for one in own for at_s in one.get(SENT, CounterCourse()).at_s})
     if len(times) <= MANY:
@@ -76,16 +77,14 @@ def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int,
     least_bytes = USED * rate_gbps * 1e9 / 8 * np.diff(times)
     used = np.median(words, axis=0) * WORD_BYTES >= least_bytes
     words, waited = words[:, used], ticks[:, used] * TICK_BYTES / np.maximum(words[:, used], 1.0) / WORD_BYTES
-    found: dict[int, str] = {}
+    found: dict[int, tuple[int, str]] = {}
     for place, end in enumerate(ends):
         others, sent = (np.median(np.delete(one, place, axis=0), axis=0) for one in (waited, words))
         out = (waited[place] >= np.maximum(WAITS, TIMES * others)) & (words[place] <= NO_MORE * sent)
         if out.sum() >= max(MANY, ALWAYS * out.size):
             mine, theirs = (np.median(one / (1.0 + one)) for one in (waited[place], others))
-            beside = f"its {len(ends) - 1} siblings {theirs:.0%}"
-            found[place] = (
-                f"{label(end)} waits for {mine:.0%} of its time to send, {beside}, in {out.sum()} of {out.size} looks"
-            )
+            seen = f"its {len(ends) - 1} siblings {theirs:.0%}, in {out.sum()} of {out.size} looks"
+            found[place] = int(out.sum()), f"{label(end)} waits for {mine:.0%} of its time to send, {seen}"
     return found
 
 
