@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from math import pi, sin
+from math import exp, factorial, pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import UNWORN, ber_text
+from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
@@ -25,6 +25,8 @@ _OPTIONS = options("""
     json      --json
     yes       -y --yes
     version   -v --version
+    histogram --rx_fec_histogram
+    bins      --show_histogram
 """)
 _CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
 _ALONE = (2, "Auto-negotiation - No partner detected")
@@ -61,9 +63,11 @@ def mlxlink(asked: ToolCall) -> Said:
         (asked.ports.disable if state == "DN" else asked.ports.enable)(port, asked.at_s)
         done.append(f"Configuring Port State ({'Down' if state == 'DN' else 'Up'})...")
     sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
+    message = _add_histogram(asked, port, sections, "," if in_json else " \t") if "bins" in fields else ""
+    code = int(bool(message))
     if in_json:
-        return Said(_json(sections, done, code=0, message="success"))
-    return Said("".join(f"\n{line}\n" for line in done) + _text(sections))
+        return Said(_json(sections, done, code=code, message=message or "success"), status=code)
+    return Said("".join(f"\n{line}\n" for line in done) + _text(sections), message, code)
 
 
 def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
@@ -130,6 +134,28 @@ def _counters(asked: ToolCall, port: Port) -> Rows:
     if port.node.ethernet:
         del shown["Symbol Errors"], shown["Symbol BER"]
     return shown if port.physical == LINK_UP else dict.fromkeys(shown, "N/A")
+
+
+FEC, _BINS = "kp4", 16
+
+
+def _add_histogram(asked: ToolCall, port: Port, sections: Sections, separator: str) -> str:
+    """
+    Blocks by how many wrong symbols they had; those do not come in bursts here (choice).
+
+    Why there is none: the link is down, or its code is another than RS(544,514), which is not simulated.
+    """
+    if port.physical != LINK_UP or port.line.fec != FEC:
+        why = "is valid with active link operation only" if port.physical != LINK_UP else "is not simulated"
+        return f"Providing FEC histogram cause the following exception:\nFEC Histogram {why}\n"
+    counts = asked.ports.counts(port, asked.at_s)
+    blocks = counts.bits / CODEWORD_BITS
+    each = counts.raw / blocks if blocks else 0.0
+    numbers = [int(blocks * exp(-each) * each**wrong / factorial(wrong)) for wrong in range(_BINS - 1)]
+    rows = sections["Histogram of FEC Errors"] = {"Header": f"Range{separator}Occurrences"}
+    for wrong, number in enumerate([*numbers, int(counts.full)]):
+        rows[f"Bin {wrong}"] = f"[{wrong}]{'' if separator == ',' else '  '}{separator}{number}"
+    return ""
 
 
 def _text(sections: Sections) -> str:
