@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, factorial, pi, sin
+from functools import lru_cache
+from itertools import starmap
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
@@ -169,12 +172,25 @@ def _text(sections: Sections) -> str:
 
 def _json(sections: Sections, done: list[str], *, code: int, message: str) -> str:
     """The same as one document; masks come apart into number and values, lanes into a list."""
-    output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
-    result: dict[str, object] = {"output": output}
-    if done:
-        result["configurations"] = done
-    document = {"result": result, "status": {"code": code, "message": message}}
-    return json.dumps(document, indent="\t", separators=(",", " : ")) + "\n"
+    result = {"output": {}, **({"configurations": done} if done else {})}
+    document = _indented({"result": result, "status": {"code": code, "message": message}})
+    parts = [f'"{title}" : {_braced(3, starmap(_row, rows.items()))}' for title, rows in sections.items()]
+    return document.replace("{}", _braced(2, parts), 1) + "\n" if parts else document + "\n"
+
+
+def _indented(document: object) -> str:
+    return json.dumps(document, indent="\t", separators=(",", " : "))
+
+
+def _braced(depth: int, members: Iterable[str]) -> str:
+    line = "\n" + "\t" * depth
+    return f"{{{line}\t" + f",{line}\t".join(members) + f"{line}}}"
+
+
+@lru_cache(maxsize=1 << 12)
+def _row(name: str, value: str) -> str:
+    """A row of a section as it stands in the document: most are alike for all ports, and to indent them is slow."""
+    return _indented({name: _apart(value)})[3:-2].replace("\n", "\n\t\t\t")
 
 
 def _apart(value: str) -> object:
