@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, factorial, pi, sin
 from functools import lru_cache
 from itertools import starmap
+from math import exp, factorial, pi, sin
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
