@@ -149,7 +149,11 @@ def _take_over(box: Box, host: str) -> None:
     lines = []
     for port in (layout.MANAGEMENT_PORT, layout.HOST_PORT):
         lines += [f"address flush dev {port}", f"link add br-{port} type bridge", f"link set {port} master br-{port}"]
-        lines += [f"tuntap add tap-{port} mode tap", f"link set tap-{port} master br-{port} up", f"link set br-{port} up"]
+        lines += [
+            f"tuntap add tap-{port} mode tap",
+            f"link set tap-{port} master br-{port} up",
+            f"link set br-{port} up",
+        ]
     _run(("ip", "-n", space, "-batch", "-"), "\n".join(lines) + "\n")
 
 
@@ -208,7 +212,9 @@ def inside(box: Box, host: str, command: str, timeout_s: float = 20.0) -> subpro
     """A command in a machine, by SSH from the box's orchestrator."""
     ssh = ("ssh", "-F", f"{box.folder}/ssh_config", "-o", "ConnectTimeout=5", box.management_address(host), command)
     argv = machine.enter(box.name, ssh)
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False)
+    return subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
 
 
 def _wait_for_ssh(box: Box, host: str) -> None:
