@@ -37,7 +37,7 @@ PACKAGES = (
 )  # fmt: skip
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "cpio", "mke2fs")
 IMAGE_S, BOOT_S = 1200.0, 300.0
-"""An image is made within this (5 min at a load of 12), a machine answers by SSH within that (16 s alone, 80 s at 40)."""
+"""An image is made within this (5 min at a load of 12), a machine answers by SSH within that (80 s at a load of 40)."""
 
 MODULES = ("virtio_pci", "virtio_blk", "ext4")
 FIRST = """\
