@@ -176,6 +176,7 @@ def _explained(
     """
     # numpy: only where something was measured
     from fabric.judge.course.located import over_time
+    from fabric.judge.locate.lossy import lossy_class
     from fabric.judge.locate.suspects import locate
 
     written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
@@ -216,6 +217,7 @@ def _explained(
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(_each_once([*named, *errors]), course.came_back, probes)
+    named = lossy_class(named, probes, told, results, topology)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
 
 

@@ -50,7 +50,10 @@ def test_two_flows_converge_to_twenty_each() -> None:
     assert found.rate_gbps == pytest.approx([20.0, 20.0], rel=0.05)
 
 
-@pytest.mark.parametrize(("senders", "share"), [(8, 0.993), (16, 0.991), (32, 0.988)])
+@pytest.mark.parametrize(
+    ("senders", "share"),
+    [(8, 0.993), *(pytest.param(*row, marks=pytest.mark.slow) for row in ((16, 0.991), (32, 0.988)))],
+)
 def test_share_of_the_line_at_400g(senders: int, share: float) -> None:
     """Thresholds of Cumulus Linux, 4 KiB packets: the authors' equations, integrated for 0.4 s, give these shares."""
     found = many_to_one(senders, Queues(), 400.0, time_s=0.01, step_s=4e-6, late=True)
