@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.changes import guard, subnet_manager
+from fabric.changes import guard, one_line, subnet_manager, text_of
 from fabric.changes.guard import GUARD
-from fabric.changes.sh import one_line, text_of
 from fabric.tools import management
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"

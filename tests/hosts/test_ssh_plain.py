@@ -14,8 +14,8 @@ import paramiko
 import pytest
 
 from fabric.errors import HostUnreachable
+from fabric.hosts.ssh import SshExecutor
 from fabric.hosts.ssh.connection import Connection, HostConnections
-from fabric.hosts.ssh.executor import SshExecutor
 from fabric.hosts.ssh.keys import HostRefused
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
