@@ -322,9 +322,11 @@ def restates(best: Component, other: Component) -> bool:
     """
     Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
 
-    An RNIC and its cable are two things to whoever repairs them.
+    An RNIC and its cable are two things to whoever repairs them, and so are a leaf and all cables above it.
     """
     mine, its = Part.of(best.name), Part.of(other.name)
+    if {best.kind, other.kind} == {"leaf", "uplinks"}:
+        return False
     if other.kind == "pair" or best.name == other.name:
         return True
     if mine.host == its.host and not {"host", "gpus"}.isdisjoint((best.kind, other.kind)):
