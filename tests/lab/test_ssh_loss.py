@@ -22,7 +22,7 @@ from fabric.hosts.ssh import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost, run_once
-from tests.hosts.observing import collected
+from tests.hosts.programs import collected
 
 pytestmark = pytest.mark.lab
 
