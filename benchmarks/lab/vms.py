@@ -28,7 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from fabric.lab import layout, machine  # noqa: E402
+from fabric import lab as machine  # noqa: E402
+from fabric.lab import layout  # noqa: E402
 from fabric.lab.layout import Box  # noqa: E402
 
 PACKAGES = (

@@ -24,8 +24,8 @@ import yaml
 
 from benchmarks.lab import vms
 from benchmarks.lab.lab import own_environment
+from fabric import lab as machine
 from fabric.errors import ConfigError
-from fabric.lab import machine
 from fabric.lab.layout import Box
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
