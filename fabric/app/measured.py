@@ -4,7 +4,8 @@ What a judged run measured, as tables (``runs.columns``): samples, the parts tha
 What is normal for a sample is the median of all hosts for the same measurement in this run (with the same values of a
 matrix): repetitions and rounds count by their median and each host once, or a bad host that is measured again and again
 would be normal. What was measured while a fault was made on purpose is no part of it. Where several have something in
-common (a collective over all of them) nothing is normal.
+common (a collective over all of them) nothing is normal, nor of flows that share links (link_burn): each has what the
+others leave it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from fabric.model.sampling import CounterCourse, Value
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ONE_LINE, Suspect
+from fabric.probes import link_burn
 from fabric.probes.kinds import PEER_KINDS
 from fabric.probes.latency import UNIT as LATENCY_UNIT
 from fabric.report.shown_run import Row, ShownRun
@@ -154,6 +156,9 @@ def _probe_columns(run: ShownRun, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+_HAVE_PEERS = (PEER_KINDS | ONE_LINE) - {link_burn.KIND}
+
+
 class _Likes:
     """Which numbers of a run are like each other: worked out once for all hosts of a make."""
 
@@ -179,7 +184,7 @@ class _Likes:
         layout = _layout(probe, self._topology)
         if layout not in self._known:
             path, like = link_class(probe, self._topology), None
-            if probe.kind in PEER_KINDS | ONE_LINE:
+            if probe.kind in _HAVE_PEERS:
                 make = self._topology.hosts[probe.hosts[0]].platform.name
                 like = (_what(probe), make, path, line_rate_gbps(probe, self._topology))
             self._known[layout] = path, like
@@ -397,6 +402,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
         "state": None if state is None else "up" if state else "down",
         "width": _last(courses, "width"),
         "lane_gbps": _last(courses, "lane_gbps"),
+        "worst_block": _last(courses, "worst_block"),
         "speed_gbps": _last(courses, "speed_gbps"),
         "sent_gbps": _sent_gbps(courses.get(SENT, _NOT_READ)),
         "began_s": seen.at_s[0] if seen.at_s else None,

@@ -107,6 +107,8 @@ def part_words(name: str, kind: str = "") -> str:
     part = Part.of(name)
     if kind in ("leaf", "host"):
         return f"{'leaf switch' if kind == 'leaf' else 'host'} {name}"
+    if kind == "traffic_class":
+        return f"RoCE traffic class of {name}"
     if kind == "pair" and "+" in name:
         return f"the pair {' and '.join(name.split('+', 1))}"
     if "--" in part.host or ("->" in part.host and not part.item):

@@ -16,9 +16,10 @@ from fabric.model.part import Part
 from fabric.model.scenario import ExpectedRatio
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.report import templates
+from fabric.report import figures, templates
 from fabric.report.decision import decision_of, run_exit_code
-from fabric.report.figures import inline
+from fabric.report.figures.configurations import compared_kinds, side_by_side
+from fabric.report.figures.maps import MOST_HOSTS, pair_kinds, worst
 from fabric.report.shown_run import ShownRun
 from fabric.report.shown_verdict import shown_verdict
 from fabric.report.table import table
@@ -54,16 +55,12 @@ def pictures(run: ShownRun) -> Iterator[Picture]:
 
 def save_figures(run: ShownRun, folder: Path) -> list[Path]:
     """All of them as PNG and SVG below *folder*, which is made; raises OSError when the disk says no."""
-    from fabric.report.figures import save
-
     folder.mkdir(parents=True, exist_ok=True)
-    return [path for one in pictures(run) for path in save(one.figure, folder, one.name)]
+    return [path for one in pictures(run) for path in figures.save(one.figure, folder, one.name)]
 
 
 def _suspects(run: ShownRun) -> Iterator[Picture]:
     """The evidence of each, and of a suspect inside a host what all its loopbacks reached."""
-    from fabric.report import figures
-
     hosts: dict[str, None] = {}
     for number, suspect in enumerate(run.judged.verdict.suspects[:MOST_EVIDENCE], start=1):
         section = f"suspect-{number}"
@@ -101,8 +98,6 @@ def expected_frame(run: ShownRun) -> pd.DataFrame:
 
 
 def _expected(run: ShownRun) -> Iterator[Picture]:
-    from fabric.report import figures
-
     drawn = figures.expectations(expected_frame(run))
     if drawn is not None:
         words = "Point and line: the ratio with its 95 % interval. Triangle: the bound, open to the good side."
@@ -111,9 +106,6 @@ def _expected(run: ShownRun) -> Iterator[Picture]:
 
 def _bandwidth(run: ShownRun) -> Iterator[Picture]:
     """Adaptive routing off and on where a matrix compares it."""
-    from fabric.report import figures
-    from fabric.report.figures.configurations import compared_kinds, side_by_side
-
     as_shown = "As figure 12{} of arXiv 2410.21680 shows it" + (", simulated." if run.simulated else ".")
     for kind in compared_kinds(run.frames)[:_MOST_KINDS]:
         if side_by_side(run.frames, kind):
@@ -128,8 +120,6 @@ def _bandwidth(run: ShownRun) -> Iterator[Picture]:
 
 def _hall(run: ShownRun) -> Iterator[Picture]:
     import pandas as pd
-
-    from fabric.report import figures
 
     hall = run.judged.verdict.hall
     points = [(one.kind, one.hosts, one.gbps, one.bound_gbps) for one in hall.points] if hall is not None else []
@@ -150,9 +140,6 @@ def racks_of(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
 
 def _hosts(run: ShownRun) -> Iterator[Picture]:
     """All hosts; of many a square each, and rows for those of suspects and the worst others."""
-    from fabric.report import figures
-    from fabric.report.figures.maps import MOST_HOSTS, worst
-
     found = worst(run.frames)
     hosts = run.judged.scenario.hosts
     only: list[str] | None = None
@@ -173,9 +160,6 @@ def _hosts(run: ShownRun) -> Iterator[Picture]:
 
 def _pairs(run: ShownRun) -> Iterator[Picture]:
     """Of each kind that two hosts measure together; ringed is what a suspected part of the network explains."""
-    from fabric.report import figures
-    from fabric.report.figures.maps import pair_kinds
-
     network = [one for one in run.judged.verdict.suspects if not one.hosts and one.probes]
     kinds = pair_kinds(run.frames)[:_MOST_KINDS]
     passed = run.frames.parts
@@ -191,8 +175,6 @@ def _pairs(run: ShownRun) -> Iterator[Picture]:
 
 
 def _time(run: ShownRun) -> Iterator[Picture]:
-    from fabric.report import figures
-
     drawn = figures.timeline(run.frames)
     if drawn is not None:
         clock = "simulated time" if run.simulated else "the run's own clock"
@@ -207,8 +189,6 @@ def _time(run: ShownRun) -> Iterator[Picture]:
 
 
 def _training(run: ShownRun) -> Iterator[Picture]:
-    from fabric.report import figures
-
     impact = run.judged.verdict.training
     if impact is not None and impact.mttf_s is not None:
         drawn = figures.training(impact.gpus, impact.mttf_s, bound=impact.bound)
@@ -230,7 +210,7 @@ def page(run: ShownRun) -> str:
     """report.html of one run."""
     drawn: defaultdict[str, list[tuple[str, Markup, str]]] = defaultdict(list)
     for one in pictures(run):
-        drawn[one.section].append((one.title, inline(one.figure), one.words))
+        drawn[one.section].append((one.title, figures.inline(one.figure), one.words))
     judged, decision = run.judged, decision_of(run)
     word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
     content = {

@@ -20,29 +20,23 @@ if TYPE_CHECKING:
 class Frames(Protocol):
     """The tables of a run as frames (``fabric.load``): what figures are drawn from; docs/data.md has their columns."""
 
-    @property
-    def samples(self) -> pd.DataFrame:
-        """A row a number of a probe, or why there is none."""
+    samples: pd.DataFrame
+    """A row a number of a probe, or why there is none."""
 
-    @property
-    def parts(self) -> pd.DataFrame:
-        """A row a part that a probe passes through."""
+    parts: pd.DataFrame
+    """A row a part that a probe passes through."""
 
-    @property
-    def counters(self) -> pd.DataFrame:
-        """A row a reading of a counter or sensor."""
+    counters: pd.DataFrame
+    """A row a reading of a counter or sensor."""
 
-    @property
-    def links(self) -> pd.DataFrame:
-        """A row one end of a cable."""
+    links: pd.DataFrame
+    """A row one end of a cable."""
 
-    @property
-    def changes(self) -> pd.DataFrame:
-        """A row a state that a change came to."""
+    changes: pd.DataFrame
+    """A row a state that a change came to."""
 
-    @property
-    def suspects(self) -> pd.DataFrame:
-        """A row a suspect."""
+    suspects: pd.DataFrame
+    """A row a suspect."""
 
 
 class Row(NamedTuple):

@@ -54,12 +54,13 @@ def table(run: Frames) -> dict[str, Any]:
 
 
 def _worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """What failed first, of each outcome the least share first; what has none comes after what is low."""
+    """What failed first, of each outcome the least share first; what has none comes after what is low, by its like."""
     import numpy as np
 
     rank = frame["outcome"].map({one.value: -one.rank for one in Outcome}).astype(int).to_numpy()
     share = frame["share"].fillna(frame["gbps"] / frame["required_gbps"]).fillna(0.98).to_numpy()
-    return frame.iloc[np.lexsort((np.where(rank == 0, share.round(3), share), rank))]
+    best = frame.groupby(["kind", "series", "size_bytes"], observed=True, dropna=False)["gbps"].transform("max")
+    return frame.iloc[np.lexsort((frame["gbps"] / best, np.where(rank == 0, share.round(3), share), rank))]
 
 
 def _hosts(frame: pd.DataFrame) -> pd.Series:

@@ -13,18 +13,21 @@ from fabric.checks.found import cables_of
 from fabric.checks.wiring import wiring
 from fabric.model.found import FoundFabric, FoundHost
 from fabric.model.topology import Topology
-from fabric.tools import infiniband
+from fabric.tools import ibstat, infiniband
 from tests.lab.ibsim import missing
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 
 def found(folder: Path, fabric: Topology) -> FoundFabric:
-    """What one walk of the real tool over the fabric shows; its hosts tell nothing themselves."""
+    """What one walk of the real tool over the fabric shows; of its hosts one tells its own port, by the real ibstat."""
     hosts = {name: FoundHost(name) for name in fabric.hosts}
     with simulated(folder, fabric) as env:
         said = subprocess.run(infiniband.all_ports(), env=env, capture_output=True, text=True, timeout=120, check=False)
+        own = subprocess.run(ibstat.ask(), env=env, capture_output=True, text=True, timeout=60, check=False)
     lines = infiniband.read_ports(said.stdout, said.stderr, said.returncode)
+    ((_, port),) = ibstat.read(own.stdout, own.stderr, own.returncode)[1].items()
+    assert (port.active, port.guid in {line.end.guid for line in lines}) == (True, True)
     cables, switches, strangers = cables_of(lines, hosts)
     return FoundFabric(hosts, tuple(cables), frozenset(switches), frozenset(strangers))
 

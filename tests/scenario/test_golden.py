@@ -50,7 +50,11 @@ ACROSS = "gpu[001-008,017-024]"
 @pytest.mark.slow
 @pytest.mark.parametrize(("traffic_class", "bad"), [(106, set()), (0, {"load"})])
 def test_a_wrong_class_is_felt_only_under_load(tmp_path: Path, traffic_class: int, bad: set[str]) -> None:
-    """As docs/roce.md says it; what takes it before anything is measured is the check."""
+    """
+    As docs/roce.md says it; what takes it before anything is measured is the check.
+
+    The class is accused, and none of the hosts, which were all well alone.
+    """
     text = (INVENTORY / "roce-64.yaml").read_text().replace("traffic_class: 106 ", f"traffic_class: {traffic_class} ")
     (tmp_path / "baselines").symlink_to(INVENTORY / "baselines")
     (tmp_path / "roce.yaml").write_text(text)
@@ -58,3 +62,6 @@ def test_a_wrong_class_is_felt_only_under_load(tmp_path: Path, traffic_class: in
     judged = builders.on_mock(builders.asked(scenario, inventory=tmp_path / "roce.yaml", hosts=ACROSS), tmp_path)
     failed = {probe.probe_id.partition("/")[0] for probe in judged.verdict.probes if probe.outcome is Outcome.FAIL}
     assert failed == bad
+    suspects = judged.verdict.suspects
+    assert {one.kind for one in suspects} == ({"traffic_class"} if bad else set())
+    assert all("traffic class 0 (DSCP 0)" in one.evidence[0] for one in suspects)

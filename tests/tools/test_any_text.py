@@ -18,6 +18,7 @@ from fabric.report.diagnosis import parsed_document
 from fabric.tools import (
     ethtool,
     host_parts,
+    ibstat,
     infiniband,
     interfaces,
     management,
@@ -29,7 +30,7 @@ from fabric.tools import (
     sysfs,
 )
 from tests.places import CAPTURES, GOLDEN
-from tests.tools import test_fabric_tools, test_identity_tools, test_infiniband, test_mlxlink
+from tests.tools import test_fabric_tools, test_infiniband, test_mlxlink
 from tests.tools.samples import sample
 
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
@@ -47,11 +48,12 @@ TOOLS = [
     "4: ACTIVE\n5: LinkUp\n",
     "b859:9f03:0000:1000\n",
     "routing_engine updn\n",
-    *(test_identity_tools.LSPCI, test_identity_tools.GREP, test_identity_tools.SMI),
+    *(test_fabric_tools.LSPCI, test_fabric_tools.GREP, test_fabric_tools.SMI),
     sample("lldp/two-neighbours.txt"),
     sample("ethtool/02-json-m-mfs1s00.txt"),
     *(path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")),
     sample("infiniband-diags/29-real-ibnetdiscover-p-test.txt")[:4000],
+    sample("ibstat/03-cx4-active.txt"),
 ]
 Read = Callable[[str, str, int], Any]
 READERS: tuple[Read, ...] = (
@@ -60,7 +62,13 @@ READERS: tuple[Read, ...] = (
     *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, interfaces.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
     *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, host_parts.read_rnics, host_parts.read_gpus),
-    *(management.read_unhealthy, interfaces.read_neighbours, host_parts.read_topology, ethtool.read_module),
+    *(
+        management.read_unhealthy,
+        interfaces.read_neighbours,
+        host_parts.read_topology,
+        ethtool.read_module,
+        ibstat.read,
+    ),
     *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [

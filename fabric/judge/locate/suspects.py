@@ -78,7 +78,8 @@ def locate(
     search = Search(matrix)
     faults = [one for one in search.faults() if search.matters(one)]
     told = _Told(made, columns, search, verdicts, outcome)
-    sure = [one for one in faults if told.is_sure(one)]
+    # Pairs come here with their limit missed and nothing to explain it: something is bad, the question is what.
+    sure = [one for one in faults if pairs or told.is_sure(one)]
     return Located(
         suspects=(*told.suspects(sure), *told.left_over(sure, results)),
         explained=told.explained(sure),
@@ -321,9 +322,11 @@ def restates(best: Component, other: Component) -> bool:
     """
     Another name for the same evidence: the host for one of its parts, its parts for a host, the pair for one of it.
 
-    An RNIC and its cable are two things to whoever repairs them.
+    An RNIC and its cable are two things to whoever repairs them, and so are a leaf and all cables above it.
     """
     mine, its = Part.of(best.name), Part.of(other.name)
+    if {best.kind, other.kind} == {"leaf", "uplinks"}:
+        return False
     if other.kind == "pair" or best.name == other.name:
         return True
     if mine.host == its.host and not {"host", "gpus"}.isdisjoint((best.kind, other.kind)):

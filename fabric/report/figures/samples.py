@@ -42,10 +42,14 @@ def through(run: Frames, part: str, probes: Collection[str] = ()) -> pd.DataFram
 
 
 def with_normal(frame: pd.DataFrame) -> pd.DataFrame:
-    """Those with a bandwidth; *of_normal*: the share of what is normal, else of what is required (NA: neither)."""
+    """
+    Those with a bandwidth; *of_normal*: the share of what is normal, else of what is required (NA: neither).
+
+    What is more than required is no more than normal: 1.
+    """
     found = frame[frame["gbps"].notna() & frame["began_s"].notna()]
     found = found.assign(ended_s=found["ended_s"].fillna(found["began_s"]))
-    return found.assign(of_normal=found["share"].fillna(found["gbps"] / found["required_gbps"]))
+    return found.assign(of_normal=found["share"].fillna((found["gbps"] / found["required_gbps"]).clip(upper=1)))
 
 
 def peers(run: Frames, own: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.builders import suspects
-from tests.probes.test_rnic_to_rnic import probes, rack
+from tests.probes.test_pairwise import probes, rack
 
 
 def slow_gpus(rack: Topology, levels: Mapping[int, float]) -> tuple[Suspect, ...]:
@@ -94,3 +94,18 @@ def test_an_error_never_asks_to_replace_anything() -> None:
     for kind in ("gpu", "gpu_pcie", "nvlink", "host", "rnic", "path"):
         assert "replace" not in next_step(kind, Outcome.ERROR)
         assert next_step(kind, Outcome.ERROR).startswith("we could not measure it")
+
+
+def test_a_leaf_and_all_cables_above_it_are_rivals_where_all_crosses_both() -> None:
+    """Nothing passed the leaf alone: both are named, and neither is all of what is sure."""
+    topology = rack()
+    leaf = topology.hosts["gpu001"].leaves[0]
+    verdicts = {}
+    for probe in probes(topology):
+        leaves = topology.hosts[probe.hosts[0]].leaves
+        low = leaf in leaves and "mlx5_0" in (probe.params["rnic"], probe.params["peer_rnic"])
+        outcome = Outcome.FAIL if low else Outcome.PASS
+        verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, outcome, "", 39.8 if low else 397.0, 364.0)
+    (found,) = suspects(probes(topology), verdicts, topology=topology, outcome=Outcome.FAIL)
+    assert {found.component, *found.ambiguous_with} == {leaf, f"{leaf}:uplinks"}
+    assert found.confidence < 0.95
