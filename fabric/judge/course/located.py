@@ -1,7 +1,7 @@
 """
 Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
 
-Every probe of the repeated phases is a row of one matrix, which ``locate.inside`` searches for the few parts that
+Every probe of the repeated phases is a row of one matrix, which ``locate.search`` searches for the few parts that
 explain what is low: always, now and then, from some time on, or for a while. Then the rows of a part that nothing else
 explains say what its course is. Of parts that were measured again and are not named it is told whether
 that cleared them.

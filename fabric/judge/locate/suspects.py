@@ -190,8 +190,8 @@ class _Told(NamedParts):
 
     def _alike(self, fault: FaultyPart, faults: Sequence[FaultyPart]) -> Hashable:
         """What a fault shares with others: the same part of enough other hosts that loses about as much."""
-        mine, loss = self._within(fault), self._loss(fault)
-        same = [one for one in faults if self._within(one) == mine and abs(self._loss(one) - loss) < SAME_LOSS]
+        mine, loss = self._within(fault), fault.loss
+        same = [one for one in faults if self._within(one) == mine and abs(one.loss - loss) < SAME_LOSS]
         hosts = len({Part.of(self._columns[one.part].name).host for one in same})
         everybody = len({host for row in self._made.rows for host in row.probe.hosts})
         enough = hosts >= max(LEAST_ALIKE, FIFTH * everybody) and self._outcome is Outcome.FAIL
@@ -201,13 +201,9 @@ class _Told(NamedParts):
         """Kind and name within its host; None of what is no part of one host, or that was not measured at all."""
         column = self._columns[fault.part]
         part = Part.of(column.name)
-        if column.kind in ("leaf", "group", "pair") or self._loss(fault) > DEAD:
+        if column.kind in ("leaf", "group", "pair") or fault.loss > DEAD:
             return None
         return column.kind, part.inside
-
-    @staticmethod
-    def _loss(fault: FaultyPart) -> float:
-        return max(one.loss for one in fault.losses)
 
     def _named(self, fault: FaultyPart) -> tuple[Component, tuple[str, ...]]:
         """
@@ -216,7 +212,7 @@ class _Told(NamedParts):
         Where several alike would do just as well (two hosts that were measured only together), what they are together.
         """
         mine = self._columns[fault.part]
-        if mine.kind == "host" and self._loss(fault) <= DEAD and self._is_of_gpus(fault):
+        if mine.kind == "host" and fault.loss <= DEAD and self._is_of_gpus(fault):
             mine = next((one for one in self._columns if one.name == f"{mine.name}/nvlink"), mine)
         near = [self._columns[part] for part, gain in fault.rivals if gain > fault.gain - EQUAL]
         alike = [one for one in near if one.kind == mine.kind and one.kind == "host"]
