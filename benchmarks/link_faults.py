@@ -1,11 +1,12 @@
 """
 Bad cables, one at a time: is the very cable named, no port of a healthy host, and never PASS?
 
-``python benchmarks/link_faults.py [FIRST [CASES]]`` draws a cable for each kind of fault, tier and routing of two racks
-of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it; a cable that is slow and
-counts nothing is one for localise and burn-in. ``clean`` instead of a
-number: symbol errors at half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole judge of links and
-in a hall of 2,048 by counts alone.
+``python benchmarks/link_faults.py [FIRST [CASES [WORDS]]]`` draws a cable for each kind of fault, tier and routing of
+two racks of 16 hosts (two and three levels) and runs two hours of pair tests with zero growth over it; a cable that is
+slow and counts nothing is one for localise and burn-in. WORDS are the kinds and routings that alone are drawn;
+``none``: no fault at all, six hours of burn-in, adaptive and static. ``clean`` instead of a number: symbol errors at
+half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole judge of links and in a hall of 2,048 by
+counts alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -47,6 +48,7 @@ HERE = Path(__file__).parent
 INVENTORY = HERE.parent / "inventory"
 RACKS = ("two-rails-a-leaf", "three-level")
 KINDS = ("lemon", "flapping", "dirty", "dark_lane", "half_width", "broken", "slow=0.5")
+ROUTINGS = ("ftree", "ar")
 OF_SWITCHES = ("lemon", "broken", "slow=0.5")
 """Kinds of a cable between switches alone: a host's are those of its RNIC, and of other benchmarks."""
 SCENARIO = """\
@@ -66,17 +68,23 @@ def tier(link: Link, topology: Topology) -> str:
     return "host" if "/" in link.a else topology.switches[link.a].tier
 
 
-def cases(first: int) -> Iterator[tuple[str, str, str, Link, int]]:
-    """Rack, routing, kind, cable and seed: each kind on each tier of both racks by both routings, shuffled, again."""
+def cases(first: int, only: Collection[str] = ()) -> Iterator[tuple[str, str, str, Link, int]]:
+    """
+    Rack, routing, kind, cable and seed: each kind on each tier of both racks by both routings, shuffled, again.
+
+    *only*: kinds and routings that are drawn; others are left out.
+    """
     with TemporaryDirectory() as folder:
         racks = {rack: _written(Path(folder), rack, "{}") for rack in RACKS}
     every = [
         (rack, routing, kind, at)
         for rack in RACKS
-        for routing in ("ftree", "ar")
+        for routing in ROUTINGS
         for kind in KINDS
         for at in sorted({tier(link, racks[rack].topology) for link in racks[rack].topology.links()})
         if not (at == "host" and kind in OF_SWITCHES)
+        if kind in ([one for one in KINDS if one in only] or KINDS)
+        if routing in ([one for one in ROUTINGS if one in only] or ROUTINGS)
     ]
     seed = first
     while True:
@@ -93,13 +101,21 @@ def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int)
     component = f"{link.a}:port" if "/" in link.a else f"{link.a}--{link.b}"
     fault = f"component: '{component}', kind: {kind.replace('=0.5', ', factor: 0.5')}"
     mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{{fault}}}]}}"
+    if kind.startswith("slow") and routing == "ar":
+        return burn_in(folder, rack, mock, seed)
     _written(folder, rack, mock)
-    if kind.startswith("slow"):  # by static routes the shipped localise; else six hours of burn-in, which fills uplinks
-        name, lasts_s = ("localise", None) if routing == "ftree" else ("burn-in", 21600.0)
-        given = Given(HERE.parent / "scenarios" / f"{name}.yaml", inventory=folder / "rack.yaml", lasts_s=lasts_s)
+    if kind.startswith("slow"):  # by static routes the shipped localise
+        given = Given(HERE.parent / "scenarios" / "localise.yaml", inventory=folder / "rack.yaml")
         return builders.on_mock(prepare(given), folder / "results", seed=seed)
     (folder / "s.yaml").write_text(SCENARIO, "utf-8")
     return builders.on_mock(builders.asked(folder / "s.yaml"), folder / "results", seed=seed)
+
+
+def burn_in(folder: Path, rack: str, mock: str, seed: int) -> JudgedRun:
+    """Six hours of the shipped burn-in, which fills uplinks."""
+    _written(folder, rack, mock)
+    given = Given(HERE.parent / "scenarios" / "burn-in.yaml", inventory=folder / "rack.yaml", lasts_s=21600.0)
+    return builders.on_mock(prepare(given), folder / "results", seed=seed)
 
 
 def _written(folder: Path, rack: str, mock: str) -> Inventory:
@@ -140,10 +156,27 @@ def told(judged: JudgedRun, kind: str, link: Link, topology: Topology) -> tuple[
     return own in named, len(strangers), passed
 
 
-def faults(first: int, count: int) -> None:
+def sound(first: int, count: int) -> None:
+    """Print how racks without a fault end, and each cable of which something is said."""
+    ended: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        rack, routing = RACKS[seed % 2], ("ar", "ftree", "ar", "ecmp")[seed // 2 % 4]
+        with TemporaryDirectory() as folder:
+            judged = burn_in(Path(folder), rack, f"{{routing: {routing}}}", seed)
+            links = load_inventory(Path(folder) / "rack.yaml").topology.links()
+        cables = {f"{link.a}--{link.b}" for link in links}
+        said = [one for one in judged.verdict.components if one.component in cables]
+        ended[f"{routing} {judged.verdict.outcome.name}"] += 1
+        ended["cables named"] += len(said)
+        for one in said:
+            print(f"{seed} {rack} {routing} {one.component} {one.outcome.name}: {one.reason}", flush=True)
+    print(f"{count} racks without a fault: {', '.join(f'{number} {how}' for how, number in sorted(ended.items()))}")
+
+
+def faults(first: int, count: int, only: Collection[str] = ()) -> None:
     """Print each miss and the sums."""
     sums: dict[str, Counter[str]] = {}
-    for rack, routing, kind, link, seed in islice(cases(first), count):
+    for rack, routing, kind, link, seed in islice(cases(first, only), count):
         began_s = time.monotonic()
         with TemporaryDirectory() as folder:
             judged = run(Path(folder), rack, routing, kind, link, seed)
@@ -198,5 +231,7 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     if words[:1] == ["clean"]:
         clean(range(101, 101 + int((words[1:] or ["100"])[0])))
+    elif words[2:] == ["none"]:
+        sound(int(words[0]), int(words[1]))
     else:
-        faults(int((words or ["1"])[0]), int((words[1:] or ["12"])[0]))
+        faults(int((words or ["1"])[0]), int((words[1:] or ["12"])[0]), words[2:])

@@ -54,11 +54,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_sessionfinish() -> None:
-    """Let go of it again: modules that are still frozen when Python ends (DuckDB's) tell of leaks that are none."""
-    gc.unfreeze()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def nobody_cuts_the_power() -> Iterator[None]:
     """

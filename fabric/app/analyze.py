@@ -285,22 +285,6 @@ def keep_decision(path: Path, document: dict[str, Any]) -> None:
             write_reports(reopened(path), path)
 
 
-def push(run: ShownRun, url: str) -> None:
-    """
-    Send a run's metrics to a push gateway.
-
-    Raises ConfigError for an address that is none of one, StoreError with the reason when it does not take them.
-    """
-    if not url or ("://" in url and not url.startswith(("http://", "https://"))):
-        raise ConfigError.at("--push", f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
-    from fabric.report.exports import push as send
-
-    try:
-        send(run, url)
-    except (OSError, ValueError) as exc:
-        raise StoreError(f"{url}: cannot push: {getattr(exc, 'reason', None) or exc}") from exc
-
-
 def raw_output(path: Path, probe_id: str) -> str:
     """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
     text = raw_entries(path, probe_id)

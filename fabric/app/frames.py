@@ -115,6 +115,7 @@ class Run:
     raw_ber                          float64               ratio
     effective_ber                    float64               ratio
     full_blocks                      Int64
+    worst_block                      Int64                 symbols
     rx0_dbm                          float64               dBm
     rx1_dbm                          float64               dBm
     rx2_dbm                          float64               dBm

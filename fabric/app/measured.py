@@ -402,6 +402,7 @@ def _link_numbers(courses: dict[str, CounterCourse], line_rate_gbps: float, ever
         "state": None if state is None else "up" if state else "down",
         "width": _last(courses, "width"),
         "lane_gbps": _last(courses, "lane_gbps"),
+        "worst_block": _last(courses, "worst_block"),
         "speed_gbps": _last(courses, "speed_gbps"),
         "sent_gbps": _sent_gbps(courses.get(SENT, _NOT_READ)),
         "began_s": seen.at_s[0] if seen.at_s else None,

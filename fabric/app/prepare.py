@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from fabric.config.problems import Problems
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.follow_up import dips_lines
 from fabric.judge.course.rows import too_few_rounds
-from fabric.judge.locate.candidates import components_of
 from fabric.model.inventory import Inventory
-from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
-from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
-from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.plan import PhasePlan, Plan, hold_problems, plan_scenario
 from fabric.probes.again import AgainSpec
 
@@ -32,9 +27,8 @@ class Given:
     """
     The words of a command line: a scenario file, and what overrides it.
 
-    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: only the
-    part of the plan that tells most and takes no longer (seconds). *yes*: the command line said that the fabric may be
-    altered, so that nobody was asked.
+    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *yes*: the command
+    line said that the fabric may be altered, so that nobody was asked.
     """
 
     scenario: Path
@@ -42,7 +36,6 @@ class Given:
     hosts: str | None = None
     faults: tuple[str, ...] = ()
     lasts_s: float | None = None
-    budget_s: float | None = None
     yes: bool = False
 
     @property
@@ -62,17 +55,12 @@ class Given:
             document["hosts"],
             tuple(document["faults"]),
             document.get("lasts_s"),
-            document.get("budget_s"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """
-    A scenario with everything that the command line overrides, decoded and planned.
-
-    *chosen* is what a budget left of it; None without one.
-    """
+    """A scenario with everything that the command line overrides, decoded and planned."""
 
     scenario: Scenario
     inventory: Inventory
@@ -81,7 +69,6 @@ class Asked:
     notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
     given: Given
     warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
-    chosen: Chosen | None = None
 
 
 def prepare(given: Given, *, outline: bool = False) -> Asked:
@@ -99,31 +86,23 @@ def prepare(given: Given, *, outline: bool = False) -> Asked:
     notes = baseline_notes(scenario, inventory, baselines)
     known: dict[str, PhasePlan] = {}
     scenario, lines = as_run(scenario, inventory, lasts_s=given.lasts_s, known=known)
-    whole = given.budget_s is not None or not outline
-    alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
+    alike = rounds_alike(scenario.hosts, inventory.topology) if outline else (lambda phase: phase.name)
     plan = plan_scenario(scenario, inventory, known=known, alike=alike)
-    chosen = None if given.budget_s is None else within(plan, given.budget_s, _covers(inventory.topology))
-    if chosen is not None:
-        scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
     longer = longer_than_asked(plan, scenario.lasts_s if given.lasts_s is None else given.lasts_s)
     if too_much := _too_much(given.scenario, scenario, plan, inventory):
         raise ConfigError(too_much)
     warnings = () if longer is None else (longer,)
     notes = (*notes, *lines, *too_few_rounds(scenario.phases), *dips_lines(plan), *warnings)
-    return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
+    return Asked(scenario, inventory, baselines, plan, notes, given, warnings)
 
 
 def require_run(asked: Asked) -> Asked:
     """
-    Refuse to run what measures nothing, or not what was meant.
+    Refuse to run what measures not what was meant.
 
-    Raises ConfigError for a budget into which nothing fits, with the least that leaves something; and for a scenario
-    whose probe ``again`` nobody filled (without it, its other phases would take hours), with the line of each such
-    probe and the option that fills it.
+    Raises ConfigError for a scenario whose probe ``again`` nobody filled (without it, its other phases would take
+    hours), with the line of each such probe and the option that fills it.
     """
-    if asked.chosen is not None and asked.chosen.dropped and not asked.plan.probes:
-        text = f"nothing fits into it: the shortest that can be measured takes {ceil(asked.chosen.shortest_s):,} s"
-        raise ConfigError.at("--budget", text)
     specs = (spec for phase in asked.scenario.phases for spec in phase.probes)
     if not any(isinstance(spec, AgainSpec) and spec.because is None for spec in specs):
         return asked
@@ -138,18 +117,6 @@ def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
     names = selection.hosts_named(text, inventory, partial(problems.at_line, 0))
     problems.raise_if_any()
     return names
-
-
-def _covers(topology: Topology) -> Covers:
-    """What a probe would show, part by part; pairs and groups of hosts are no parts."""
-
-    def covers(probe: Probe) -> Iterator[tuple[str, str]]:
-        found = [
-            (part.kind, part.name) for part in components_of(probe, topology) if part.kind not in ("pair", "group")
-        ]
-        return iter(found or [("claim", claim) for claim in probe.claims])
-
-    return covers
 
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:

@@ -27,7 +27,6 @@ def check_command(
     scenario: Path | None,
     inventory: Path | None,
     lasts_s: float | None,
-    budget_s: float | None,
     *,
     as_json: bool,
     **asked: Any,
@@ -35,9 +34,9 @@ def check_command(
     """
     Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes.
 
-    What a host needs is the same however long the run lasts: --for and --budget are taken as plan and run take them.
+    What a host needs is the same however long the run lasts: --for is taken as plan and run take it.
     """
-    del lasts_s, budget_s
+    del lasts_s
     from fabric.app.check import check
     from fabric.report.check import check_document, print_check
     from fabric.wiring import make_executor

@@ -9,7 +9,7 @@ import click
 
 from fabric.cli.options import PATH, Number, answer, json_option
 
-_FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit")
+_FORMATS = ("auto", "csv", "nccl-tests", "perftest")
 _TOOLS = ("nccl-tests", "perftest")
 
 MOST_BYTES = 64 << 20

@@ -85,13 +85,6 @@ _OVERRIDES = (
         metavar="TIME",
         help="How long the whole run lasts, for phases with a share of it: 48h.",
     ),
-    click.option(
-        "--budget",
-        "budget_s",
-        type=_TIME,
-        metavar="TIME",
-        help="Only what fits into this time, the most telling first: 4h, 90m.",
-    ),
 )
 _REPAIR = (
     click.option("--because", type=PATH, metavar="RUN", help="After a repair: the run that failed."),
@@ -151,7 +144,7 @@ def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
     def command(**named: Any) -> int:
         from fabric.app.prepare import Given
 
-        words = ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")
+        words = ("scenario", "inventory", "hosts", "faults", "lasts_s")
         return function(Given(**{name: named.pop(name) for name in words}), **named)
 
     repaired = bundled(AfterRepair, "repair", *reversed(_REPAIR))(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +22,11 @@ from fabric.cli.options import (
 )
 from fabric.errors import ConfigError
 from fabric.model.text import duration_text
-from fabric.report.output import counted, jsonable, some
 from fabric.runs.run_directory import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
-    from fabric.plan.budget import Chosen
     from fabric.plan.plan import Plan
-
-
-_NAMED = 4  # components named in a line; the rest are counted
 
 
 @click.command("plan")
@@ -57,14 +52,12 @@ def plan_command(given: Given, backend: str | None, *, repair: AfterRepair, rese
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
         takes = {"duration_s": plan.duration_s, "gpus": gpus, "gpu_hours": hours}
         document |= {} if reserved is None else {"reservation": reserved}
-        print_json(document | {"cost": takes, "budget": _budget_document(asked.chosen, given.budget_s)})
+        print_json(document | {"cost": takes})
     else:
         print_coloured(plan_text(plan, scenario=asked.scenario, notes=asked.notes, settings=settings))
         print_lines([f"  {hours:,.1f} GPU-hours: {gpus:,} GPUs for {duration_text(plan.duration_s)}"])
         if reserved is not None:
             print_lines([f"  reserved in Slurm: {reserved['nodes']} for {reserved['minutes']:,} min, margin included"])
-        if asked.chosen is not None:
-            print_lines(["", *(f"  {line}" for line in budget_lines(asked))])
     return 0
 
 
@@ -88,9 +81,6 @@ def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False) -> As
         return found if outline else require_run(found)
     if given.lasts_s is not None:
         raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
-    if given.budget_s is not None:
-        text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
-        raise ConfigError.at("--budget", text)
     if links is not None and given.hosts is not None:
         raise ConfigError.at("--links", "not with --hosts: which hosts are needed follows from what failed")
     from fabric.app.repair import prepare_repair
@@ -104,33 +94,6 @@ def backend_of(asked: Asked, backend: str | None) -> str:
     if asked.given.faults and name != "mock":
         raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     return name
-
-
-def budget_lines(asked: Asked) -> Iterator[str]:
-    """What fits into a budget, what is left out, and what is then not covered; none without one."""
-    from fabric.model.fields.scalars import in_unit
-
-    if (chosen := asked.chosen) is None or asked.given.budget_s is None:
-        return
-    yield f"within {in_unit(asked.given.budget_s)}: {chosen.covered:,} of {chosen.coverable:,} components"
-    for phase, number in chosen.dropped:
-        yield f"  {phase}: {counted(number, 'probe')} left out"
-    by_kind: dict[str, list[str]] = {}
-    for kind, name in chosen.uncovered:
-        by_kind.setdefault(kind, []).append(name)
-    for kind, names in by_kind.items():
-        yield f"  not covered: {len(names):,} {kind}: {some(names, _NAMED)}"
-
-
-def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str, Any] | None:
-    if chosen is None:
-        return None
-    return {
-        "budget_s": budget_s,
-        **jsonable(chosen, ("covered", "coverable")),
-        "uncovered": [{"kind": kind, "component": name} for kind, name in chosen.uncovered],
-        "dropped": dict(chosen.dropped),
-    }
 
 
 def _schema(ctx: click.Context, wanted: bool) -> None:

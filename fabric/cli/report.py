@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
 @click.option("--figures", type=PATH, metavar="DIR", help="Write every figure as PNG and SVG into DIR, instead.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
-@click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
 @click.option("--key", type=PATH, help="With --certificate: sign it with this OpenSSH key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
@@ -48,7 +47,6 @@ def report_command(
     open_it: bool,
     figures: Path | None,
     as_csv: bool,
-    push: str | None,
     certificate: bool,
     key: Path | None,
     schema: bool,
@@ -71,7 +69,7 @@ def report_command(
     if len(runs) > 1:
         raise click.UsageError("one run at a time; two are compared by: fabric compare RUN_A RUN_B")
     run = run_path(runs[0])
-    _refuse_beside(act, (probe, html, open_it, figures, as_csv, push, certificate, key))
+    _refuse_beside(act, (probe, html, open_it, figures, as_csv, certificate, key))
     if certificate or key is not None:
         return _certify(run, key)
     if probe is not None:
@@ -83,8 +81,8 @@ def report_command(
         return _print_csv(run)
     if figures is not None:
         return _drawn(run, figures)
-    if push is not None or html or open_it:
-        return _made(run, push=push, open_it=open_it)
+    if html or open_it:
+        return _made(run, open_it=open_it)
     from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(run)
@@ -188,8 +186,8 @@ def _drawn(path: Path, folder: Path) -> int:
     return 0
 
 
-def _made(path: Path, *, push: str | None, open_it: bool) -> int:
-    """What is made of a run that is judged again: metrics for a push gateway, or its reports."""
+def _made(path: Path, *, open_it: bool) -> int:
+    """The reports of a run that is judged again."""
     from fabric.app import analyze
     from fabric.app.analyze import reopened
     from fabric.app.repair import decided
@@ -197,10 +195,6 @@ def _made(path: Path, *, push: str | None, open_it: bool) -> int:
     from fabric.report.decision import acceptance_document
 
     run = reopened(path)
-    if push is not None:
-        analyze.push(run, push)
-        say(f"pushed to {push}")
-        return 0
     if because_of(run.judged.scenario):  # its page begins with the decision
         analyze.keep_decision(path, acceptance_document(decided(run)))
     page = analyze.make_reports(run)

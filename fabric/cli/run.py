@@ -23,7 +23,7 @@ from fabric.cli.options import (
     results_option,
     scenario_options,
 )
-from fabric.cli.plan import asked_for, backend_of, budget_lines
+from fabric.cli.plan import asked_for, backend_of
 from fabric.cli.report import act_on, refuse_simulated, show
 from fabric.errors import ConfigError
 from fabric.model.outcome import Outcome
@@ -91,7 +91,7 @@ def run_command(
     refuse_simulated(how.act, name, reserve=how.reserve)
     make_executor = backend_named(name)
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
-    for line in (*asked.warnings, *budget_lines(asked)):
+    for line in asked.warnings:
         _tell(line)
     if name != "mock" and _agree(asked.plan, yes=how.yes):
         asked = replace(asked, given=replace(asked.given, yes=True))

@@ -73,8 +73,18 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
 
 
 def _of_this_version(doc: dict[str, Any]) -> dict[str, Any]:
-    """run.json of older runs has two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``."""
+    """
+    run.json of older runs has two keys of ``judge`` in one: ``{"zero_growth": {"criteria": [...], ...}}``.
+
+    Their phases say which rounds a budget left of them (``kept``; null: all); ConfigError where one did.
+    """
     match doc:
+        case {"scenario": {"phases": [{"kept": _}, *_] as phases, **scenario}, **rest}:
+            if any(phase["kept"] is not None for phase in phases):
+                text = "a run within --budget, which this version does not know: read it with the version that wrote it"
+                raise ConfigError.at("run.json", text)
+            without = [{name: value for name, value in phase.items() if name != "kept"} for phase in phases]
+            return _of_this_version({**rest, "scenario": {**scenario, "phases": without}})
         case {"scenario": {"judge": {"zero_growth": None | dict() as both, **judge}, **scenario}, **rest}:
             allowed = None if both is None else {name: value for name, value in both.items() if name != "criteria"}
             judge |= {"zero_growth": (both or {}).get("criteria", []), "allowed_growth": allowed}

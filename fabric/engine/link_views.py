@@ -55,7 +55,8 @@ class View(ABC):
     """
     Who may ask, whose *turn* it is, how many *looks* there were, and which *nodes* were seen last.
 
-    *whole*: the next look is the first or the last. *seldom*: it looks as seldom as light is looked at.
+    *whole*: the next look also asks for what grows on a good fabric, as the first and the last do. *seldom*: it looks
+    as seldom as light is looked at.
     """
 
     seldom = False
@@ -150,7 +151,7 @@ class Subnet(View):
         self._ends: Mapping[tuple[int, int], End] = {}
 
     def questions(self) -> dict[str, Ask]:
-        """What grows on a good fabric is asked only at both ends of the run."""
+        """What grows on a good fabric is asked for seldom."""
         rnic, changes = self._rnics[self.asker], self.inventory.changes
         program = self.inventory.topology.hosts[self.asker].platform.program
         through = infiniband.through(rnic.device, rnic.port, changes.m_key)

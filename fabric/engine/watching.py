@@ -200,6 +200,12 @@ class Watch(Beside):
 EVERY_S = 7200.0
 """How often (a choice: light drifts over days, and a pod's 1,536 switch ports take some two minutes)."""
 
+WHOLE_S = 1800.0
+"""
+How often what grows on a good fabric, waiting and what was sent, is asked for: then a switch answers two packets a port
+(a choice: twelve times in the shortest burn-in, to tell a cable that waits always from one that does now and then).
+"""
+
 THROUGH_FABRIC = 8
 """Ports of switches asked at once (nvibt's berquery asks 5; more than 8 perfquery led to time-outs)."""
 
@@ -259,7 +265,7 @@ class OpticsWatch:
         limits += [light.warn_dbm if light else None for light in (rx, tx)]
         if (one := found.module) is not None:
             self._log.plugged(end, LinkModule(one.vendor, one.part_number, one.serial, one.firmware, *limits))
-        counts = ("raw_errors", "effective_errors", "full_blocks")
+        counts = ("raw_errors", "effective_errors", "full_blocks", "worst_block")
         values: dict[str, Value] = {name: getattr(found, name) for name in counts}
         for way, light in (("rx", rx), ("tx", tx)):
             for lane, dbm in enumerate(light.lanes_dbm if light else ()):
@@ -349,12 +355,13 @@ class LinkWatch(Beside):
     def _looking(self, view: View) -> Procedure[None]:
         """Look at once, again and again, and once more at the end; between two looks the fabric is left alone."""
         period_s = EVERY_S if view.seldom else self._every_s
-        last = False
+        last, whole_s = False, -inf
         while not last:
-            last, view.whole = self._last, self._last or not view.looks
+            last, view.whole = self._last, self._last or self._inner.now() >= whole_s + WHOLE_S
             self._under_way += 1
             began_s = yield from self._look(view)
             self._under_way -= 1
+            whole_s = began_s if view.whole else whole_s
             self._begin_optics()
             if not self._last:
                 yield from pause(max(began_s + period_s, self._inner.now() + period_s / 4))

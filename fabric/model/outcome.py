@@ -16,6 +16,8 @@ class Outcome(Enum):
     ERROR = "error"
     FAIL = "fail"
 
+    __hash__ = object.__hash__  # each is one object; Enum hashes its name, anew for each of millions
+
     @property
     def rank(self) -> int:
         """Position in the order, 0 is best."""

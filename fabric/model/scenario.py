@@ -191,8 +191,7 @@ class Phase:
     *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. Until its rounds
     are planned *for_s* (seconds) or *share* (of the whole run) says how long it is repeated; None: once. A host whose
     own probes end in an ERROR where other hosts do the same well fails with *stop_host_on*, too. A round of a repeated
-    phase *fills* a time with others: none is begun after it. *kept* numbers what a budget leaves of its probes: those
-    that are to start together in the schedule of them all, in order of start; None: all.
+    phase *fills* a time with others: none is begun after it.
     """
 
     name: Annotated[str, SAFE_NAME]
@@ -219,7 +218,6 @@ class Phase:
     drill: Annotated[bool, Flag()] = False
     """true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."""
     fills: Annotated[FilledTime | None, NotInFiles()] = None
-    kept: Annotated[tuple[int, ...] | None, NotInFiles()] = None
 
     @property
     def written(self) -> str:

@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from fabric.changes.kinds import expand_changes
 from fabric.changes.rails import span_s
-from fabric.errors import ConfigError, Problem
 from fabric.model.change import Change, Lease
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
@@ -177,11 +176,10 @@ def plan_scenario(
     alike: Callable[[Phase], object] = lambda phase: phase.name,
 ) -> Plan:
     """
-    Expand and schedule every phase, and keep of each the rounds that its ``kept`` names.
+    Expand and schedule every phase.
 
     *known* are phases that were planned as a whole before, by name. Of those that are *alike* (equal keys) only the
-    first is planned; the others are given its probes, which is for their numbers only. Raises ConfigError where
-    ``kept`` names a round that the phase does not have.
+    first is planned; the others are given its probes, which is for their numbers only.
     """
     made: list[PhasePlan] = []
     wholes: dict[object, PhasePlan] = {}
@@ -190,47 +188,7 @@ def plan_scenario(
         if key not in wholes:
             wholes[key] = known.get(phase.name) or _whole(phase, scenario, inventory)
         made.append(replace(wholes[key], phase=phase))
-    return assembled(made)
-
-
-def assembled(phases: Sequence[PhasePlan]) -> Plan:
-    """
-    The plan of phases that were scheduled as a whole, with the rounds alone that their ``kept`` names.
-
-    The first of the phases with one written name notes what is left out of all of them. One of which nothing is left
-    alters nothing; unless it is the first it is no part of the plan. Raises ConfigError as ``plan_scenario``.
-    """
-    parts = [_kept(whole) for whole in phases]
-    planned: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
-    for whole, part in zip(phases, parts, strict=True):
-        planned[written(whole.phase)] += whole.schedule.probes
-        kept[written(whole.phase)] += part.schedule.probes
-    made: list[PhasePlan] = []
-    told: set[str] = set()
-    for part in parts:
-        name = written(part.phase)
-        lacking = planned[name] - kept[name]
-        if lacking and name not in told:
-            note = f"{name}: {lacking:,} of {planned[name]:,} probes left out: no more fits into the budget"
-            made.append(replace(part, notes=(*part.notes, note)))
-        elif part.phase.kept != ():
-            made.append(part)
-        told.add(name)
     return Plan(tuple(made))
-
-
-def written(phase: Phase) -> str:
-    """What all rounds and stages of a phase are called: its written name and its place in a matrix."""
-    return phase.written + "".join(f", {name}={value}" for name, value in phase.where)
-
-
-def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
-    """The probes of a schedule that are to start together, in order of start."""
-    by_start: dict[float, list[Probe]] = {}
-    for slot in whole.slots:
-        by_start.setdefault(slot.start_s, []).append(slot.probe)
-    return [tuple(probes) for probes in by_start.values()]
 
 
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
@@ -241,21 +199,6 @@ def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
         *in_host_memory(phase, inventory.topology, scenario.hosts),
     )
     return PhasePlan(phase, schedule(probes), notes, changes)
-
-
-def _kept(whole: PhasePlan) -> PhasePlan:
-    """The phase with the rounds that are left of it, which are scheduled anew: alone they may take less time."""
-    kept = whole.phase.kept
-    if kept is None:
-        return whole
-    rounds = rounds_of(whole.schedule)
-    unknown = [number for number in kept if not 0 <= number < len(rounds)]
-    if unknown:
-        text = f"'kept' names round {unknown[0]}, and it has {len(rounds)}: this version plans it in another way"
-        raise ConfigError([Problem(f"phase {whole.phase.name}", 0, text)])
-    names = {probe.probe_id for number in kept for probe in rounds[number]}
-    probes = [probe for probe in whole.planned if probe.probe_id in names]
-    return replace(whole, schedule=schedule(probes), changes=whole.changes if probes else ())
 
 
 def hold_problems(plan: PhasePlan, lease: Lease) -> list[str]:

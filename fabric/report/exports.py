@@ -77,15 +77,6 @@ def _gauges(run: ShownRun) -> Iterator[tuple[tuple[str, ...], _Found]]:
     yield kept, [((one.change_id,), one.retained or 0.0) for one in effects]
 
 
-def push(run: ShownRun, url: str) -> None:
-    """Replace this scenario's group at a push gateway; raises OSError with the reason."""
-    from prometheus_client import push_to_gateway
-
-    push_to_gateway(
-        url, job="fabric", grouping_key={"scenario": run.judged.scenario.name}, registry=registry(run), timeout=10
-    )
-
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _ROWS = 20_000  # made and written at once: a bound on memory
 

@@ -133,7 +133,7 @@ def rack(
     faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline, mock)
-    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
+    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock, seed=seed)
     managers = SubnetManagers(
         tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
         routing=routing.engine,

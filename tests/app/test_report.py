@@ -1,11 +1,10 @@
-"""Reports from run directories: decisions first, whole or not there; gateways; what a command line says is kept."""
+"""Reports from run directories: decisions first, whole or not there; what a command line says is kept."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.app import analyze
-from fabric.app.analyze import push, reopened
 from fabric.app.prepare import Given
 from fabric.cli.main import main
-from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import holding
 from fabric.runs.told_verdict import DECISION as FILE
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
@@ -91,20 +88,6 @@ def test_a_decision_without_a_page_makes_none(rejected: Path, tmp_path: Path) ->
     assert not (run / "report.html").exists()
 
 
-@pytest.mark.parametrize("url", ["", "ftp://gateway:9091", "file:///etc/passwd"])
-def test_what_is_no_address_of_a_gateway_is_refused(slow_rnic: Path, url: str) -> None:
-    with pytest.raises(ConfigError, match="expected http://"):
-        push(reopened(slow_rnic), url)
-
-
-def test_a_gateway_that_is_not_there_is_told_in_plain_words(slow_rnic: Path) -> None:
-    with socket.socket() as unheard:  # bound and never listening: nobody answers there
-        unheard.bind(("127.0.0.1", 0))
-        with pytest.raises(StoreError, match=r"cannot push: .*Connection refused") as said:
-            push(reopened(slow_rnic), f"http://127.0.0.1:{unheard.getsockname()[1]}")
-    assert "urlopen" not in str(said.value)
-
-
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB, on which a report finds no place."""
@@ -156,7 +139,7 @@ def test_the_words_are_read_again_wherever_one_stands(
     inventory = given.inventory and tmp_path / given.inventory
     assert (again.scenario, again.inventory) == (tmp_path / given.scenario, inventory)
     assert (again.hosts, again.faults) == (given.hosts, given.faults)
-    assert (again.lasts_s, again.budget_s) == (given.lasts_s, given.budget_s)
+    assert again.lasts_s == given.lasts_s
 
 
 def test_that_nobody_was_asked_is_written_only_where_it_is_so() -> None:

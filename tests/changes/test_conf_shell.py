@@ -1,4 +1,4 @@
-"""The shell texts that look around and edit files on targets, run by the real sh."""
+"""The shell texts that look around and edit files on targets, also between NVUE's commands, run by the real sh."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.changes import guard, subnet_manager
+from fabric.changes import guard, nvue, one_line, subnet_manager, text_of
 from fabric.changes.guard import GUARD
-from fabric.changes.sh import one_line, text_of
+from fabric.model.change import Argv
 from fabric.tools import management
+from fabric.tools.nvue import Setting
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
 
@@ -238,3 +239,110 @@ def test_comments_are_not_sent() -> None:
     """They are for whoever reads the file."""
     assert not any(line.startswith("#") for line in text_of("guard.sh").splitlines())
     assert "\n" not in one_line("nvue.sh")
+
+
+# Keeps what is applied, staged and waiting in files of its folder; answers as NVUE does.
+NV = r"""#!/bin/sh
+cd "$NV" || exit 1
+echo "$*" >>log
+case "$*" in
+"show router adaptive-routing -o json") printf '{\n  "enable": "%s"\n}\n' "$(cat applied)" ;;
+"config diff") [ ! -e broken ] || { echo "nvued is not running" >&2; exit 1; }; cat staged 2>/dev/null; exit 0 ;;
+"set router adaptive-routing enable "*|"unset router adaptive-routing enable")
+    value=off; [ "$1" = unset ] || value=$5
+    [ "$value" != "$(cat applied)" ] || { rm -f staged; exit 0; }
+    printf -- '- %s:\n    router:\n      adaptive-routing:\n        enable: %s\n' "$1" "$value" >staged
+    echo "$value" >next ;;
+"config apply --confirm-yes") [ -e waits ] || exit 1; rm waits ;;
+"config apply -m "*) [ ! -e refuses ] || exit 1; cp next applied; rm staged ;;
+*) exit 64 ;;
+esac
+"""
+ON, OFF = Setting("enable", "on"), Setting("enable", "off")
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Path:
+    """A switch on which adaptive routing is on."""
+    (tmp_path / "nv").write_text(NV)
+    (tmp_path / "nv").chmod(0o755)
+    (tmp_path / "applied").write_text("on\n")
+    return tmp_path
+
+
+def run_on_switch(switch: Path, argv: Argv) -> tuple[int, str]:
+    """The exit status, and what was said."""
+    env = {"PATH": f"{switch}:{os.environ['PATH']}", "NV": str(switch)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def log(switch: Path) -> list[str]:
+    """What nv was told, without looking."""
+    lines = (switch / "log").read_text().splitlines()
+    return [line for line in lines if line != "config diff" and not line.startswith("show")]
+
+
+def test_nothing_pending_is_clean_and_anything_is_not(switch: Path) -> None:
+    assert run_on_switch(switch, nvue.shell("clean"))[0] == 0
+    run_on_switch(switch, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
+    status, said = run_on_switch(switch, nvue.shell("clean"))
+    assert (status, "edits that were not applied" in said) == (1, True)
+
+
+def test_what_the_switch_shows_decides(switch: Path) -> None:
+    assert run_on_switch(switch, nvue.shell("seen", ON.key, ON.value))[0] == 0
+    status, said = run_on_switch(switch, nvue.shell("seen", OFF.key, OFF.value))
+    assert (status, said) == (1, "fabric-nvue: adaptive routing is not enable off after the commit\n")
+
+
+@pytest.mark.parametrize(("explicit", "word"), [(True, "set router adaptive-routing enable off"), (False, "unset")])
+def test_an_undo_stages_what_was_seen_and_applies_it(switch: Path, explicit: bool, word: str) -> None:
+    for _ in range(2):  # may be run twice
+        assert run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set" if explicit else "unset"))[0] == 0
+        assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone"))[0] == 0
+        assert (switch / "applied").read_text() == "off\n"
+    first, confirm, last = log(switch)
+    assert first.startswith(word)
+    assert (confirm, last) == ("config apply --confirm-yes", "config apply -m fabric 01 undone -y")
+
+
+def test_where_nothing_was_altered_nothing_is_undone(switch: Path) -> None:
+    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
+    assert log(switch) == []
+
+
+def test_what_was_only_staged_is_staged_back(switch: Path) -> None:
+    run_on_switch(switch, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
+    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set"))[0] == 0
+    assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
+    assert not (switch / "staged").exists()
+
+
+@pytest.mark.parametrize("verb", [nvue.shell("stage", OFF.key, OFF.value, "set"), nvue.shell("commit", "fabric 01")])
+def test_edits_of_somebody_else_are_not_carried_along(switch: Path, verb: Argv) -> None:
+    ours = "      adaptive-routing:\n        enable: on\n"
+    (switch / "staged").write_text(f"- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n{ours}")
+    status, said = run_on_switch(switch, verb)
+    assert status == 1
+    assert "would be applied with ours: system: hostname: half-done bgp:" in said
+    assert log(switch) == []
+
+
+def test_edits_of_somebody_else_keep_no_undo_from_being_done_where_nothing_is_ours(switch: Path) -> None:
+    (switch / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
+    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
+    assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
+    assert log(switch) == []
+
+
+def test_edits_of_somebody_else_stop_an_undo_where_ours_is_applied(switch: Path) -> None:
+    (switch / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
+    status, said = run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set"))
+    assert (status, "hostname: half-done" in said, log(switch)) == (1, True, [])
+
+
+def test_a_switch_that_cannot_say_what_waits_is_left_alone(switch: Path) -> None:
+    (switch / "broken").touch()
+    status, said = run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set"))
+    assert (status, "nvued is not running" in said, log(switch)) == (1, True, [])

@@ -1,4 +1,4 @@
-"""Programs: there or not, what version, with or without CUDA."""
+"""Programs: there or not, what version, with or without CUDA; RNICs and GPUs against the inventory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.checks.kind import Alters, HostNeeds
+from fabric.checks.kind import Alters, Argv, HostAnswer, HostNeeds
+from fabric.checks.parts import GPU_LIST as LIST_GPUS
+from fabric.checks.parts import GPUS, JOBS, LIST, RNICS
 from fabric.checks.programs import LAUNCHER, PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
+from tests.places import CAPTURES
 
 NO_CUDA = "ib_write_bw: unrecognized option '--use_cuda=0'\n Invalid Command or flag.\n"
 MPIRUNS = {"a": "4.1.7", "b": "4.1.7", "c": "5.0.3"}
@@ -111,3 +114,123 @@ def test_python_must_be_3_6(said: str, fine: bool) -> None:
     """An old one is a warning: everything works without."""
     findings = found(PYTHON, answer(PYTHON_VERSION, said))
     assert [one.severity for one in findings] == ([] if fine else [Severity.WARNING])
+
+
+SAMPLES = CAPTURES / "sysfs"
+DEVICES = [f"mlx5_{number}" for number in range(8)]
+FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}
+
+
+def _rnics(devices: list[str] = DEVICES, **of_mlx5_3: str) -> list[Finding]:
+    """A healthy host but for one RNIC; an empty text: the kernel does not say it."""
+    argv = RNICS.ask(HOST, EVERYTHING)[1]
+    lines = []
+    for device in DEVICES:
+        files = FILES | (of_mlx5_3 if device == "mlx5_3" else {})
+        lines += [f"/sys/class/infiniband/{device}/ports/1/{name}:{text}\n" for name, text in files.items() if text]
+    listed = "".join(f"{device}\n" for device in devices)
+    return found(RNICS, {LIST: answer(LIST, listed), argv: answer(argv, "".join(lines))})
+
+
+def test_a_healthy_host_is_fine() -> None:
+    """Eight links, all active at line rate."""
+    assert _rnics() == []
+
+
+@pytest.mark.parametrize(
+    ("files", "severity", "words"),
+    [
+        ({"state": "1: DOWN", "phys_state": "2: Polling", "rate": ""}, Severity.PROBLEM, "mlx5_3 is DOWN/Polling"),
+        ({"state": "2: INIT"}, Severity.PROBLEM, "mlx5_3 is INIT/LinkUp"),
+        ({"rate": "200 Gb/sec (2X NDR)"}, Severity.PROBLEM, "runs at 200 Gb/s (2X), the inventory has 400"),
+        ({"rate": "800 Gb/sec (4X XDR)"}, Severity.WARNING, "runs at 800 Gb/s"),
+        ({"link_layer": "Ethernet"}, Severity.PROBLEM, "mlx5_3 is Ethernet, the inventory has InfiniBand"),
+        ({"rate": "fast"}, Severity.UNKNOWN, "rate is 'fast'"),
+        ({"state": ""}, Severity.UNKNOWN, "the state of mlx5_3 port 1 cannot be read"),
+        ({"state": "4: DOWN"}, Severity.UNKNOWN, "the state of mlx5_3 port 1 cannot be read"),
+    ],
+)
+def test_a_bad_link_is_named(files: dict[str, str], severity: Severity, words: str) -> None:
+    """One finding, of the right weight, about that RNIC."""
+    (one,) = _rnics(**files)
+    assert one.severity is severity
+    assert words in one.what
+
+
+def test_a_missing_rnic_is_told_once() -> None:
+    """Not a second time as a link that cannot be read."""
+    (one,) = _rnics([device for device in DEVICES if device != "mlx5_3"], state="", phys_state="")
+    assert one.what == "no RNIC mlx5_3"
+
+
+def test_a_host_without_the_driver_has_no_rnic() -> None:
+    """No folder at all is an answer, not a lack of one."""
+    no_folder = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
+    argv = RNICS.ask(HOST, EVERYTHING)[1]
+    said: dict[Argv, HostAnswer] = {
+        LIST: answer(LIST, "", no_folder, 2),
+        argv: answer(argv, "", "grep: No such file", 2),
+    }
+    (one,) = found(RNICS, said)
+    assert one.severity is Severity.PROBLEM
+    assert all(device in one.what for device in DEVICES)
+
+
+def test_a_recorded_h100_host_is_fine() -> None:
+    """The kernel's own words, from a real host."""
+    text = (SAMPLES / "01-real-h100-mlx5_0-sysfs.txt").read_text()
+    lines = [line.replace(": ", ":", 1) for line in text.splitlines() if "/ports/" in line or "counters" not in line]
+    said = "".join(f"/sys/class/infiniband/{line}\n" for line in lines)
+    host = replace(HOST, platform=replace(HOST.platform, rnics=HOST.platform.rnics[:1]))
+    argv = RNICS.ask(host, EVERYTHING)[1]
+    assert found(RNICS, {LIST: answer(LIST, "mlx5_0\n"), argv: answer(argv, said)}, host=host) == []
+
+
+EIGHT = "".join(f"{number}, NVIDIA H100 80GB HBM3, Disabled, Enabled\n" for number in range(8))
+
+
+def _gpus(listed: str = EIGHT, jobs: str = "", *, status: int = 0, stderr: str = "") -> list[Finding]:
+    first = answer(LIST_GPUS, listed, stderr, status)
+    return found(GPUS, {LIST_GPUS: first, JOBS: answer(JOBS, jobs)})
+
+
+def test_a_driver_that_starts_anew_for_every_program_is_a_warning() -> None:
+    """A probe over eight GPUs may then run out of time."""
+    (one,) = _gpus(EIGHT.replace("Enabled", "Disabled"))
+    assert (one.severity, one.what) == (Severity.WARNING, "persistence mode is off")
+
+
+@pytest.mark.parametrize(
+    ("listed", "status", "severity", "words"),
+    [
+        (EIGHT[: EIGHT.index("7, ")], 0, Severity.PROBLEM, "7 GPUs, the inventory has 8"),
+        ("No devices were found\n", 6, Severity.PROBLEM, "0 GPUs, the inventory has 8"),
+        (EIGHT + "8, NVIDIA H100 80GB HBM3, Disabled, Enabled\n", 0, Severity.WARNING, "GPU 8 is not measured"),
+        (EIGHT.replace("3, NVIDIA H100 80GB HBM3, Disabled", "3, NVIDIA H100 80GB HBM3, Enabled"), 0,
+         Severity.PROBLEM, "MIG is on: GPU 3"),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9,
+         Severity.PROBLEM, "NVIDIA-SMI has failed"),
+        ("Unable to determine the device handle for GPU 0000:43:00.0: GPU is lost.\n", 15,
+         Severity.PROBLEM, "GPU is lost"),
+        ("", 0, Severity.UNKNOWN, "which GPUs there are was not said"),
+        ("what?\n", 0, Severity.UNKNOWN, "which GPUs there are was not said"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_gpus(listed: str, status: int, severity: Severity, words: str) -> None:
+    """One finding, of the right weight."""
+    (one,) = _gpus(listed, status=status)
+    assert one.severity is severity
+    assert words in one.what
+
+
+def test_a_missing_tool_is_a_problem() -> None:
+    """Without the driver's tools nothing is known, and nothing would run."""
+    (one,) = _gpus("", status=127, stderr="env: 'nvidia-smi': No such file or directory\n")
+    assert (one.severity, one.what) == (Severity.PROBLEM, "nvidia-smi is not there")
+
+
+def test_a_running_job_is_a_problem() -> None:
+    """Its programs are named, without their folders."""
+    jobs = "GPU-5b1f, 4242, /usr/bin/python3\nGPU-77aa, 4243, /usr/bin/python3\n"
+    (one,) = _gpus(jobs=jobs)
+    assert (one.severity, one.what) == (Severity.PROBLEM, "2 GPU processes: python3")

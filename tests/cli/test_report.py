@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
-from prometheus_client.parser import text_string_to_metric_families
 
 from fabric.app import status as statuses
 from fabric.cli.main import main
@@ -78,45 +73,6 @@ def test_history_is_one_json_document(run: Path) -> None:
     document = json.loads(fabric("history", "gpu002/mlx5_3", "--results", run.parent.parent, "--json").output)
     assert document["runs"][0]["suspected"] == ["gpu002/mlx5_3"]
     assert document["runs"][0]["share"] is not None
-
-
-class _Gateway(BaseHTTPRequestHandler):
-    """Keeps what is pushed to it."""
-
-    taken: ClassVar[list[tuple[str, str]]] = []
-
-    def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.taken.append((self.path, body))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *args: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def gateway() -> Iterator[str]:
-    """Address of a push gateway of the test's own."""
-    server = HTTPServer(("127.0.0.1", 0), _Gateway)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_push_sends_the_metrics_of_the_run(run: Path, gateway: str) -> None:
-    done = fabric("report", run, "--push", gateway)
-    assert done.exception is None
-    path, body = _Gateway.taken[-1]
-    assert path == "/metrics/job/fabric/scenario/self-check"
-    assert "fabric_run_outcome" in {family.name for family in text_string_to_metric_families(body)}
-
-
-def test_push_to_nobody_says_so(run: Path) -> None:
-    assert "cannot push" in str(fabric("report", run, "--push", "http://127.0.0.1:9").exception)
 
 
 def test_a_scenarios_results_stand_for_its_newest_run(run: Path) -> None:

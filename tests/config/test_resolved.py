@@ -64,6 +64,17 @@ def test_what_ports_may_not_count_is_read_from_older_runs(folder: Path, row: Any
     assert config.from_resolved(document)[0].judge.growth == growth
 
 
+def test_a_run_from_when_there_were_budgets_is_read_unless_it_had_one(folder: Path) -> None:
+    resolved = config.load_scenario(folder / "scenario.yaml")
+    document = json.loads(json.dumps(config.resolved_document(*resolved)))
+    for phase in document["scenario"]["phases"]:
+        phase["kept"] = None
+    assert config.from_resolved(document) == resolved
+    document["scenario"]["phases"][-1]["kept"] = [0, 2]
+    with pytest.raises(ConfigError, match="within --budget"):
+        config.from_resolved(document)
+
+
 @pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)
 def test_what_we_ship_comes_back(path: Path) -> None:
     """Changes, matrix values, rounds and expectations among it."""

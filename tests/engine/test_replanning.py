@@ -1,20 +1,31 @@
-"""Neighbours of a host that is left out, or goes, are measured with the next one in the ring."""
+"""Neighbours of who is left out are measured with the next one; rounds end by the clock; follow-ups in their phase."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.measured_rack import rack_topology
+from fabric.engine.deadlines import RoundClock
+from fabric.engine.observer import FollowUp
+from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import Phase
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
+from fabric.model.scenario import FilledTime, Phase
+from fabric.plan.plan import PhasePlan, Plan, schedule
+from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.runs.events import history_of, read_events, replanned
+from fabric.runs.events import Progress, history_of, progress_of, read_events, replanned
+from fabric.runs.run_directory import RunDirectory
+from tests.builders import Watcher
+from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import good, run
 
 PHASES = [Phase("a", (LoopbackSpec(),)), Phase("b", (TorAllReduceSpec(repeat=2),), needs=("a",))]
@@ -126,3 +137,246 @@ def test_two_hosts_that_lost_their_partners_are_given_each_other(tmp_path: Path)
     assert len(added) == 8 * 2
     assert all(results[name].attempt == 1 for name in added)
     assert len([name for name in results if name.startswith("b/")]) == 8 * 2 * (3 + 1)
+
+
+RACK = rack_topology(1)
+SOAK = FilledTime("soak", 100.0)
+
+
+def planned(name: str, number: int = 1, fills: FilledTime | None = None) -> PhasePlan:
+    """A phase of one host."""
+    phase = Phase(name, (LoopbackSpec(),), label=name.split("-")[0], round=number, fills=fills)
+    return PhasePlan(phase, schedule(expand_phase(phase, RACK, tuple(RACK.hosts))), ())
+
+
+class Run:
+    """Phases by their names, and a clock that is set by hand."""
+
+    def __init__(self, folder: Path, *phases: PhasePlan) -> None:
+        self.plan = Plan(phases)
+        self.now_s = 0.0
+        self.directory = RunDirectory.create(folder, "t", {})
+        self._ask(Progress())
+
+    def _ask(self, past: Progress) -> None:
+        self.clock = RoundClock(self.plan, past, directory=self.directory, clock=lambda: self.now_s)
+
+    def begins(self, name: str, *, took_s: float) -> bool:
+        """Whether this phase is begun, and then takes so long."""
+        phase = next(one.phase for one in self.plan.phases if one.phase.name == name)
+        if self.clock.is_over(phase):
+            return False
+        fields = {"phase": name, "probes": 1, "excluded": {}}
+        self.directory.events.append("phase_started", self.now_s, fields)
+        self.directory.flush()
+        self.now_s += took_s
+        return True
+
+    def goes_on(self) -> None:
+        """After an interruption that its clock does not count."""
+        self._ask(progress_of(read_events(self.directory.path / "events.jsonl")))
+
+    def begun(self, took_s: float) -> list[str]:
+        """All phases that are begun, each taking so long."""
+        return [one.phase.name for one in self.plan.phases if self.begins(one.phase.name, took_s=took_s)]
+
+
+ROUNDS = tuple(planned(f"soak-r{number}", number, SOAK) for number in range(1, 6))
+BEFORE, AFTER = planned("check"), planned("after")
+
+
+@pytest.mark.parametrize(("took_s", "rounds"), [(10.0, 5), (40.0, 3), (50.0, 2), (99.0, 2), (100.0, 1), (500.0, 1)])
+def test_no_round_is_begun_after_its_time(tmp_path: Path, took_s: float, rounds: int) -> None:
+    """It counts from the first round on; what follows is run; one round is run in any case."""
+    run = Run(tmp_path, BEFORE, *ROUNDS, AFTER)
+    found = run.begun(took_s)
+    assert found == ["check", *(f"soak-r{number}" for number in range(1, rounds + 1)), "after"]
+
+
+def test_rounds_that_are_left_are_noted_once(tmp_path: Path) -> None:
+    run = Run(tmp_path, *ROUNDS)
+    run.begun(60.0)
+    (over,) = [event for event in read_events(run.directory.path / "events.jsonl") if event["event"] == "rounds_over"]
+    assert over["phases"] == ["soak-r3", "soak-r4", "soak-r5"]
+    assert over["probes"] == 3 * ROUNDS[0].schedule.probes
+
+
+def test_the_stages_of_a_round_that_was_begun_are_all_run(tmp_path: Path) -> None:
+    stages = [planned(f"burn-s{stage}-r{number}", number, SOAK) for number in (1, 2) for stage in (1, 2)]
+    assert Run(tmp_path, *stages).begun(70.0) == ["burn-s1-r1", "burn-s2-r1"]
+    assert Run(tmp_path, *stages).begun(49.0) == [one.phase.name for one in stages]
+
+
+def test_a_run_that_goes_on_has_what_is_left(tmp_path: Path) -> None:
+    """The round that was interrupted is run to its end."""
+    run = Run(tmp_path, *ROUNDS)
+    assert run.begins("soak-r1", took_s=60.0)
+    assert run.begins("soak-r2", took_s=60.0)
+    run.goes_on()
+    assert run.begins("soak-r2", took_s=1.0)
+    assert not run.begins("soak-r3", took_s=1.0)
+    run.goes_on()
+    assert not run.begins("soak-r4", took_s=1.0)
+
+
+ENOUGH = FollowUpLimits(10, 100, 1e6)
+Wanted = Callable[[Sequence[ProbeResult], Sequence[Probe]], Sequence[str]]
+
+
+class Wants:
+    """Wants copies of the first planned probe, named by what *wanted* says."""
+
+    def __init__(self, name: str, wanted: Wanted, limits: FollowUpLimits | None = ENOUGH) -> None:
+        self._name, self._wanted, self._limits = name, wanted, limits
+        self.asked = 0
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
+        """Only in phase a."""
+        return self._limits if phase_plan.phase.name == "a" else None
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """Copies, and counts how often it was asked."""
+        self.asked += 1
+        first = phase_plan.planned[0]
+        return [replace(first, probe_id=f"a/gpu001/{name}") for name in self._wanted(results, added)]
+
+
+def run_followed(tmp_path: Path, *follow_ups: FollowUp) -> tuple[list[ProbeResult], ScriptedExecutor]:
+    """Two phases of loopbacks on one host; only the first has follow-ups."""
+    topology = rack_topology(1)
+    made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
+    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
+    executor, directory = ScriptedExecutor(good), RunDirectory.create(tmp_path, "t", {})
+    results = run_plan(
+        plan,
+        topology=topology,
+        executor=executor,
+        directory=directory,
+        observer=Watcher(),
+        gate=lambda _plan, _results: {},
+        follow_ups=follow_ups,
+    )
+    directory.close()
+    return results, executor
+
+
+def extra(results: Sequence[ProbeResult]) -> list[str]:
+    """The names of what no plan had."""
+    return [result.probe_id.removeprefix("a/gpu001/") for result in results if "loopback" not in result.probe_id]
+
+
+def once(*names: str) -> Wanted:
+    """These, the first time."""
+    return lambda _results, added: () if added else names
+
+
+def test_what_is_wanted_runs_after_the_plan_and_before_the_next_phase(tmp_path: Path) -> None:
+    results, _ = run_followed(tmp_path, Wants("more", once("x", "y")))
+    order = [result.probe_id.split("/")[0] if "loop" in result.probe_id else "more" for result in results]
+    assert order == ["a"] * 80 + ["more"] * 2 + ["b"] * 80
+    assert all(result.outcome is None for result in results)
+
+
+def test_the_history_tells_who_asked_and_all_of_the_probe(tmp_path: Path) -> None:
+    run_followed(tmp_path, Wants("more", once("x")))
+    events = list(read_events(tmp_path / "t" / "latest" / "events.jsonl"))
+    assert [event["because"] for event in events if event["event"] == "replanned"] == ["more"]
+    (probe,) = replanned(events)
+    assert (probe.probe_id, probe.phase, probe.kind) == ("a/gpu001/x", "a", "loopback")
+    assert history_of(events).results["a/gpu001/x"].measurements[0].value == 391.2
+
+
+def test_it_is_asked_again_with_all_results_until_it_wants_nothing(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def wanted(results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[str]:
+        seen.append(len(results))
+        return (f"x{len(added)}",) if len(added) < 3 else ()
+
+    results, _ = run_followed(tmp_path, Wants("more", wanted))
+    assert (extra(results), seen) == (["x0", "x1", "x2"], [80, 81, 82, 83])
+
+
+def for_ever(_results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[str]:
+    """Three more, always."""
+    return tuple(f"x{len(added) + n}" for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        (FollowUpLimits(2, 100, 1e6), 6),
+        (FollowUpLimits(10, 4, 1e6), 4),
+        (FollowUpLimits(10, 100, 10.0), 3),
+        (FollowUpLimits(10, 100, 0.0), 0),
+    ],
+    ids=["rounds", "probes", "time", "no time"],
+)
+def test_it_spends_no_more_than_it_may(tmp_path: Path, limits: FollowUpLimits, most: int) -> None:
+    """A round takes three times five seconds: after the first there is no time for another."""
+    assert len(extra(run_followed(tmp_path, Wants("more", for_ever, limits))[0])) == most
+
+
+def test_what_the_phase_has_already_is_not_run_twice(tmp_path: Path) -> None:
+    planned = lambda _results, _added: ["loopback.mlx5_0.numa0", "x"]  # noqa: E731
+    results, _ = run_followed(tmp_path, Wants("more", planned))
+    assert len(results) == 161
+    assert extra(results) == ["x"]
+
+
+class Learns(Wants):
+    """Remembers what it is told of phases that are over."""
+
+    def __init__(self, name: str, wanted: Wanted) -> None:
+        super().__init__(name, wanted)
+        self.told: list[tuple[str, int, list[str]]] = []
+
+    def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """The phase, how many results, and what was added."""
+        self.told.append((phase_plan.phase.name, len(results), [probe.probe_id for probe in added]))
+
+
+def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: Path) -> None:
+    first = Learns("more", once("x"))
+    run_followed(tmp_path, first)
+    events = list(read_events(tmp_path / "t" / "latest" / "events.jsonl"))
+    topology, later = rack_topology(1), Learns("more", once("x"))
+    made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
+    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
+    past, executor = progress_of(events), ScriptedExecutor(good)
+    run_plan(
+        plan,
+        topology=topology,
+        executor=executor,
+        directory=RunDirectory(tmp_path / "t" / "latest", added=past.added),
+        observer=Watcher(),
+        gate=lambda _plan, _results: {},
+        follow_ups=(later,),
+        progress=past,
+    )
+    assert later.told == first.told
+
+
+def test_hosts_that_are_left_out_stay_out(tmp_path: Path) -> None:
+    """What is wanted of them is answered, not run, and that comes to an end."""
+    topology = rack_topology(2)
+    phases = [Phase("z", (LoopbackSpec(),)), Phase("a", (LoopbackSpec(),), needs=("z",))]
+    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in phases))
+    directory = RunDirectory.create(tmp_path, "t", {})
+    results = run_plan(
+        plan,
+        topology=topology,
+        executor=ScriptedExecutor(good),
+        directory=directory,
+        observer=Watcher(),
+        gate=lambda _plan, _results: {"gpu001": "slow"},
+        follow_ups=(Wants("more", for_ever),),
+    )
+    directory.close()
+    outcomes = {result.outcome for result in results if "/x" in result.probe_id}
+    assert (len([r for r in results if "/x" in r.probe_id]), outcomes) == (30, {Outcome.SKIPPED})

@@ -1,20 +1,24 @@
-"""The mock executor keeps its promises in simulated time; switches are reached with accounts of their own."""
+"""The mock executor: the contract in simulated time, its own promises, sampling, and accounts of switches."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from math import inf
 
 import pytest
 
+from benchmarks.measured_rack import rack_topology
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.hosts.ssh import connection
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor, connection
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, JumpHost, MockSettings, SshSettings
 from fabric.model.topology import Gpu, Host, Login, PcieSwitch, Platform, Rnic, Switch, Topology
-from fabric.ports import Ended, Lost, Ready, run_once
+from fabric.ports import Ended, Executor, Lost, Ready, Sampled, Source, run_once
 from fabric.sim.world import World
+from tests.hosts.contract import ExecutorContract
+from tests.hosts.programs import Argv
 
 SERVER = ("ib_write_bw", "--ib-dev=mlx5_0", "--port=18600", "--duration=5", "--report_gbits")
 CLIENT = (*SERVER, "127.0.0.1")
@@ -136,3 +140,120 @@ def test_each_goes_to_its_own_address_as_its_own_account(reached: list[JumpHost]
     finally:
         executor.close()
     assert reached == [target]
+
+
+class TestMock(ExecutorContract):
+    """Simulated hosts know the tools of the trade and a few small programs; the rest has no meaning there."""
+
+    host = "gpu001"
+    dead_host = "gpu004"
+    absent = "simulated hosts have no such program"
+    begun = ""
+    cancelled = 137
+    listen_s = 0.3
+
+    @pytest.fixture
+    def executor(self) -> Iterator[MockExecutor]:
+        """Four hosts, of which one is dead."""
+        world = World(
+            rack_topology(4, parts=2), MockSettings(faults=(Fault("gpu004", "broken"),), noise_cv=0.0), seed=1
+        )
+        executor = MockExecutor(world)
+        yield executor
+        executor.close()
+
+    def exits(self, status: int) -> Argv | None:
+        """Only 0 and 1 are at hand."""
+        return {0: ("true",), 1: ("false",)}.get(status)
+
+    def signalled(self, number: int) -> Argv | None:
+        """Nothing there is ended by a signal."""
+        return None
+
+    def repeats(self, words: Argv) -> Argv | None:
+        """No program shows where its arguments begin and end."""
+        return None
+
+    def shows_variable(self, name: str) -> Argv | None:
+        """Nor its environment, but ``env``, which shows all of it."""
+        return None
+
+    def floods(self, stdout_bytes: int, stderr_bytes: int) -> Argv | None:
+        """Output is what real tools print, never much."""
+        return None
+
+    def lingers(self) -> Argv | None:
+        """Says nothing before its minute is over."""
+        return ("sleep", "60")
+
+    def stubborn(self) -> Argv | None:
+        """Nothing there can ignore a signal; it only has to end."""
+        return ("sleep", "60")
+
+    def leaves_child(self) -> Argv | None:
+        """There are no children."""
+        return None
+
+    def serves(self, port: int, after_s: float) -> Argv | None:
+        """perftest's server; how long it takes to listen is the simulation's choice."""
+        return ("ib_write_bw", "--ib-dev=mlx5_0", f"--port={port}", "--duration=5", "--report_gbits")
+
+    def free_port(self) -> int:
+        """All are free."""
+        return 18515
+
+    def test_nul_is_refused(self, executor: Executor) -> None:
+        """No argv of a real process is made."""
+        pytest.skip("simulated hosts take any text")
+
+    def left(self, token: str) -> list[str]:
+        """Simulated processes are not to be found on this machine."""
+        return []
+
+    def let_begin(self, executor: Executor, token: str) -> None:
+        """A moment of simulated time."""
+        executor.wait(executor.now() + 0.1)
+
+
+COUNTER = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
+
+
+@pytest.fixture
+def mock() -> Iterator[MockExecutor]:
+    """Two hosts, of which one is dead."""
+    world = World(rack_topology(2, parts=2), MockSettings(faults=(Fault("gpu002", "broken"),), noise_cv=0.0), seed=1)
+    executor = MockExecutor(world)
+    yield executor
+    executor.close()
+
+
+def sampled(mock: MockExecutor, rows: int) -> list[Sampled]:
+    """So many samples, by simulated time."""
+    found: list[Sampled] = []
+    until_s = mock.now() + 60
+    while len(found) < rows and mock.now() < until_s:
+        mock.wait(until_s)
+        found.extend(mock.samples())
+    return found
+
+
+def test_a_counter_is_read_once_a_period(mock: MockExecutor) -> None:
+    """Rows have the file's name, the period between them, and numbers; nothing more comes after the end."""
+    ticket = mock.start_sampling("gpu001", [Source(COUNTER)], 0.5)
+    found = sampled(mock, 3)
+    assert {(one.ticket, one.names) for one in found} == {(ticket, (COUNTER,))}
+    times = [at_s for one in found for at_s in one.at_s]
+    assert [b - a for a, b in itertools.pairwise(times)] == pytest.approx([0.5, 0.5])
+    assert all(isinstance(value, int) for one in found for value in one.rows[0])
+    mock.stop_sampling(ticket)
+    mock.wait(mock.now() + 5)
+    assert mock.samples() == []
+
+
+@pytest.mark.parametrize(("host", "path"), [("gpu002", COUNTER), ("gpu001", "/sys/class/infiniband/*/node_guid")])
+def test_a_dead_host_or_a_pattern_is_lost(mock: MockExecutor, host: str, path: str) -> None:
+    """Nothing can be sampled there, and one is told."""
+    ticket = mock.start_sampling(host, [Source(path)], 0.1)
+    (lost,) = mock.wait(mock.now() + 60)
+    assert isinstance(lost, Lost)
+    assert (lost.ticket, lost.error.host) == (ticket, host)  # type: ignore[attr-defined]

@@ -1,22 +1,33 @@
-"""What the console says: the verdict first, and never names or outputs as markup; lines within the width; nouns."""
+"""What the console says, during a run and after it: the verdict first, never markup, lines within the width."""
 
 from __future__ import annotations
 
+import io
+import sys
+import threading
 from dataclasses import replace
 
 import click
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.measured_rack import rack_topology
 from fabric.changes.restore import MOST_WORDS, in_words
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.change import Change, ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
+from fabric.plan.plan import PhasePlan, schedule
+from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 from fabric.report.changes import Restored, restored_json, restored_lines
 from fabric.report.diagnosis import diagnosis_text
 from fabric.report.output import WIDTH, counted, wrapped
+from fabric.report.plan import folded_rounds
+from fabric.report.progress import ConsoleProgress, planning
 from fabric.report.told import verdict_text
 from tests.changes.asked import port_flap
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
@@ -173,3 +184,132 @@ def test_a_class_by_results_shows_its_groups():
     names = hosts(8)
     rows = all_pairs(names, level=lambda a, b: 1.0 if (a <= "gpu004") == (b <= "gpu004") else 0.7)
     assert "gpu[001-004]; gpu[005-008]" in diagnosis_text(diagnose(rows))
+
+
+RACK = rack_topology(1)
+
+
+def planned(name: str, label: str = "", number: int = 1, duration_s: int = 5) -> PhasePlan:
+    """A phase on one host."""
+    phase = Phase(name, (LoopbackSpec(duration_s=duration_s),), label=label, round=number)
+    return PhasePlan(phase, schedule(expand_phase(phase, RACK, tuple(RACK.hosts))), ())
+
+
+def soak(number: int, duration_s: int = 5) -> PhasePlan:
+    """A round."""
+    return planned(f"soak-r{number}", "soak", number, duration_s)
+
+
+def titles(*phases: PhasePlan) -> list[str]:
+    """What is shown, in order."""
+    return [rounds.title for rounds in folded_rounds(phases)]
+
+
+def test_equal_rounds_are_one_line_that_says_how_many_and_how_long() -> None:
+    found = titles(planned("self-check"), *(soak(number) for number in range(1, 97)), planned("after"))
+    assert found[0] == "self-check"
+    assert found[1].startswith("soak-r1 to soak-r96: 96 rounds, each ")
+    assert found[2] == "after"
+    assert len(found) == 3
+
+
+def test_rounds_that_take_longer_with_other_partners_are_folded_and_the_range_is_said() -> None:
+    (title,) = titles(soak(1), soak(2, duration_s=60), soak(3))
+    assert title == "soak-r1 to soak-r3: 3 rounds, each 3 min 30 s to 31 min 00 s, 38 min 00 s in all"
+
+
+def test_rounds_that_differ_are_not_folded() -> None:
+    other = planned("soak-r2", "soak", 2)
+    other = replace(other, schedule=schedule([other.planned[0]]))
+    assert len(titles(soak(1), other, soak(3))) == 3
+    noted = replace(soak(2), notes=("x",))
+    assert len(titles(soak(1), noted)) == 2
+
+
+def test_stages_that_are_repeated_together_are_folded_each_by_itself() -> None:
+    rounds = [
+        planned(f"burn-s{stage}-r{number}", "burn", number, 5 * stage) for number in (1, 2, 3) for stage in (1, 2)
+    ]
+    assert [title.split(":")[0] for title in titles(*rounds)] == [
+        "burn-s1-r1 to burn-s1-r3",
+        "burn-s2-r1 to burn-s2-r3",
+    ]
+
+
+def test_phases_that_only_happen_to_be_called_like_rounds_are_shown_one_by_one() -> None:
+    assert titles(planned("x-r1"), planned("x-r2")) == ["x-r1", "x-r2"]
+
+
+def test_nothing_is_lost() -> None:
+    phases = [planned("a"), soak(1), soak(2), planned("b"), soak(3)]
+    shown = [one for rounds in folded_rounds(phases) for one in rounds.members]
+    assert sorted(one.phase.name for one in shown) == sorted(one.phase.name for one in phases)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal, and when somebody has written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep it."""
+        done = super().write(text)
+        self.written.set()
+        return done
+
+
+def watched(planned: int, results: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[float, float | None]:
+    """Done and total on the bar after these results of a phase with so many planned probes."""
+    probes = [Probe(f"p{number}", "none", "one", ("h",), (), 1.0, {}) for number in range(planned)]
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with ConsoleProgress() as progress:
+        progress.phase_started(PhasePlan(Phase("one", (), ()), schedule(probes), ()))
+        for name in results:
+            progress.probe_finished(ProbeResult(name, 1, (), None, "", 0.0, 1.0))
+        assert progress._bar is not None
+        (task,) = progress._bar.tasks
+        return task.completed, task.total
+
+
+def test_a_probe_that_was_not_planned_is_one_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(2, ["p0", "p1"], monkeypatch) == (2, 2)
+    assert watched(2, ["p0", "p1", "instead of p1"], monkeypatch) == (3, 3)
+
+
+def test_planning_that_takes_long_is_told_of_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with planning(after_s=0.0):
+        assert terminal.written.wait(10)
+    assert terminal.getvalue() == "planning ...\n"
+
+
+def test_planning_that_is_quick_or_not_on_a_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, file = Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with planning(after_s=3600.0):
+        pass
+    monkeypatch.setattr(sys, "stderr", file)
+    with planning(after_s=0.0):
+        assert threading.active_count() >= 1
+    assert (terminal.getvalue(), file.getvalue()) == ("", "")
+    assert [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)] == []
+
+
+def test_hosts_that_cannot_be_reached_for_one_reason_are_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"gpu{number:03}" for number in range(1, 9)]
+    with ConsoleProgress(addresses={name: f"{name}.mgmt" for name in names}) as progress:
+        for name in names:
+            progress.probe_finished(ProbeResult("p", 1, (), None, "", 0.0, 1.0))
+            progress.out_of_run(name, f"{name}: connecting: name does not resolve: {name}.mgmt")
+    assert capsys.readouterr().err.splitlines() == [
+        "gpu001 is out of the run: connecting: name does not resolve: gpu001.mgmt",
+        "gpu[002-008] (7) are out of the run for the same reason as gpu001",
+    ]

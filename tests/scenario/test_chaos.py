@@ -13,7 +13,9 @@ from fabric.judge.locate.merged import names
 from fabric.model.outcome import Outcome
 from tests.scenario.chaos import Blow, Ran, asked_in, blows, run
 
-SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "8")))
+SEEDS = [
+    pytest.param(seed, marks=[pytest.mark.slow] * (seed > 3)) for seed in range(int(os.environ.get("CHAOS_SEEDS", "8")))
+]
 LONGEST_S = 130.0 + 8 * (162.3 + 15.0 + 15.1)
 """A quiet run, and for two hosts four pairs each that wait for their deadline, the roll call and a connection."""
 

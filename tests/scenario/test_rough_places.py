@@ -1,4 +1,4 @@
-"""The command line holds where pipes break, disks are full, runs are killed and their files are damaged."""
+"""The command line holds where pipes break, disks are full, runs are killed, files are damaged or no regular files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.special_files import ENDED, KILLED, Case, make_base, try_one
 from tests.cli.command_line import called
 from tests.places import INVENTORY, ROOT, SCENARIOS
 
@@ -133,3 +134,27 @@ def test_missing_ssh_key_is_found_before_anything_runs(tmp_path: Path) -> None:
     done = called(["run", str(SCENARIO), "--inventory=inventory/mine.yaml"], tmp_path)
     assert (done.returncode, "ssh: /nowhere/key does not exist" in done.stderr) == (2, True), done.stderr
     assert not (tmp_path / "results").exists()
+
+
+CASES = [
+    Case("FIFO", "else/run/changes.jsonl", "restore"),
+    Case("-> secret", "else/run/changes.jsonl", "run"),
+    Case("FIFO", f"{KILLED}/changes.jsonl", "resume"),
+    Case("-> /dev/zero", f"{ENDED}/events.jsonl", "report"),
+    Case("FIFO", f"{ENDED}/measurements.parquet", "history"),
+]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs that ended, and one that was killed with a change open."""
+    folder = tmp_path_factory.mktemp("base")
+    make_base(folder)
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {Path(case.target).name} {case.command}")
+def test_a_special_file_is_neither_waited_for_nor_read_nor_written(case: Case, base: Path) -> None:
+    """The command ends, within its memory, and neither prints nor alters what lies elsewhere."""
+    found = try_one(case, base)
+    assert found.wrong == "", found.output

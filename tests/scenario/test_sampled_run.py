@@ -26,7 +26,9 @@ phases:
     {changes}
     probes: [{{rnic_to_rnic: {{duration: {duration}, size: 8M}}}}]
 """
-POD = (INVENTORY / "pod-64.yaml").read_text("utf-8")
+POD = (INVENTORY / "pod-64.yaml").read_text("utf-8").replace("gpu[001-064]", "gpu[001-016]").replace("gpu06", "gpu01")
+POD = POD.replace("su[0-3]", "su0").replace("spine[00-15]", "spine[00-03]")
+"""One unit of the pod under four of its spines: what is said of two hosts is the same, and said sooner."""
 
 
 def run(
@@ -124,10 +126,10 @@ def test_links_that_are_well_pass_and_how_much_was_seen_is_said(tmp_path: Path) 
     assert judged.verdict.outcome is Outcome.PASS, judged.verdict.reasons
     covered = judged.verdict.links
     assert covered is not None
-    assert (covered.whole, covered.cables, covered.lit) == (144, 144, 288)
-    assert any(line.startswith("links: both ends of 144 of 144 cables") for line in judged.verdict.reasons)
+    assert (covered.whole, covered.cables, covered.lit) == (48, 48, 96)
+    assert any(line.startswith("links: both ends of 48 of 48 cables") for line in judged.verdict.reasons)
     links = fabric.load(judged.path).links
-    assert len(links) == 288
+    assert len(links) == 96
     assert set(links.state) == {"up"}
     assert links.rx0_dbm.between(0, 4).all()
     assert set(links[links.node == "spine02"].peer_node) == {f"su0-leaf{number}" for number in range(8)}
@@ -153,7 +155,7 @@ def test_links_that_nobody_looked_at_are_inconclusive(tmp_path: Path) -> None:
     """No source of ours reads Ethernet switches; nothing else is wrong."""
     judged = linked(tmp_path, layer="ethernet")
     assert judged.verdict.outcome is Outcome.INCONCLUSIVE
-    assert any("on 144 of 144 cables" in line for line in judged.verdict.reasons), judged.verdict.reasons
+    assert any("on 48 of 48 cables" in line for line in judged.verdict.reasons), judged.verdict.reasons
 
 
 GROWTH = """\

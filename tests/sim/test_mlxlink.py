@@ -88,6 +88,21 @@ def test_lanes_come_as_a_list_in_json_and_are_read(kit):
     assert mlxlink.read(said).counters["raw_errors"] == sum(map(int, lanes["values"])) > 0
 
 
+def test_the_histogram_of_the_error_correction_is_read_and_its_lack_is_no_failure(kit):
+    """A healthy line has blocks with a few wrong symbols; one whose code is not simulated has its light still."""
+    world = kit.world()
+    asked = "mlxlink -d mlx5_0 -m -c --rx_fec_histogram --show_histogram --json"
+    said = kit.ask(world, "gpu001", asked, 6000.0)
+    bins = json.loads(said.stdout)["result"]["output"]["Histogram of FEC Errors"]
+    assert list(bins) == ["Header", *(f"Bin {number}" for number in range(16))]
+    assert 1 <= mlxlink.read_optics(said.stdout, said.stderr, said.exit_status).worst_block < 15
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --port_state DN", 6001.0)
+    down = kit.ask(world, "gpu001", asked, 6010.0)
+    assert down.exit_status == 1
+    found = mlxlink.read_optics(down.stdout, down.stderr, down.exit_status)
+    assert (found.worst_block, found.module.vendor) == (None, "NVIDIA")
+
+
 def test_a_fast_ethernet_port_says_by_its_state_only_whether_it_is_up(kit):
     """Its physical state is that of an auto-negotiation that nobody uses (a 400G port, mlxlink_maps.cpp:113)."""
     world = kit.world(platform=kit.platform_like(link_layer="ethernet"))

@@ -172,7 +172,7 @@ class Storm:
         if network is None:
             return
         clos = network.net.clos
-        carried_gb = np.array([network.carried_gb(link, self.now_s) for link in range(clos.links)])
+        carried_gb = np.array([network.carried_gb(link, self.now_s)[0] for link in range(clos.links)])
         most_gb = clos.capacity_gbps * (self.now_s - self.looked_s)
         assert (carried_gb - self.carried_gb <= most_gb * (1 + _CLOSE) + 1e-6).all()
         self.carried_gb, self.looked_s = carried_gb, self.now_s

@@ -30,7 +30,7 @@ from fabric.tools import (
     sysfs,
 )
 from tests.places import CAPTURES, GOLDEN
-from tests.tools import test_fabric_tools, test_identity_tools, test_infiniband, test_mlxlink
+from tests.tools import test_fabric_tools, test_infiniband, test_mlxlink
 from tests.tools.samples import sample
 
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
@@ -48,7 +48,7 @@ TOOLS = [
     "4: ACTIVE\n5: LinkUp\n",
     "b859:9f03:0000:1000\n",
     "routing_engine updn\n",
-    *(test_identity_tools.LSPCI, test_identity_tools.GREP, test_identity_tools.SMI),
+    *(test_fabric_tools.LSPCI, test_fabric_tools.GREP, test_fabric_tools.SMI),
     sample("lldp/two-neighbours.txt"),
     sample("ethtool/02-json-m-mfs1s00.txt"),
     *(path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")),

@@ -1,14 +1,18 @@
-"""Launchers keep every value apart from their own options; what others wrote down of jobs and hosts."""
+"""Launchers keep every value apart from their options; what Slurm and others wrote down of jobs, hosts and cabling."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 
-from fabric.errors import UnreadableOutput
-from fabric.tools import launch
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
+from fabric.tools.mlxlink import Light, Module
 from fabric.tools.records import Record, read_records
+from tests.places import CAPTURES
 
 HOSTS = (("gpu001", 8), ("gpu002", 8))
 ARGV = ("all_reduce_perf", "-b", "1024")
@@ -160,3 +164,160 @@ def test_another_text_is_refused_with_its_line(text: str, words: str) -> None:
     """Nothing is guessed, nothing left out in silence."""
     with pytest.raises(UnreadableOutput, match=words):
         read_records(text)
+
+
+_PRINTED = (CAPTURES / "slurm/drain-resume-undrain-22.05.txt").read_text()
+_LINE = (
+    "NodeName={name} Arch=x86_64 CoresPerSocket=1 State={state} ThreadsPerCore=1 Owner=N/A Partitions=p "
+    "ExtSensorsTemp=n/s{rest}\n"
+)
+
+
+def test_a_captured_node_is_read() -> None:
+    """State with its flags, the reason without its author, the author."""
+    line = next(line for line in _PRINTED.splitlines() if line.startswith("NodeName=n1 ") and "Reason" in line)
+    found = slurm.node("n1", line, "", 0)
+    assert found == slurm.SlurmNode("n1", frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "fabric: down", "root")
+    assert found.is_drained
+
+
+def test_a_node_without_reason_is_not_drained() -> None:
+    """``IDLE`` and ``IDLE*`` alike."""
+    for state in ("IDLE", "IDLE*"):
+        found = slurm.node("n1", _LINE.format(name="n1", state=state, rest=""), "", 0)
+        assert found == slurm.SlurmNode("n1", frozenset({"IDLE"}))
+
+
+def test_a_comment_is_no_state_and_no_reason() -> None:
+    """Anybody who may write comments could else say that a node is drained by us."""
+    rest = (
+        " Reason=bad cable [ops@2026-11-23T18:31:25] Comment=a State=IDLE Reason=fabric: x [root@2026-11-23T18:31:25]"
+    )
+    found = slurm.node("n1", _LINE.format(name="n1", state="IDLE+DRAIN", rest=rest), "", 0)
+    assert found is not None
+    assert (found.is_drained, found.reason, found.by) == (True, "bad cable", "ops")
+
+
+def test_no_such_node_is_none_and_no_answer_is_an_error() -> None:
+    """Nothing is guessed of a controller that is away, or of another node's line."""
+    assert slurm.node("n9", "Node n9 not found\n", "", 1) is None
+    away = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
+    with pytest.raises(ToolError, match="Unable to contact"):
+        slurm.node("n1", "", away, 1)
+    with pytest.raises(ToolError, match="no state of n1"):
+        slurm.node("n1", _LINE.format(name="n2", state="IDLE", rest=""), "", 0)
+
+
+@pytest.mark.parametrize("name", ["n[1-3]", "n1,n2", "-n1", "n1 state=down", "ALL x", ""])
+def test_one_node_at_a_time(name: str) -> None:
+    """A folded name would drain many."""
+    for argv in (slurm.show_node, slurm.undrain, lambda host: slurm.drain(host, "fabric: x")):
+        with pytest.raises(ValueError, match="misread"):
+            argv(name)
+
+
+@pytest.mark.parametrize("reason", ["a\nb", "a=b", "", "x" * 201])
+def test_a_reason_is_one_line(reason: str) -> None:
+    """Tools that read reasons split them at ``=`` and at line ends."""
+    with pytest.raises(ValueError, match="one printable line"):
+        slurm.drain("n1", reason)
+
+
+def test_the_nodes_of_a_reservation() -> None:
+    """As Slurm folds them."""
+    text = "ReservationName=r1 StartTime=2026-11-23T18:32:23 Nodes={} NodeCnt=1 Features=(null) PartitionName=(null)\n"
+    assert slurm.reserved("r1", text.format("gpu[001-004]"), "", 0) == "gpu[001-004]"
+    assert slurm.reserved("r1", "Reservation r1 not found\n", "", 1) is None
+    for name, nodes in (("r1", "(null)"), ("r2", "gpu[001-004]")):
+        with pytest.raises(ToolError, match="no nodes"):
+            slurm.reserved(name, text.format(nodes), "", 0)
+    with pytest.raises(ToolError, match="Unable to contact"):
+        slurm.reserved("r1", "", "Unable to contact slurm controller (connect failure)", 1)
+    assert slurm.unfolded("gpu[001-002],n7") == ("gpu001", "gpu002", "n7")
+    for listed in ("gpu[1-2] state=down", "gpu[1-2", "gpu[2-1]"):
+        with pytest.raises(ToolError, match="no list of nodes"):
+            slurm.unfolded(listed)
+    with pytest.raises(ValueError, match="a job is a number"):
+        slurm.job_nodes("7;8")
+
+
+@pytest.mark.parametrize(("nodes", "user", "minutes"), [("n1 flags=maint", "u", 1), ("n1", "u,v", 1), ("n1", "u", 0)])
+def test_a_reservation_is_of_these_nodes_for_a_time(nodes: str, user: str, minutes: int) -> None:
+    """No further words, and never 0 minutes, which Slurm takes for ever."""
+    with pytest.raises(ValueError, match=r"list of nodes|misread|minutes is 0"):
+        slurm.reserve("r1", nodes, user, minutes)
+
+
+LLDP = {name: (CAPTURES / "lldp" / f"{name}.txt").read_text() for name in ("two-neighbours", "no-name", "none")}
+TOPO = {path.stem: path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")}
+LINKS = (CAPTURES / "infiniband-diags" / "29-real-ibnetdiscover-p-test.txt").read_text()
+
+
+def test_lldp_of_a_recorded_rack() -> None:
+    """Two neighbours are a list, one is none; a switch without a name is told by its chassis."""
+    first, second = interfaces.read_neighbours(LLDP["two-neighbours"])
+    assert first == interfaces.Neighbour("eth2", "tor-1", "56:b6:cc:b6:c8:91", "swp1")
+    assert (second.interface, second.switch) == ("eth3", "tor-2")
+    document = json.loads(LLDP["two-neighbours"])
+    document["lldp"]["interface"] = document["lldp"]["interface"][1]
+    assert interfaces.read_neighbours(json.dumps(document)) == (second,)
+    assert interfaces.read_neighbours(LLDP["no-name"])[0].switch is None
+    assert interfaces.read_neighbours(LLDP["none"]) == ()
+    with pytest.raises(ToolError, match="unable to connect to socket"):
+        interfaces.read_neighbours("", "[WARN/control] unable to connect to socket /run/lldpd.socket\n", 1)
+
+
+def test_recorded_distances() -> None:
+    """Tabs or blanks, a wrapped heading, devices by a legend or by name, with and without memory nodes."""
+    found = {name: host_parts.read_topology(text) for name, text in TOPO.items()}
+    dgx = found["01-h100-dgx-mlx5-columns-tabs"]
+    assert (dgx.distance["GPU0", "mlx5_0"], dgx.distance["mlx5_1", "GPU1"], dgx.numa["GPU7"]) == ("PIX", "PIX", 1)
+    assert len(dgx.parts) == 18
+    oci = found["07-wrapped-header-8gpu-oci"]
+    assert (oci.distance["GPU0", "mlx5_0"], oci.distance["GPU1", "mlx5_1"], oci.numa["GPU4"]) == ("PXB", "PXB", 1)
+    power = found["06-power9-v100-mlx5-no-numa-col"]
+    assert (power.distance["mlx5_0", "mlx5_1"], power.numa) == ("PIX", {})
+    assert all(len(one.distance) % 2 == 0 for one in found.values())
+
+
+def test_recorded_links() -> None:
+    """Real switches: names without quotes, blanks in names, ports without a speed."""
+    lines = infiniband.read_links(LINKS)
+    kinds = Counter((line.active, line.peer is not None) for line in lines)
+    assert kinds.keys() == {(True, True), (False, False)}
+    first = lines[0]
+    assert (first.end.description, first.end.lid, first.speed) == ("o0001 HCA-1", 134, "4x EDR")
+    assert first.peer is not None
+    assert (first.peer.description, first.peer.port) == ("ib-i1l1s01", 10)
+    assert {line.speed for line in lines if line.peer is None} == {"4x ???", "4x SDR"}
+    assert first.lanes == (4, 25.78125)
+    assert {line.lanes for line in lines if line.speed == "4x ???"} == {(None, None)}
+
+
+def test_the_commands() -> None:
+    """Nothing else than these words."""
+    assert interfaces.neighbours() == ("lldpctl", "-f", "json")
+    assert host_parts.topology() == ("nvidia-smi", "topo", "-m")
+
+
+def test_limits_of_a_recorded_module() -> None:
+    """In dBm; a key that is there twice (temperature, its limits) and lanes without light are no matter."""
+    said = (CAPTURES / "ethtool" / "02-json-m-mfs1s00.txt").read_text()
+    found = ethtool.read_module(said)
+    assert found.module == Module("Mellanox", "MFS1S00-V003E", "MT1915FT03913", None)
+    assert (found.rx, found.tx) == (Light((), -13.31, 5.4, -10.3), Light((), -11.4, 5.4, -8.4))
+    copper = json.dumps([{"vendor_name": "Mellanox        ", "vendor_pn": "MCP1660", "laser_rx_power": {}}])
+    assert (ethtool.read_module(copper).rx, ethtool.read_module(copper).module) == (
+        None,
+        Module("Mellanox", "MCP1660", None, None),
+    )
+
+
+def test_an_ethtool_that_knows_no_json_of_modules_says_so() -> None:
+    """The words are those of 6.1 (Debian 12)."""
+    old = "ethtool: bad command line argument(s)\nFor more information run ethtool -h\n"
+    with pytest.raises(ToolError, match="run ethtool -h"):
+        ethtool.read_module("", old, 1)
+    for text in ("", "[]", "{}", "[1]", '[{"vendor_sn": "\\u0007"}]'):
+        with pytest.raises(UnreadableOutput):
+            ethtool.read_module(text)

@@ -112,6 +112,31 @@ def test_light_and_errors_are_read_lane_by_lane() -> None:
     assert found.module == mlxlink.Module("NVIDIA", None, "MT123", "46.120.4000")
 
 
+def test_the_worst_block_is_the_highest_bin_that_is_not_empty() -> None:
+    """Bins as mlxlink_port_info.cpp prints them, alone or several in one; a device that has none still has light."""
+    header = {"Header": {"values": ["Range", "Occurrences"]}}
+    bins = {
+        "Bin 0": ["[0]  ", "757956054591"],
+        "Bin 1": ["[1]  ", "3"],
+        "Bin 2": ["[2:7]", "1"],
+        "Bin 3": ["[8:15]", "0"],
+    }
+    told = header | {name: {"values": values} for name, values in bins.items()}
+    both = {"Module Info": MODULE, "Histogram of FEC Errors": told}
+    assert mlxlink.read_optics(document(**both)).worst_block == 2
+    assert mlxlink.read_optics(said()).worst_block is None
+    none = "Providing FEC histogram cause the following exception:\nNo histogram info available\n"
+    without = mlxlink.read_optics(document(code=1, message=none, **{"Module Info": MODULE}), "", 1)
+    assert without.worst_block is None
+    assert without.rx is not None
+    with pytest.raises(ToolError, match="No plugged cable"):
+        mlxlink.read_optics(
+            document(code=1, message=f"No plugged cable detected\n{none}", **{"Module Info": MODULE}), "", 1
+        )
+    with pytest.raises(UnreadableOutput, match="Bin 0"):
+        mlxlink.read_optics(document(**both | {"Histogram of FEC Errors": {"Bin 0": {"values": ["0", "1"]}}}))
+
+
 @pytest.mark.parametrize("light", ["N/A", "0,0,0,0 [0..0]"])
 def test_copper_has_no_light(light: str) -> None:
     """It says so, or prints zeros between limits of zero."""

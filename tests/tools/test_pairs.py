@@ -1,14 +1,11 @@
 """Pair results as any tool writes them: numbers, units, who is meant, and what is refused with its line."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.tools.pairs import FORMATS, detect, parse_clusterkit, parse_superbench, read
+from fabric.tools.pairs import FORMATS, detect, parse_nccl, parse_perftest, read
 from fabric.tools.pairs.csv import parse
-from fabric.tools.pairs.logs import parse_nccl, parse_perftest
 from tests.places import CAPTURES
 
 
@@ -105,14 +102,6 @@ def test_one_wrong_line_of_many_is_told_with_its_number():
     assert found.rows[-1].line == 9_003
 
 
-CLUSTERKIT = """Bandwidth test
-Rank:               0        1        2
-   0 (gpu-17):     0.0 331928.0 332817.5
-   1 (gpu-8 ):331928.0      0.0299001.0
-   2 (gpu-9 ):332817.5299001.0      0.0
-
-Minimum bandwidth: 299001.0 MB/s between gpu-8 and gpu-9
-"""
 PERFTEST = """---------------------------------------------------------------------------------------
                     RDMA_Write BW Test
  Dual-port       : OFF\t\tDevice         : mlx5_3
@@ -123,51 +112,6 @@ PERFTEST = """------------------------------------------------------------------
  8388608    5000             392.31             392.27\t\t     0.005
 ---------------------------------------------------------------------------------------
 """
-
-
-def superbench_log(**metrics):
-    return json.dumps({"node": "vm1", "gpu-burn/abort": 0, **metrics}) + "\n"
-
-
-TRAFFIC = "ib-traffic:gpu/ib_write_bw_8388608_gpu-to-gpu_0_1:vm7_vm9:0"
-
-
-def test_clusterkit_numbers_that_run_into_each_other():
-    table = parse_clusterkit(CLUSTERKIT)
-    assert table.problems == ()
-    assert {(row.b, row.a): round(row.gbps, 3) for row in table.rows} == {
-        ("gpu-17", "gpu-8"): 2655.424,
-        ("gpu-17", "gpu-9"): 2662.54,
-        ("gpu-8", "gpu-9"): 2392.008,
-    }
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [("299001.0      0.0", "299001.0", 5), ("   2 (gpu-9 )", "   7 (gpu-9 )", 5), ("   1 (gpu-8 )", "oh dear", 4)],
-)
-def test_a_clusterkit_matrix_that_is_not_whole_is_refused(old, new, line):
-    table = parse_clusterkit(CLUSTERKIT.replace(old, new))
-    assert table.rows == ()
-    assert table.problems[0][0] == line
-
-
-def test_superbench_pairs_are_gigabytes_from_client_to_server():
-    table = parse_superbench(superbench_log(**{TRAFFIC: 48.5}))
-    (row,) = table.rows
-    assert (row.a, row.b, row.gbps, row.size_bytes) == ("vm9", "vm7", 388.0, 8388608)
-    assert row.kind == "ib_write_bw gpu-to-gpu"
-
-
-def test_a_pair_that_superbench_could_not_measure_is_a_note():
-    table = parse_superbench(superbench_log(**{TRAFFIC: -1, TRAFFIC.replace("vm9", "vm8"): 48.5}))
-    assert len(table.rows) == 1
-    assert "could not measure" in table.notes[0]
-    assert [(one.a, one.b, one.fabric) for one in table.failures] == [("vm9", "vm7", False)]
-
-
-def test_superbench_without_host_names_is_refused():
-    assert parse_superbench(superbench_log(**{"ib-traffic/0-1,2": 48.5})).problems[0][0] == 1
 
 
 def test_perftest_hosts_come_from_the_file_name():
@@ -256,9 +200,7 @@ def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (CLUSTERKIT, "clusterkit"),
         (PERFTEST, "perftest"),
-        (superbench_log(**{TRAFFIC: 48.5}), "superbench"),
         ("# made by hand\na,b,value_gbps\nx,y,3\n", "csv"),
         ("#  Rank  0 Group  0 Pid 1 on a device 0\n", "nccl-tests"),
         ("a,value_gbps\nx,1\n", "csv"),
@@ -278,23 +220,10 @@ def test_the_format_is_seen_from_the_text(text, name):
     assert detect(text) == name
 
 
-def test_clusterkits_json_is_refused_by_name():
-    assert "bandwidth.txt" in read('{"bandwidth": []}', "auto", "bandwidth.json").problems[0][1]
-
-
 @given(st.text(max_size=200), st.sampled_from([*FORMATS, "auto"]), st.sampled_from(["a--b.txt", "run7.txt"]))
 def test_no_reader_ever_raises_and_every_problem_has_a_line(text, name, file_name):
-    for whole in (text, CLUSTERKIT[:60] + text, PERFTEST[:200] + text, superbench_log() + text):
+    for whole in (text, PERFTEST[:200] + text):
         table = read(whole, name, file_name)
         assert table.rows or table.problems or table.notes
         lines = max(len(whole.splitlines()), 1)
         assert all(1 <= line <= lines for line, _ in table.problems)
-
-
-@given(st.sampled_from([CLUSTERKIT, superbench_log(**{TRAFFIC: 48.5})]), st.data())
-def test_a_file_that_was_cut_gives_no_number_that_is_not_in_it(text, data):
-    cut = text[: data.draw(st.integers(0, len(text)))]
-    whole = {(row.a, row.b, row.gbps) for row in read(text, detect(text) or "csv", "a--b.txt").rows}
-    table = read(cut, detect(text) or "csv", "a--b.txt")
-    if not table.problems:
-        assert {(row.a, row.b, row.gbps) for row in table.rows} <= whole

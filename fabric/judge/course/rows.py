@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Alike, floor_of, gave_up
+from fabric.judge.normal.keys import Layouts, floor_of, gave_up
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
@@ -78,15 +78,15 @@ def rows_of(
     probes: Sequence[Probe], results: Results, rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
-    alike = Alike(topology)
+    layouts = Layouts(topology, rounds)
     classes: dict[int, dict[str, list[_Measured]]] = {}
-    for probe in probes:
+    for probe in (probe for probe in probes if probe.phase in rounds):
         result = results.get(probe.probe_id)
-        if probe.phase not in rounds or result is None or result.attempt == 0 or SHARE in probe.params:
+        if result is None or result.attempt == 0 or SHARE in probe.params:
             continue  # what others leave it is luck
         measured = measured_gbps(result)
         if measured is not None or gave_up(result):
-            of_class = classes.setdefault(alike.of(probe, rounds[probe.phase]), {})
+            of_class = classes.setdefault(layouts.of(probe).alike, {})
             of_class.setdefault(probe.phase, []).append((probe, result, measured))
     rows: list[CourseRow] = []
     kinds: list[str] = []

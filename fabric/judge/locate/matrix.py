@@ -13,8 +13,8 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,7 +26,7 @@ from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Alike, floor_of
+from fabric.judge.normal.keys import Layouts, floor_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
@@ -66,8 +66,7 @@ _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit m
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSample:
+class PlacedSample(NamedTuple):
     """One sample: *value_gbps* is None where nothing was measured."""
 
     probe: Probe
@@ -82,7 +81,7 @@ class ProbeSamples:
     def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
         self._pairs = pairs
         self._topology, self._outcome, self._written = topology, outcome, written
-        self._alike = Alike(topology)
+        self._layouts, self._numbers = Layouts(topology, written), dict[int, int]()
         self._limit: dict[int, float] = {}
         self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
@@ -147,7 +146,7 @@ class ProbeSamples:
             value = None
         else:
             return
-        number = self._alike.of(probe, self._written.get(probe.phase, probe.phase)) - 1
+        number = self._numbers.setdefault(self._layouts.of(probe).alike, len(self._numbers))
         if bad:
             self._bad.append(len(self.rows))
         if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:

@@ -7,7 +7,7 @@ Planned probes are samples that can be compared across phases: the same name, pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -208,28 +208,58 @@ def taking_part(probe: Probe) -> tuple[str, ...]:
     return (*probe.hosts, *rnics_of(probe), *ends)
 
 
-class Alike:
-    """Which probes should reach the same number: one number for all that are alike, worked out once for a layout."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """
+    What a probe shares with its like on other hosts of the same make, and needs to be worked out but once.
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._of_layout: dict[Hashable, int] = {}
+    *series* numbers what its repetitions share beside their hosts, *alike* all probes that should reach the same.
+    """
+
+    series: int
+    alike: int
+    size_bytes: int | None
+
+
+class Layouts:
+    """The layouts of the probes of a run, or of its rounds where *rounds* say by phase what it is a round of."""
+
+    def __init__(self, topology: Topology, rounds: Mapping[str, Hashable] | None = None) -> None:
+        self._topology, self._rounds = topology, rounds or {}
+        self._known: dict[Hashable, Layout] = {}
+        self._makes: dict[str, int] = {}  # of hosts
         self._numbers: dict[Hashable, int] = {}
 
-    def of(self, probe: Probe, phase: Hashable, size_bytes: int | None = None) -> int:
-        """Of a probe in a *phase*, or in the rounds of one."""
-        host = self._topology.hosts[probe.hosts[0]]
-        # Hosts of a layout share the parameters; those live as long as their probes, so their identity is theirs.
-        layout = (id(probe.params), phase, host.platform.name, host.leaves, probe.kind, len(probe.hosts), size_bytes)
-        known = self._of_layout.get(layout) if len(probe.hosts) == 1 else None
+    def of(self, probe: Probe, size_bytes: int | None = None) -> Layout:
+        """Of a probe; *size_bytes*: of that message size alone."""
+        if len(probe.hosts) > 1:
+            return self._worked_out(probe, size_bytes)
+        # Hosts of a make share the parameters; those live as long as their probes, so their identity is theirs.
+        key = (id(probe.params), probe.phase, probe.kind, size_bytes, self._make(probe.hosts[0]))
+        known = self._known.get(key)
         if known is None:
-            key = (
-                *(phase, probe.kind, name_of(probe).removesuffix(OF_AGAIN), host.platform.name, size_bytes),
-                *(link_class(probe, self._topology), line_rate_gbps(probe, self._topology)),
-                *(probe.params.get(name) for name in ("size_bytes", "ranks", "algorithm")),
-            )
-            known = self._of_layout[layout] = self._numbers.setdefault(key, len(self._numbers) + 1)
+            known = self._known[key] = self._worked_out(probe, size_bytes)
         return known
+
+    def _make(self, name: str) -> int:
+        known = self._makes.get(name)
+        if known is None:
+            host = self._topology.hosts[name]
+            known = self._makes[name] = self._number((id(host.platform), host.leaves))
+        return known
+
+    def _number(self, of: Hashable) -> int:
+        return self._numbers.setdefault(of, len(self._numbers))
+
+    def _worked_out(self, probe: Probe, size_bytes: int | None) -> Layout:
+        name, get = name_of(probe), probe.params.get
+        alike = (
+            *(self._rounds.get(probe.phase, probe.phase), probe.kind, name.removesuffix(OF_AGAIN), size_bytes),
+            *(self._topology.hosts[probe.hosts[0]].platform.name, link_class(probe, self._topology)),
+            *(line_rate_gbps(probe, self._topology), get("size_bytes"), get("ranks"), get("algorithm")),
+        )
+        series = probe.phase, probe.kind, name, get("series")
+        return Layout(self._number(series), self._number(alike), size_bytes)
 
 
 BANDWIDTH_UNIT = "Gb/s"

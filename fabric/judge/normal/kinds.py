@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
-from fabric.judge.normal.keys import Alike, grouped, rnics_of
+from fabric.judge.normal.keys import Layouts, grouped, rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
@@ -144,13 +144,14 @@ def _evenness(shares: Mapping[str, float]) -> float:
     return 1 / (len(shares) * sum(share**2 for share in shares.values()))
 
 
-def congestion_told(listed: Iterable[tuple[Probe, ProbeResult]]) -> list[str]:
+def congestion_told(probes: Iterable[Probe], results: Results) -> list[str]:
     """In words what incasts and victims reached, by the number of flows, however they were judged."""
     sums: dict[int, list[float]] = {}
     evenness: dict[int, list[float]] = {}
     victims: dict[int, list[float]] = {}
-    for probe, result in listed:
-        if probe.kind not in KINDS or result.outcome is not None:
+    for probe in (probe for probe in probes if probe.kind in KINDS):
+        result = results.get(probe.probe_id)
+        if result is None or result.outcome is not None:
             continue
         flows, gbps = int_param(probe, FLOWS), result.measurements[0].value
         if probe.kind == VictimSpec.kind:
@@ -212,9 +213,9 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
     measured = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
     pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
     found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
-    alike = Alike(topology)
+    layouts = Layouts(topology)
     slow: dict[str, str] = {}
-    for peers in grouped(found, lambda one: alike.of(one[0], one[0].phase)).values():
+    for peers in grouped(found, lambda one: layouts.of(one[0]).alike).values():
         rates = {probe.probe_id: 1.0 / numbers[TYPICAL] for probe, numbers in peers}
         if len(rates) >= LEAST_PEERS:
             middle, sigma = robust(list(rates.values()))

@@ -10,10 +10,9 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Alike, bandwidths, floor_of, series_key
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, Layout, Layouts, bandwidths, floor_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
-from fabric.model.topology import Topology
 from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
@@ -101,15 +100,13 @@ USUAL_CV = 0.01
 @dataclass(slots=True, eq=False)
 class ProbeSeries:
     """
-    The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
+    The repetitions of one probe that were measured, and what it shares with its like on other hosts.
 
-    *noise*: of one sample of its class, where that is known, as a share. A series is equal to itself alone, and so it
-    can be looked up by.
+    *noise*: of one sample of its class, where that is known, as a share.
     """
 
     probe: Probe
-    size_bytes: int | None
-    group: int | None
+    layout: Layout
     values: list[float] = field(default_factory=list)
     noise: float | None = None
 
@@ -127,30 +124,28 @@ class ProbeSeries:
 
 
 def series_of(
-    listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology
-) -> tuple[list[ProbeSeries], list[ProbeSeries | None]]:
-    """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
-    by_name: dict[Hashable, ProbeSeries] = {}
-    belongs: list[ProbeSeries | None] = []
-    alike = Alike(topology)
+    listed: Sequence[tuple[Probe, ProbeResult]], layouts: Layouts
+) -> tuple[list[ProbeSeries], list[int | None]]:
+    """Every series, and for each of *listed* the number of its own, None where it measured nothing."""
+    numbers: dict[Hashable, int] = {}
+    series: list[ProbeSeries] = []
+    belongs: list[int | None] = []
     for probe, result in listed:
         number = number_of(result)
         if number is None:
             belongs.append(None)
             continue
-        name = series_key(probe)
-        one = by_name.get(name)
-        if one is None:
-            group = alike.of(probe, probe.phase, number[1]) if probe.kind in PEER_KINDS else None
-            one = by_name[name] = ProbeSeries(probe, number[1], group)
-        one.values.append(number[0])
-        belongs.append(one)
-    series = list(by_name.values())
+        layout = layouts.of(probe, number[1])
+        place = numbers.setdefault((layout.series, probe.hosts), len(series))
+        if place == len(series):
+            series.append(ProbeSeries(probe, layout))
+        series[place].values.append(number[0])
+        belongs.append(place)
     classes: dict[Hashable, list[ProbeSeries]] = {}
     for one in series:
         if len(one.values) > 1 and min(one.values) > 0.0:
             # Peers share their noise; a series without any has its own.
-            classes.setdefault(one.group or one, []).append(one)
+            classes.setdefault(one.layout.alike if one.probe.kind in PEER_KINDS else id(one), []).append(one)
     for members in classes.values():
         noise = noise_of(one.values for one in members)
         for one in members:
@@ -174,7 +169,12 @@ def noise_of(series: Iterable[Sequence[float]]) -> float | None:
 
 def number_of(result: ProbeResult | None) -> tuple[float, int | None] | None:
     """The number that stands for a result, and its size; None where no bandwidth was measured."""
-    return representative(result) if result is not None and result.outcome is None and bandwidths(result) else None
+    if result is None or result.outcome is not None:
+        return None
+    if len(result.measurements) == 1:  # nearly all
+        (one,) = result.measurements
+        return (one.value, one.size_bytes or None) if one.unit == BANDWIDTH_UNIT else None
+    return representative(result) if bandwidths(result) else None
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:

@@ -24,6 +24,7 @@ from math import inf, log
 from statistics import median
 
 from fabric.judge.normal.keys import grouped
+from fabric.judge.ports.beside import label, lagging
 from fabric.judge.ports.health import (
     ERRORS,
     FALSE_PASSES,
@@ -307,10 +308,11 @@ def link_health(looked: LinkEvidence, cables: Sequence[SeenCable]) -> list[PortH
     told = [(one, _ends(one, looked, gone, ends=2 * len(cables))) for one in counted]
     likes = {end: _like(end, looked) for one in counted for end in one.ends}
     hot = hot_modules(looked.courses, likes)
+    behind = _behind(counted, looked)
     ends = [(one.name, end, health) for one, found in told for end, health in found]
     rate_gbps = max((one.link.line_rate_gbps for one in counted), default=1.0)
     batches = bad_batches(ends, looked.links.modules, line_rate_gbps=rate_gbps)
-    return _as_switches([_cable(one, found, looked, hot) for one, found in told], counted) + batches
+    return _as_switches([_cable(one, found, looked, hot, behind) for one, found in told], counted) + batches
 
 
 def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
@@ -320,8 +322,9 @@ def _like(end: End, looked: LinkEvidence) -> tuple[str | None, str]:
 
 
 def _as_switches(found: Sequence[PortHealth], cables: Sequence[SeenCable]) -> list[PortHealth]:
-    """A switch whose cables are all down, or all went down, is one part and not many."""
-    sick = {one.component: one for one in found if one.bad.get("up", one.bad.get(_DOWNED)) is Outcome.FAIL}
+    """A switch whose cables are all down, all went down, or are all slow, is one part and not many."""
+    of_all = ("up", _DOWNED, "waits")
+    sick = {one.component: one for one in found if Outcome.FAIL in map(one.bad.get, of_all)}
     ends = {(end, one.name) for one in cables for end in (one.link.a, one.link.b) if "/" not in end}
     of_switch = grouped(sorted(ends), lambda pair: pair[0])
     dead = {switch: {name for _, name in own} for switch, own in of_switch.items() if len(own) >= MANY}
@@ -385,7 +388,22 @@ def _ends(cable: SeenCable, looked: LinkEvidence, gone: Mapping[End, Collection[
     return told
 
 
-def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str]) -> PortHealth:
+def _behind(cables: Sequence[SeenCable], looked: LinkEvidence) -> dict[str, Found]:
+    """What is said of cables that wait more than their siblings: those from the same switch up. Of Ethernet nothing."""
+    found: dict[str, Found] = {}
+    between = [one for one in cables if not one.host and one.ends and not one.ethernet]
+    for own in grouped(between, lambda one: (one.link.a, one.link.line_rate_gbps)).values():
+        if len(own) > MANY:
+            ways = list(zip(*(one.ends for one in own), strict=True))
+            said = lagging(ways, looked.courses, rate_gbps=own[0].link.line_rate_gbps)
+            found |= {own[place].name: text for place, text in said.items()}
+    changed = {result.change.component for result in looked.changes}
+    return {one.name: found[one.name] for one in between if one.name in found and changed.isdisjoint(one.names)}
+
+
+def _cable(
+    cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End, str], behind: Mapping[str, Found]
+) -> PortHealth:
     """Both ends as one part, with how the cable itself stands, and whether it was seen all the time."""
     wanted, rate_gbps = looked.wanted(ethernet=cable.ethernet), cable.link.line_rate_gbps
     light: list[Found] = []
@@ -395,7 +413,8 @@ def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End
     warm = [("module_c", Outcome.MARGINAL, f"{label(end)}: {hot[end]}") for end in cable.ends if end in hot]
     unread = wanted.criteria if wanted is not None and not _covered(cable, looked) else ()
     a, _, device = cable.link.a.partition("/")
-    found = (*_accused(told), *light, *warm, *_standing(cable, looked))
+    slow = [behind[cable.name]] if cable.name in behind else []
+    found = (*_accused(told), *light, *warm, *slow, *_standing(cable, looked))
     itself = PortHealth(a, device, found, unread=unread, cable="" if device else cable.name)
     whole = joined([*(replace(health, found=_at(end, health.found)) for end, health in told), itself])
     return replace(whole, found=(*whole.found, *_plugged(cable, looked))) if whole.found else whole
@@ -404,11 +423,6 @@ def _cable(cable: SeenCable, told: _Told, looked: LinkEvidence, hot: Mapping[End
 def _at(end: End, found: Iterable[Found]) -> tuple[Found, ...]:
     """The same, each with its end."""
     return tuple((name, outcome, f"{label(end)}: {text}") for name, outcome, text in found)
-
-
-def label(end: End) -> str:
-    """``spine02 port 4``; an RNIC by its name."""
-    return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
 
 
 def _accused(told: _Told) -> Iterator[Found]:

@@ -87,16 +87,17 @@ def conclude(
     *phases*; how the probes of altered phases count, ``changes/expectations.py`` says. A change that was not made as
     asked, or may still be live, is an ERROR of the whole.
     """
-    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
-    never = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED) for probe in probes}
-    verdicts = without_mistakes(probes, never | {one.probe_id: one for one in judged}, topology)
-    verdicts = with_bad_gpus(probes, verdicts, topology)
+    judged = judge.judge([(probe, result) for probe in probes if (result := results.get(probe.probe_id)) is not None])
+    verdicts = {one.probe_id: one for one in judged}
+    if len(verdicts) < len(probes):
+        verdicts = {one.probe_id: verdicts.get(one.probe_id) or _not_reached(one.probe_id) for one in probes}
+    verdicts = with_bad_gpus(probes, without_mistakes(probes, verdicts, topology), topology)
 
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
-    telling = [probe for probe in probes if probe.probe_id not in untold]
+    telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
     found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
-    told = {name: verdict.told() for name, verdict in (verdicts | found.verdicts).items()}
+    told = {name: one if one.recurrence is None else one.told() for name, one in (verdicts | found.verdicts).items()}
     ports = port_findings(seen or SeenCounters(), probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
@@ -130,10 +131,7 @@ def conclude(
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
-        *(
-            f"{NOTE}{line}"
-            for line in congestion_told((p, results[p.probe_id]) for p in probes if p.probe_id in results)
-        ),
+        *(f"{NOTE}{line}" for line in congestion_told(probes, results)),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -277,6 +275,7 @@ def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
                 evidence=tuple(dict.fromkeys((*first.evidence, *(one.evidence[1:2] or one.evidence)))),
                 hosts=first.hosts or one.hosts,
                 probes=first.probes or one.probes,
+                course=first.course or one.course,
             )
     return list(kept.values())
 
@@ -365,6 +364,10 @@ def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str
     return found
 
 
+def _not_reached(name: str) -> ProbeVerdict:
+    return ProbeVerdict(name, Outcome.INCONCLUSIVE, NOT_REACHED)
+
+
 def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Suspect]) -> list[ComponentVerdict]:
     """
     One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
@@ -373,13 +376,13 @@ def _components(probes: Sequence[Probe], verdicts: Verdicts, named: Sequence[Sus
     was measured well is INCONCLUSIVE.
     """
     blamed = {name: suspect for suspect in named for name in names(suspect)}
-    tally: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
+    ended: dict[str, dict[str, set[Outcome]]] = defaultdict(lambda: defaultdict(set))
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
         for part in taking_part(probe):
-            tally[part][probe.phase].add(outcome)
+            ended[part][probe.phase].add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
-    return found + [_component(part, by_phase, blamed) for part, by_phase in tally.items() if part not in blamed]
+    return found + [_component(part, by_phase, blamed) for part, by_phase in ended.items() if part not in blamed]
 
 
 def _component(

@@ -23,7 +23,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
-from fabric.judge.normal.keys import floor_of, grown, key_of, series_key
+from fabric.judge.normal.keys import Layout, Layouts, floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
@@ -67,14 +67,15 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        series, belongs = series_of(listed, self.topology)
-        judged = {one: _steadied(self._against_record(self._against_limit(one), one), one) for one in series}
+        series, belongs = series_of(listed, Layouts(self.topology))
+        asked: dict[Layout, tuple[float | None, str]] = {}  # of each layout what its limit asks for
+        judged = [self._judged(one, asked) for one in series]
         verdicts = [
-            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
-            for (probe, result), one in zip(listed, belongs, strict=True)
+            _unmeasured(probe, result) if place is None else _of_probe(judged[place], probe, result)
+            for (probe, result), place in zip(listed, belongs, strict=True)
         ]
         own = latency_verdicts(listed, self.topology) | congestion_verdicts(listed, self.topology)
-        return [own.get(verdict.probe_id, verdict) for verdict in verdicts]
+        return [own.get(verdict.probe_id, verdict) for verdict in verdicts] if own else verdicts
 
     def confirmed(self, probes: Sequence[Probe], results: Results) -> tuple[Verdicts, Located]:
         """
@@ -91,12 +92,18 @@ class Judge:
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
 
-    def _against_limit(self, one: ProbeSeries) -> ProbeVerdict:
-        probe, value = one.probe, one.value
-        least, unfit = self._limits.required(probe, one.size_bytes)
+    def _judged(self, one: ProbeSeries, asked: dict[Layout, tuple[float | None, str]]) -> ProbeVerdict:
+        known = asked.get(one.layout)
+        if known is None:
+            known = asked[one.layout] = self._limits.required(one.probe, one.layout.size_bytes)
+        verdict = self._against_record(self._against_limit(one, *known), one)
+        return _steadied(verdict, one) if len(one.values) > 1 else verdict
+
+    def _against_limit(self, one: ProbeSeries, least: float | None, unfit: str) -> ProbeVerdict:
+        probe, value, size_bytes = one.probe, one.value, one.layout.size_bytes
         if least is None:
             why = f": {unfit}" if unfit else ""
-            missing = f"no baseline for {key_text(probe, one.size_bytes)}{why}"
+            missing = f"no baseline for {key_text(probe, size_bytes)}{why}"
             reason = f"{gbps_text(value)} Gb/s, {missing}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value, missing=missing)
         if value < least:
@@ -116,7 +123,7 @@ class Judge:
         take the PASS away.
         """
         known = self._recorded[self._limits.baseline_of(one.probe)]
-        recorded = known.get(key_of(one.probe, one.size_bytes, self.topology)) if known else None
+        recorded = known.get(key_of(one.probe, one.layout.size_bytes, self.topology)) if known else None
         if recorded is None or verdict.outcome is Outcome.FAIL:
             return verdict
         found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))

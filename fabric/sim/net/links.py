@@ -9,7 +9,7 @@ import numpy as np
 
 from fabric.model.inventory import Fault
 from fabric.sim.faults import HALF, LinkFault, cable_ends
-from fabric.sim.net.clos import Clos, Floats
+from fabric.sim.net.clos import Clos, Floats, Ints
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import Paths, resources, trunk_of
 from fabric.sim.phy.cabling import Cabling, End
@@ -97,32 +97,72 @@ def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQu
     )
 
 
-class LinkTraffic:
-    """Gigabits by directed link."""
+EPOCH_S = 600.0
+"""For so long what passes by chance on a link stays as it is."""
 
-    def __init__(self, clos: Clos) -> None:
-        self._clos = clos
-        self._links = np.zeros(clos.links + 1)
+STALLED, STALLED_LINK, STALLED_NOW = 0.03, 0.5, 0.8
+"""A healthy link waits for credits so long beside what it takes to send: the median, and how its logarithm spreads."""
+
+CONGESTED = 0.03
+"""In this share of its epochs a healthy link waits as long as it sends, or up to that: others' traffic further on."""
+
+UNEVEN_LINK, UNEVEN_NOW = 0.03, 0.05
+"""How the links of a trunk differ that adaptive routing fills. All of these are choices: nobody publishes numbers."""
+
+
+class LinkTraffic:
+    """
+    Gigabits by directed link: what it has carried, and what it could have while it waited to send.
+
+    A link that carries less than its line waits for the rest of the time that each packet takes. Every link waits for
+    credits now and then, by its own nature and by chance (*seed*).
+    """
+
+    def __init__(self, clos: Clos, *, seed: int) -> None:
+        self._clos, self._seed = clos, seed & 0xFFFFFFFFFFFFFFFF
+        self._carried, self._waited = np.zeros(clos.links), np.zeros(clos.links)
+        self._fresh, self._held = np.zeros(clos.links + 1), np.zeros(clos.links + 1)
         self._trunks = np.zeros(resources(clos) + 1)
 
-    def add(self, paths: Paths, gb: float, *, adaptive: bool) -> None:
-        """Every edge of these paths carried so much."""
-        into = self._trunks if adaptive else self._links
+    def add(self, paths: Paths, gb: float, *, held_gb: float, adaptive: bool) -> None:
+        """Every edge of these paths carried so much, and *held_gb* less than it wanted."""
+        into = self._trunks if adaptive else self._fresh
         np.add.at(into, paths.links, (paths.weight * gb)[:, np.newaxis])
+        if held_gb > 0.0 and not adaptive:  # credits run out on the way up to what holds it
+            np.add.at(self._held, paths.links[:, 1:3], (paths.weight * held_gb)[:, np.newaxis])
 
-    def deal_out(self, capacity_gbps: Floats) -> None:
-        """What trunks carried since this was last done was on their links by capacity: call before that changes."""
-        if not self._trunks.any():
+    def deal_out(self, capacity_gbps: Floats, at_s: float) -> None:
+        """
+        What was carried since this was last done becomes the links': call before their capacities change.
+
+        Of a trunk half goes by capacity, as when it is full, half evenly, as when there is room (a choice).
+        """
+        if not self._trunks.any() and not self._fresh.any():
             return
+        own, now = (np.random.default_rng([self._seed, 1 + epoch]) for epoch in (-1, int(at_s // EPOCH_S)))
+        size, alive = self._clos.links, capacity_gbps > 0
         trunk = trunk_of(self._clos)[:-1]
-        total = np.bincount(trunk, capacity_gbps)[trunk]
-        part = np.divide(capacity_gbps, total, out=np.zeros_like(total), where=total > 0)
-        self._links[:-1] += self._trunks[trunk] * part
-        self._trunks[:] = 0.0
+        by_capacity, even = _parts(trunk, capacity_gbps), _parts(trunk, alive.astype(np.float64))
+        uneven = np.exp(UNEVEN_LINK * own.normal(size=size) + UNEVEN_NOW * now.normal(size=size))
+        fresh = self._fresh[:-1] + self._trunks[trunk] * _parts(trunk, (by_capacity + even) * uneven)
+        stalled = STALLED * np.exp(STALLED_LINK * own.normal(size=size) + STALLED_NOW * now.normal(size=size))
+        stalled += np.where(now.random(size) < CONGESTED, now.random(size), 0.0)
+        line = self._clos.capacity_gbps
+        stalled += np.divide(line, capacity_gbps, out=np.ones_like(line), where=alive) - 1.0
+        self._carried += fresh
+        self._waited += fresh * stalled + self._held[:-1]
+        for done in (self._trunks, self._fresh, self._held):
+            done[:] = 0.0
 
-    def of(self, link: int) -> float:
-        """What one link has carried, as far as it was added and dealt out."""
-        return float(self._links[link])
+    def of(self, link: int) -> tuple[float, float]:
+        """What one link has carried, as far as it was added and dealt out, and for how long (s) it waited."""
+        return float(self._carried[link]), float(self._waited[link] / self._clos.capacity_gbps[link])
+
+
+def _parts(trunk: Ints, size: Floats) -> Floats:
+    """The share of each link in its trunk by its size."""
+    total = np.bincount(trunk, size)[trunk]
+    return np.divide(size, total, out=np.zeros_like(total), where=total > 0)
 
 
 def port_faults(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> Iterator[LinkFault]:

@@ -91,13 +91,14 @@ class Network:
         link_layer: str,
         routing: Routing,
         forwarding: Forwarding | None = None,
+        seed: int = 0,
     ) -> None:
         self.net, self._link_layer = net, link_layer
         self._is_one = len(np.unique(net.part)) == 1
         self._of_ports: tuple[LinkFault, ...] = ()
         self._paths: dict[_PathKey, Paths] = {}
         self._running: dict[Flow, _Running] = {}
-        self._traffic = LinkTraffic(net.clos)
+        self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
         self._faults, self._routing = tuple(link_faults(net, faults)), routing
         self._health = self._links()
         self._pool: Floats | None = None
@@ -108,7 +109,7 @@ class Network:
         """Ports between switches are like this now; routes stay as they are."""
         self._of_ports = tuple(port_faults(cabling, self.net, ports))
         self._count(at_s)
-        self._traffic.deal_out(self._health.capacity_gbps)
+        self._traffic.deal_out(self._health.capacity_gbps, at_s)
         self._health = self._links()
         self._pool = None
         self._shut.clear()
@@ -122,7 +123,8 @@ class Network:
         out, into = (sending_link(cabling, self.net, end) for end in ends)
         if out is None or into is None:
             return Traffic()
-        return Traffic(self.carried_gb(out, at_s), self.carried_gb(into, at_s))
+        (sent_gb, waited_s), (received_gb, _) = (self.carried_gb(link, at_s) for link in (out, into))
+        return Traffic(sent_gb, received_gb, waited_s)
 
     def program(self, forwarding: Forwarding, routed: frozenset[int], at_s: float) -> None:
         """New routes from the subnet manager, around the links that it knows to be down."""
@@ -182,7 +184,7 @@ class Network:
         """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
         found = self._running.pop(flow, None)
         if found is not None:
-            self._add(found, carried_gb)
+            self._add(flow, found, carried_gb)
             if found.ring.one_way or self.known.engine == DRAWN:
                 self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
 
@@ -246,21 +248,23 @@ class Network:
         del host, device, name, at_s
         return 0
 
-    def carried_gb(self, link: int, at_s: float) -> float:
-        """What a directed link has carried until now."""
+    def carried_gb(self, link: int, at_s: float) -> tuple[float, float]:
+        """What a directed link has carried until now, and for how long (s) it waited to send."""
         self._count(at_s)
-        self._traffic.deal_out(self._health.capacity_gbps)
+        self._traffic.deal_out(self._health.capacity_gbps, at_s)
         return self._traffic.of(link)
 
     def _count(self, at_s: float) -> None:
-        """Put what the running flows carried until now on the links of their present paths."""
-        for flow, one in self._running.items():
-            self._add(one, flow.carried_gb(at_s))
+        """Put what the running flows carried until now on the links of their present paths; once for all who ask."""
+        for flow, one in self._running.items() if at_s != self._counted_s else ():
+            self._add(flow, one, flow.carried_gb(at_s))
+        self._counted_s = at_s
 
-    def _add(self, one: _Running, carried_gb: float) -> None:
+    def _add(self, flow: Flow, one: _Running, carried_gb: float) -> None:
         fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
         if fresh > 0.0:
-            self._traffic.add(self._found(one.ring), fresh, adaptive=self._is_adaptive(one.ring))
+            held = max(0.0, flow.ceiling_gbps / flow.limit_gbps - 1.0) * fresh if flow.limit_gbps > 0.0 else 0.0
+            self._traffic.add(self._found(one.ring), fresh, held_gb=held, adaptive=self._is_adaptive(one.ring))
         one.counted_gb = carried_gb
 
     def _is_adaptive(self, ring: Ring) -> bool:
@@ -309,6 +313,8 @@ def network_of(
     routing: Routing,
     forwarding: Forwarding | None = None,
     made: Callable[..., Network] = Network,
+    *,
+    seed: int = 0,
 ) -> Network | None:
     """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
     layers = {host.platform.link_layer for host in topology.hosts.values()}
@@ -318,7 +324,7 @@ def network_of(
         net = net_from_topology(topology)
     except ValueError:
         return None
-    return made(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)
+    return made(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding, seed=seed)
 
 
 def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:

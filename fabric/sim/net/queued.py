@@ -52,8 +52,9 @@ class QueuedNetwork(Network):
         routing: Routing,
         mock: MockSettings,
         forwarding: Forwarding | None = None,
+        seed: int = 0,
     ) -> None:
-        super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding)
+        super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding, seed=seed)
         self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
         self._retransmission = mock.retransmission
         self._begun = False

@@ -51,10 +51,11 @@ class Rerouting:
         faults: tuple[Fault, ...],
         routing: Routing,
         mock: MockSettings,
+        seed: int,
     ) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
         self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
-        self._mock = mock
+        self._mock, self._seed = mock, seed
         layers = {host.platform.link_layer for host in topology.hosts.values()}
         self._by_bgp = layers == {"ethernet"}
         self.queued = self._by_bgp and mock.congestion == "dcqcn"
@@ -83,7 +84,8 @@ class Rerouting:
                 from fabric.sim.net.queued import QueuedNetwork
 
                 made = partial(QueuedNetwork, mock=self._mock)
-            self._made = network_of(self._topology, self._faults, self._routing, self.forwarding, made)
+            given = self._topology, self._faults, self._routing, self.forwarding
+            self._made = network_of(*given, made, seed=self._seed)
             self._timeline.sharing.network = self._made
             self._asked = True
         return self._made

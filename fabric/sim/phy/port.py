@@ -18,8 +18,11 @@ ISOLATED = "isolated"
 PACKET_BYTES = 4096
 """What one full packet carries on these links."""
 
-TICK_S = 6.4e-9
-"""The tick of PortXmitWait: one cycle at 156.25 MHz; the specification leaves it to the device, so a choice."""
+TICK_BITS = 64
+"""
+A tick of PortXmitWait is the time of 8 bytes: of Quantum to Quantum-3, whatever the width of the port (NVIDIA's
+ibdiagnet manual 2.13, congestion assessment); of adapters nobody says it, so a choice.
+"""
 
 
 @dataclass(slots=True)
@@ -44,10 +47,9 @@ class Counts:
     waited_s: float = 0.0
     full: float = 0.0
 
-    @property
-    def wait_ticks(self) -> float:
-        """PortXmitWait: ticks in which there was data to send and none went."""
-        return self.waited_s / TICK_S
+    def wait_ticks(self, rate_gbps: float) -> int:
+        """PortXmitWait of a port with this line rate: ticks in which there was data to send and none went."""
+        return int(self.waited_s * rate_gbps * 1e9 / TICK_BITS)
 
     @property
     def lost_packets(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from fabric.sim.pages import named, page
+from fabric.sim import named, page
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import (
     ACTIVE,
@@ -343,7 +343,7 @@ def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, in
     port = asked.ports.at(end)
     found = _errors(port.tally.errors(asked.at_s), wide=True)
     if "PortXmitWait" not in left_out:
-        found["PortXmitWait"] = int(asked.ports.counts(port, asked.at_s).wait_ticks)
+        found["PortXmitWait"] = asked.ports.counts(port, asked.at_s).wait_ticks(port.rate_gbps)
     return {name: value for name, value in found.items() if value and name not in left_out}
 
 
@@ -356,7 +356,8 @@ def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
         port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
     extended, counts = "extended" in fields, asked.ports.counts(port, asked.at_s)
     bits = 64 if extended else 32
-    counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in _data(counts).items()}
+    busy = _data(counts) | {"PortXmitWait": counts.wait_ticks(port.rate_gbps)}
+    counted = _errors(counts, wide=extended) | {name: capped(value, bits) for name, value in busy.items()}
     what, mask = ("extended counters", "0x5300 CapMask2: 0x0000002") if extended else ("counters", "0x5300")
     rows = named(page("perfquery", number=port.end[1], extended=extended, counted=counted))
     return f"# Port {what}: {_place(port)} (CapMask: {mask})\n{_dotted(rows)}"
@@ -373,11 +374,10 @@ def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
     }
 
 
-def _data(counts: Counts) -> dict[str, float]:
+def _data(counts: Counts) -> dict[str, int]:
     return {
         "PortXmitData": words(counts.sent_gb),
         "PortRcvData": words(counts.received_gb),
         "PortXmitPkts": packets(counts.sent_gb),
         "PortRcvPkts": packets(counts.received_gb),
-        "PortXmitWait": counts.wait_ticks,
     }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import pi, sin
+from functools import lru_cache
+from itertools import starmap
+from math import exp, factorial, pi, sin
 
+from fabric.sim import named, page
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
-from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
-from fabric.sim.phy.quality import UNWORN, ber_text
+from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text
 from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 
@@ -25,6 +28,8 @@ _OPTIONS = options("""
     json      --json
     yes       -y --yes
     version   -v --version
+    histogram --rx_fec_histogram
+    bins      --show_histogram
 """)
 _CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
 _ALONE = (2, "Auto-negotiation - No partner detected")
@@ -61,9 +66,11 @@ def mlxlink(asked: ToolCall) -> Said:
         (asked.ports.disable if state == "DN" else asked.ports.enable)(port, asked.at_s)
         done.append(f"Configuring Port State ({'Down' if state == 'DN' else 'Up'})...")
     sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
+    message = _add_histogram(asked, port, sections, "," if in_json else " \t") if "bins" in fields else ""
+    code = int(bool(message))
     if in_json:
-        return Said(_json(sections, done, code=0, message="success"))
-    return Said("".join(f"\n{line}\n" for line in done) + _text(sections))
+        return Said(_json(sections, done, code=code, message=message or "success"), status=code)
+    return Said("".join(f"\n{line}\n" for line in done) + _text(sections), message, code)
 
 
 def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
@@ -132,6 +139,28 @@ def _counters(asked: ToolCall, port: Port) -> Rows:
     return shown if port.physical == LINK_UP else dict.fromkeys(shown, "N/A")
 
 
+FEC, _BINS = "kp4", 16
+
+
+def _add_histogram(asked: ToolCall, port: Port, sections: Sections, separator: str) -> str:
+    """
+    Blocks by how many wrong symbols they had; those do not come in bursts here (choice).
+
+    Why there is none: the link is down, or its code is another than RS(544,514), which is not simulated.
+    """
+    if port.physical != LINK_UP or port.line.fec != FEC:
+        why = "is valid with active link operation only" if port.physical != LINK_UP else "is not simulated"
+        return f"Providing FEC histogram cause the following exception:\nFEC Histogram {why}\n"
+    counts = asked.ports.counts(port, asked.at_s)
+    blocks = counts.bits / CODEWORD_BITS
+    each = counts.raw / blocks if blocks else 0.0
+    numbers = [int(blocks * exp(-each) * each**wrong / factorial(wrong)) for wrong in range(_BINS - 1)]
+    rows = sections["Histogram of FEC Errors"] = {"Header": f"Range{separator}Occurrences"}
+    for wrong, number in enumerate([*numbers, int(counts.full)]):
+        rows[f"Bin {wrong}"] = f"[{wrong}]{'' if separator == ',' else '  '}{separator}{number}"
+    return ""
+
+
 def _text(sections: Sections) -> str:
     """Sections one below the other; values end with a blank in this version."""
     said = ""
@@ -143,12 +172,25 @@ def _text(sections: Sections) -> str:
 
 def _json(sections: Sections, done: list[str], *, code: int, message: str) -> str:
     """The same as one document; masks come apart into number and values, lanes into a list."""
-    output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
-    result: dict[str, object] = {"output": output}
-    if done:
-        result["configurations"] = done
-    document = {"result": result, "status": {"code": code, "message": message}}
-    return json.dumps(document, indent="\t", separators=(",", " : ")) + "\n"
+    result = {"output": {}, **({"configurations": done} if done else {})}
+    document = _indented({"result": result, "status": {"code": code, "message": message}})
+    parts = [f'"{title}" : {_braced(3, starmap(_row, rows.items()))}' for title, rows in sections.items()]
+    return document.replace("{}", _braced(2, parts), 1) + "\n" if parts else document + "\n"
+
+
+def _indented(document: object) -> str:
+    return json.dumps(document, indent="\t", separators=(",", " : "))
+
+
+def _braced(depth: int, members: Iterable[str]) -> str:
+    line = "\n" + "\t" * depth
+    return f"{{{line}\t" + f",{line}\t".join(members) + f"{line}}}"
+
+
+@lru_cache(maxsize=1 << 12)
+def _row(name: str, value: str) -> str:
+    """A row of a section as it stands in the document: most are alike for all ports, and to indent them is slow."""
+    return _indented({name: _apart(value)})[3:-2].replace("\n", "\n\t\t\t")
 
 
 def _apart(value: str) -> object:

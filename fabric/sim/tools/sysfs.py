@@ -8,9 +8,9 @@ from functools import partial
 from types import MappingProxyType
 
 from fabric.model.topology import Rnic
+from fabric.sim import page
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.pages import page
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack
@@ -137,7 +137,7 @@ _FILES: Mapping[str, _Read] = MappingProxyType(
         "port/counters/link_error_recovery": lambda one: capped(one.errors.recovered, 8),
         "port/counters/symbol_error": lambda one: capped(one.errors.symbol, 16),
         "port/counters/port_rcv_errors": lambda one: capped(one.errors.symbol, 16),
-        "port/counters/port_xmit_wait": lambda one: int(one.counts.wait_ticks),
+        "port/counters/port_xmit_wait": lambda one: capped(one.counts.wait_ticks(one.port.rate_gbps), 32),
         "port/counters/port_rcv_data": lambda one: words(one.counts.received_gb),
         "port/counters/port_xmit_data": lambda one: words(one.counts.sent_gb),
         "port/counters/port_rcv_packets": lambda one: packets(one.counts.received_gb),

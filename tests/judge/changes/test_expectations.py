@@ -1,14 +1,17 @@
-"""Expectations judged only where the change was in force; and how they end."""
+"""Expectations judged only where the change was in force, also by the shipped experiment; and how they end."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fabric.app.analyze import reopened
 from fabric.judge.changes.effects import corrected
 from fabric.judge.changes.expectations import covered, judge_expectations
-from fabric.judge.changes.ratio import words
+from fabric.judge.changes.ratio import judge_ratio, words
+from fabric.judge.normal.keys import samples
 from fabric.model.change import Change, ChangeSpec
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
@@ -16,6 +19,7 @@ from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Expec
 from fabric.model.verdict import ExpectationVerdict
 from tests.changes.asked import ber, port_flap, routing
 from tests.judge.changes.changed import RETRIES, Script
+from tests.report.shown import run_of
 
 REMOTE = "gpu001: Test NCCL failure 'remote process exited or there was a network error'"
 RATIO = ExpectedRatio(PhaseRef("degraded"), PhaseRef("healthy"), at_least=0.9)
@@ -154,3 +158,17 @@ def test_what_it_does_not_hide_is_not() -> None:
     assert corrected(made(ber("leaf1--spine1", raw="7e-4"))) == ""
     assert corrected(made(ber("leaf1--spine1", effective="1e-5"))) == ""
     assert corrected(made(port_flap("leaf1--spine1", down=1.0))) == ""
+
+
+@pytest.mark.slow
+def test_rings_are_alike_with_adaptive_routing_and_not_without(tmp_path: Path) -> None:
+    """What the scenario expects of on holds; the same expected of off does not, for it is not true of any fabric."""
+    run = reopened(run_of(tmp_path, scenario="ring-contention", hosts=None, reports=False))
+    scenario = run.judged.scenario
+    assert [found.outcome for found in run.judged.verdict.expectations] == [Outcome.PASS] * 4
+    found = list(samples(run.probes, run.results))
+    alone = [one for one in scenario.expect if isinstance(one, ExpectedRatio) and one.over is None]
+    assert [one.statistic for one in alone] == ["cv", "slowest/median"]
+    for one in alone:
+        off = replace(one, of=PhaseRef("rings", (("adaptive_routing", "off"),)))
+        assert judge_ratio(off, scenario.phases, found, []).outcome is Outcome.FAIL

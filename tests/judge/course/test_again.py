@@ -16,7 +16,7 @@ from tests.judge.course.halls import Told, told
 
 BAD = "gpu003/mlx5_1"
 ROUNDS = 12
-FLEET = rack_topology(64, parts=8)
+FLEET = rack_topology(32, parts=8)
 
 
 def ran(

@@ -16,7 +16,7 @@ from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.builders import suspects
-from tests.probes.test_rnic_to_rnic import probes, rack
+from tests.probes.test_pairwise import probes, rack
 
 
 def slow_gpus(rack: Topology, levels: Mapping[int, float]) -> tuple[Suspect, ...]:

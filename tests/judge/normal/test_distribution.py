@@ -1,4 +1,4 @@
-"""What is recorded is one class without its outliers, what a PASS against it proves, and unsteady repetitions."""
+"""What is normal among like numbers, what a PASS against it proves, and transports that gave up."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.judge.normal.baseline import RecordedNumber, Split, against_recorded, record, trimmed, two_classes
+from fabric.judge.normal.interval import robust
+from fabric.judge.normal.keys import gave_up
 from fabric.judge.normal.series import steadiness
 from fabric.model.outcome import Outcome
+from fabric.model.probe import FailureKind, ProbeResult
 from fabric.model.recorded import Key, Recorded
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20)
@@ -165,3 +168,33 @@ def test_what_is_a_dip_depends_on_what_is_normal() -> None:
 def test_two_samples_far_apart_are_torn(values: list[float], torn: bool) -> None:
     """Of three the one in the middle was measured."""
     assert steadiness(values, floor=0.03, noise=0.01).torn == torn
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([400.0, 402.0, 398.0, 404.0, 396.0], (400.0, 2.9652)),
+        ([400.0, 402.0, 398.0, 404.0, 396.0, 200.0, 400.0], (400.0, 2.9652)),  # one slow number moves nothing
+        ([400.0] * 20, (400.0, 0.0)),
+    ],
+)
+def test_what_is_normal_is_the_middle_and_its_spread(values: list[float], expected: tuple[float, float]) -> None:
+    assert robust(values) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failure", "expected"),
+    [
+        (Outcome.FAIL, FailureKind.RETRIES_EXCEEDED, True),
+        (Outcome.FAIL, FailureKind.PORT_DOWN, True),
+        (Outcome.ERROR, FailureKind.REMOTE_ERROR, True),
+        (Outcome.FAIL, None, False),
+        (Outcome.ERROR, FailureKind.RETRIES_EXCEEDED, False),
+        (Outcome.ERROR, FailureKind.TOO_FEW_GPUS, False),
+        (None, None, False),
+    ],
+)
+def test_gave_up(outcome: Outcome | None, failure: FailureKind | None, expected: bool) -> None:
+    """Only what the tool itself calls so counts, whatever the words are."""
+    result = ProbeResult("p", 1, (), outcome, "status=12", 0.0, 1.0, failure=failure)
+    assert gave_up(result) is expected

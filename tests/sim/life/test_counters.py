@@ -8,7 +8,7 @@ from math import exp
 import pytest
 
 from fabric.model.inventory import Fault, MockSettings, TimedFault
-from fabric.sim.phy.port import TICK_S
+from fabric.sim.phy.port import TICK_BITS
 from fabric.sim.world import World
 from tests.places import CAPTURES
 
@@ -41,10 +41,10 @@ def test_two_into_one_wait_and_all_tools_say_how_long(kit):
     assert counter(kit, world, "port_xmit_wait", 50.0) == 0
     both = across(kit, world, 100.0, clients=("gpu001", "gpu003"))
     assert both == pytest.approx([kit.alone_gbps / 2] * 2, rel=0.01)
-    waited = counter(kit, world, "port_xmit_wait", 200.0)
-    assert waited * TICK_S == pytest.approx(5.0, rel=0.01)
-    said = values(kit.ask(world, "gpu001", "perfquery -x", 201.0).stdout)
-    assert said["PortXmitWait"] == waited
+    said = values(kit.ask(world, "gpu001", "perfquery -x", 200.0).stdout)
+    waited = said["PortXmitWait"]
+    assert waited * TICK_BITS / 400e9 == pytest.approx(5.0, rel=0.01)
+    assert counter(kit, world, "port_xmit_wait", 201.0) == 2**32 - 1
     assert said["PortXmitData"] == counter(kit, world, "port_xmit_data", 202.0)
     assert values(kit.ask(world, "gpu001", "perfquery", 203.0).stdout)["PortXmitWait"] == min(waited, 2**32 - 1)
 

@@ -1,0 +1,100 @@
+"""
+A cable between switches that carries less than its line, told by how long its ports wait beside their siblings.
+
+Adaptive routing sends around a cable at half its rate: nobody is much slower, and no error is counted. But a port that
+has data and cannot send it counts the time (PortXmitWait). The siblings are the other cables that go up from the same
+switch: the same traffic is theirs, in both directions. A port waits on good fabrics, too: where others are congested
+further on, or where the routes of many flows meet. So an end stands out between two looks only where it waits for a
+fifth of its time to send, far longer beside what it sends than its siblings do, and sends no more than they; and is
+named only where that is so in nearly all of the windows: FAIL at both ends, for what is congested lies in one
+direction; INCONCLUSIVE at one, in twice as many windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabric.judge.ports.health import MANY, Found
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import CounterCourse
+from fabric.runs.samples import End
+
+WORD_BYTES, TICK_BYTES = 4, 8
+"""
+Of PortXmitData, and of a tick of PortXmitWait: what Quantum to Quantum-3 could have sent meanwhile (NVIDIA's ibdiagnet
+manual 2.13, congestion assessment). Other switches have longer ticks: then it only takes more to stand out.
+"""
+
+USED = 0.001
+"""A window in which siblings sent less than this share of their line says nothing: two seconds of half an hour."""
+
+WAITS = 0.25
+"""So long, beside the time that it takes to send, a port waits that stands out: a fifth of all its time to send."""
+
+TIMES = 3.0
+"""And so many times as long as its siblings do in the middle."""
+
+NO_MORE = 1.1
+"""What it sends beside its siblings at most: an idle trunk is filled evenly, within some per cent."""
+
+ALWAYS = 0.8
+"""In this share of the windows, and ``MANY`` of them. These four: `benchmarks/link_faults.py 3101 40 slow=0.5 ar`."""
+
+SENT, WAITED = "port_xmit_data", "port_xmit_wait"
+"""Readings of links.jsonl, by the kernel's names."""
+
+Floats = NDArray[np.float64]
+Courses = Mapping[End, Mapping[str, CounterCourse]]
+
+
+def lagging(ways: Sequence[Sequence[End]], courses: Courses, *, rate_gbps: float) -> dict[int, Found]:
+    """
+    What is said of the cables that stand out, by their place among siblings: FAIL where both ends do.
+
+    *ways*: of all the cables the ports that send up, and those that send down.
+    """
+    told = [_waits(ends, courses, rate_gbps) for ends in ways]
+    found: dict[int, Found] = {}
+    for place in range(len(ways[0])):
+        said = [way[place] for way in told if place in way]
+        if sum(looks for looks, _ in said) >= 2 * MANY:
+            outcome = Outcome.FAIL if len(said) == len(ways) else Outcome.INCONCLUSIVE
+            text = ", ".join(text for _, text in said)
+            found[place] = ("waits", outcome, f"{text}: it carries less than its line, or what is behind it does")
+    return found
+
+
+def _waits(ends: Sequence[End], courses: Courses, rate_gbps: float) -> dict[int, tuple[int, str]]:
+    """Which of these ports stand out in nearly all windows: in how many, and what is said of them."""
+    own = [courses.get(end, {}) for end in ends]
+    times = sorted({at_s for one in own for at_s in one.get(SENT, CounterCourse()).at_s})
+    if len(times) <= MANY:
+        return {}
+    words, ticks = (_grown([one.get(name, CounterCourse()) for one in own], times) for name in (SENT, WAITED))
+    least_bytes = USED * rate_gbps * 1e9 / 8 * np.diff(times)
+    used = np.median(words, axis=0) * WORD_BYTES >= least_bytes
+    words, waited = words[:, used], ticks[:, used] * TICK_BYTES / np.maximum(words[:, used], 1.0) / WORD_BYTES
+    found: dict[int, tuple[int, str]] = {}
+    for place, end in enumerate(ends):
+        others, sent = (np.median(np.delete(one, place, axis=0), axis=0) for one in (waited, words))
+        out = (waited[place] >= np.maximum(WAITS, TIMES * others)) & (words[place] <= NO_MORE * sent)
+        if out.sum() >= max(MANY, ALWAYS * out.size):
+            mine, theirs = (np.median(one / (1.0 + one)) for one in (waited[place], others))
+            seen = f"its {len(ends) - 1} siblings {theirs:.0%}, in {out.sum()} of {out.size} looks"
+            found[place] = int(out.sum()), f"{label(end)} waits for {mine:.0%} of its time to send, {seen}"
+    return found
+
+
+def _grown(courses: Sequence[CounterCourse], times: Sequence[float]) -> Floats:
+    """By port and window how much a counter grew; 0 where it was not read, or was cleared."""
+    values = [[one.value_at(at_s) for at_s in times] for one in courses]
+    grown = np.diff(np.array(values, dtype=np.float64), axis=1)
+    return np.maximum(np.nan_to_num(grown), 0.0)
+
+
+def label(end: End) -> str:
+    """``spine02 port 4``; an RNIC by its name."""
+    return f"{end[0]} port {end[1]}" if end[1].isdigit() else "/".join(end)
