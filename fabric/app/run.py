@@ -46,6 +46,7 @@ from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.output import jsonable
+from fabric.report.verdict_json import SUSPECT
 from fabric.runs.events import EVENTS, History, Progress, history_of, not_begun, read_events
 from fabric.runs.journal import JOURNAL, Journal, refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
@@ -277,7 +278,7 @@ class OnFail:
         if bad is not None:
             part = located.suspects[0].component if located.suspects else bad.probe_id
             document = {**run, "phase": plan.phase.name, "part": part, "reason": bad.reason}
-            self.first({**document, "suspects": jsonable(located.suspects)})
+            self.first({**document, "suspects": [jsonable(one, SUSPECT) for one in located.suspects]})
 
     def end(self, document: Mapping[str, Any]) -> None:
         """Tell of the verdict, and wait a little until all was told."""

@@ -118,6 +118,10 @@ Verdicts = Mapping[str, ProbeVerdict]
 """How probes were judged, by their ids."""
 
 
+DRIFT, HEAT = "drift", "heat"
+"""Courses of a suspect that tell how it must be measured again: it became worse gradually, or is bad when warm."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """
@@ -132,7 +136,8 @@ class Suspect:
     What its samples say, None where there are none: the median *loss* (0 to 1) of those that did not pass, the worst
     and what is normal for that one (Gb/s), *rate* of those that did not pass, *since_s* the first of them began.
     *direction*: ``tx`` or ``rx`` where one way alone is meant. Where it is and what it is, as far as that is known:
-    *rack*, *leaf* at the other end of its cable, *serial*, *part_number*, *firmware*.
+    *rack*, *leaf* at the other end of its cable, *serial*, *part_number*, *firmware*. *course*: what its losses over
+    many rounds follow (``drift``, ``step``, ``heat``, ...: ``judge/course``), empty where there were none.
     """
 
     component: str
@@ -155,6 +160,7 @@ class Suspect:
     serial: str | None = None
     part_number: str | None = None
     firmware: str | None = None
+    course: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import orjson
 
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Hall, HallPairs, HallPoint, JudgedRun, Verdict
+from fabric.model.verdict import Hall, HallPairs, HallPoint, JudgedRun, Suspect, Verdict
 from fabric.report.output import columns, jsonable
 from fabric.report.plan import change_document
 from fabric.runs.told_verdict import FORMAT, KEY
@@ -93,6 +94,9 @@ EXIT_CODES = {
 MAY_BE_LIVE = 4
 """A change may still be live on the fabric: beats every outcome."""
 
+SUSPECT = tuple(one.name for one in fields(Suspect) if one.name != "course")
+"""What is told of a suspect; what its course is, its evidence says in words."""
+
 _NOT_PASSED = ("probe_id", "outcome", "reason", "value_gbps", "limit_gbps")
 _EXPECTATION = ("text", "outcome", "reason", "value", "low", "high", "n")
 _EFFECT = ("retained", "reference", "samples", "given_up", "spacing_s", "detect_s", "recover_s")
@@ -121,7 +125,9 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "exit_code": exit_code(verdict),
         "probes": len(verdict.probes),
         "counts": counts(verdict),
-        **{name: jsonable(getattr(verdict, name)) for name in ("reasons", "suspects", "components")},
+        "reasons": list(verdict.reasons),
+        "suspects": [jsonable(one, SUSPECT) for one in verdict.suspects],
+        "components": jsonable(verdict.components),
         "expectations": [jsonable(one, _EXPECTATION) for one in verdict.expectations],
         "changes": list(_changes(verdict)),
         "training": jsonable(verdict.training),

@@ -95,7 +95,7 @@ def unblamed(probes: Sequence[Probe], verdicts: Verdicts, altered: Alterations) 
     """
     return {
         probe.probe_id
-        for probe in probes
+        for probe in (probes if altered.troubled or altered.faulty else ())
         if probe.phase in altered.faulty
         or (probe.phase in altered.troubled and verdicts[probe.probe_id].outcome is not Outcome.FAIL)
     }

@@ -39,7 +39,7 @@ from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.text import NOTE
 from fabric.model.topology import NVLINK, Topology
-from fabric.model.verdict import Suspect
+from fabric.model.verdict import DRIFT, HEAT, Suspect
 from fabric.probes import pairwise
 from fabric.probes.all_to_all import AllToAllSpec
 
@@ -59,9 +59,9 @@ CAME_BACK = "came_back"
 
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = {
-    "drift": "clean or change the cable and the module: it gets worse by itself",
+    DRIFT: "clean or change the cable and the module: it gets worse by itself",
     "step": "look up what happened there at that time, then reseat the cable and measure again",
-    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    HEAT: "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
     "low": "clean or change the cable and the module; if that does not help, look at its host",
     "dips": "change the cable and the module, then measure it again as often as here",
     CAME_BACK: "change the cable and the module: what fails and comes back fails again",
@@ -107,10 +107,10 @@ def course_of(
     most = max(fault.losses, key=lambda one: (one.rho >= OFTEN, one.loss))
     with_heat = _with_heat(fault, own, celsius)
     if with_heat:
-        return "heat", with_heat
+        return HEAT, with_heat
     lost = f"lost {1 - exp(-most.loss):.0%} of its bandwidth"
     if fault.follows is not None:
-        return "drift", f"{lost} gradually, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
+        return DRIFT, f"{lost} gradually, over {hours(own[-1].at_s - own[0].at_s, digits=0)} ({len(own)} probes)"
     if fault.since_s > -inf and fault.until_s == inf and most.rho >= OFTEN:
         return "step", f"{lost} at once, at about {hours(fault.since_s)}, and kept it lost"
     if fault.until_s < inf and most.rho >= OFTEN:
@@ -353,6 +353,7 @@ class _Located(NamedParts):
             next_step=course_step(column.name, column.kind, kind, rivals),
             hosts=self._hosts(column.name, column.kind, bad),
             probes=worst(bad),
+            course=kind,
         )
         matrix = self._search.matrix
         lost = matrix.y < -OF_FLOOR * matrix.least[matrix.of_class]

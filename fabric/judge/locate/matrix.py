@@ -13,8 +13,8 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -66,8 +66,7 @@ _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit m
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSample:
+class PlacedSample(NamedTuple):
     """One sample: *value_gbps* is None where nothing was measured."""
 
     probe: Probe

@@ -3,7 +3,8 @@ What a repaired part has to show, from how it failed: so many good tests, so lon
 
 A part that was bad in every test through it shows in a few that it is not any more. One that was bad in one of thirty
 may still be so when thirty more are good. So the rate at which it was bad sets how many have to be good; and what
-followed its temperature, or came gradually, is told only when it is as warm again, or after as long a time.
+followed its temperature, or came gradually (``Suspect.course``), is told only when it is as warm again, or after as
+long a time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log, log1p
-from typing import TYPE_CHECKING
 
 from fabric.judge.locate.candidates import components_of
 from fabric.judge.normal.baseline import LEAST_SAMPLES
-from fabric.judge.normal.interval import LEAST_PEERS
 from fabric.judge.normal.keys import CROSS_LEAF, floor_of, key_of, link_class
 from fabric.judge.normal.series import number_of
 from fabric.model.outcome import Outcome
@@ -27,10 +26,7 @@ from fabric.model.recorded import Key
 from fabric.model.repair import Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
-from fabric.model.verdict import Suspect, Verdict, Verdicts
-
-if TYPE_CHECKING:
-    from fabric.judge.locate.structure import Floats
+from fabric.model.verdict import DRIFT, HEAT, Suspect, Verdict, Verdicts
 
 MISSED = 0.05
 """The chance that a part which is bad as often as then passes all its tests: ln 0.05 / ln(1 - rate) of them."""
@@ -39,9 +35,6 @@ RATE_DOUBT = 0.1
 """The rate is the least that explains how often it was bad: the lower end of its 80 % interval (Clopper and Pearson).
 Whatever the rate of a part is, the chance to be bad so often and to pass now without a repair is then below 2.5 %
 (worked out for up to 300 tests); with the rate itself it is 11 %, as what failed early seems worse than it is."""
-
-LEAST_COURSE_S = 3600.0
-"""What was watched for less has no course of its own (a choice: modules warm for minutes in any run)."""
 
 AS_WARM_C = 2.0
 """So many degrees less are as warm (a choice: sensors tell whole degrees, and modules that are alike differ by two)."""
@@ -139,7 +132,7 @@ def needs_of(
     were bad most often.
     """
     accused = frozenset((*(one.probe_id for one in evidence), *(name for one in suspects for name in one.probes)))
-    blamed = dict.fromkeys(name for one in suspects for name in (one.component, *one.ambiguous_with))
+    blamed = {name: one.course for one in suspects for name in (one.component, *one.ambiguous_with)}
 
     @cache
     def tests_of(name: str) -> list[PartTest]:
@@ -157,8 +150,9 @@ def needs_of(
     for name, own in tests.items():
         part, count = Part.of(name), sum(one.bad for one in own)
         if count and not set(names).isdisjoint((name, part.host)):
-            course = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
-            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *_course(own, course, began_s)))
+            module = samples.courses.get(CounterReading(part.host, part.device, "module_c"))
+            when = _when(own, blamed.get(name, ""), module, began_s)
+            found.append(Need(name, count, len(own), wanted_tests(count, len(own)), *when))
     return tuple(found)
 
 
@@ -176,34 +170,22 @@ def is_as_warm(course: CounterCourse | None, at_s: float, warm_c: float) -> bool
     return value is not None and value >= warm_c - AS_WARM_C
 
 
-def _course(tests: Sequence[PartTest], course: CounterCourse | None, began_s: float) -> tuple[float, float | None]:
-    """How long into its run it was bad, and how warm it was then, where it came gradually or with warmth."""
+def _when(
+    tests: Sequence[PartTest], course: str, module: CounterCourse | None, began_s: float
+) -> tuple[float, float | None]:
+    """How long into its run it was bad, and how warm it was then, of what came gradually or with warmth."""
     import numpy as np
 
-    from fabric.judge.course.located import LEAST_WARMING_C, lost_along
+    from fabric.judge.course.located import lost_along
 
     key = Counter(one.key for one in tests).most_common(1)[0][0]
     own = sorted((one for one in tests if one.key == key and one.gbps), key=lambda one: one.at_s)
-    if len(own) < LEAST_PEERS or own[-1].at_s - own[0].at_s < LEAST_COURSE_S:
-        return 0.0, None
-    floor = floor_of(own[0].probe.kind)
-    at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
-    shares = values / np.quantile(values, 0.9)
-    warmth = np.array([None if course is None else course.value_at(one.at_s) for one in own], dtype=float)
-    if np.ptp(warmth) >= LEAST_WARMING_C and lost_along(warmth, shares) >= floor:
-        warm_c = float(np.quantile(warmth, 0.875))  # the middle of its warmest quarter
-        first_s = next(one.at_s for one in own if is_as_warm(course, one.at_s, warm_c))
-        return first_s - began_s, warm_c
-    lost = lost_along(at_s, shares)
-    return (float(at_s[-1] - at_s[0]) * floor / lost if lost >= floor and _is_line(at_s, shares) else 0.0), None
-
-
-def _is_line(x: Floats, shares: Floats) -> bool:
-    """Whether a line describes it better than two levels, one after the other."""
-    import numpy as np
-    from scipy.stats import theilslopes
-
-    slope, middle, *_ = theilslopes(shares, x)
-    of_steps = (np.split(shares, [at]) for at in range(2, len(shares) - 1))
-    off = min(sum(float(np.abs(level - np.median(level)).sum()) for level in levels) for levels in of_steps)
-    return float(np.abs(shares - middle - slope * x).sum()) < off
+    known = [value for one in own if module is not None and (value := module.value_at(one.at_s)) is not None]
+    if course == HEAT and known:
+        warm_c = float(np.quantile(known, 0.875))  # the middle of its warmest quarter
+        return next(one.at_s for one in own if is_as_warm(module, one.at_s, warm_c)) - began_s, warm_c
+    if course == DRIFT and own:
+        at_s, values = np.array([one.at_s for one in own]), np.array([one.gbps for one in own])
+        lost, floor = lost_along(at_s, values / np.quantile(values, 0.9)), floor_of(own[0].probe.kind)
+        return float(np.ptp(at_s)) * floor / lost if lost >= floor else 0.0, None
+    return 0.0, None

@@ -275,6 +275,7 @@ def _each_once(found: Iterable[Suspect]) -> list[Suspect]:
                 evidence=tuple(dict.fromkeys((*first.evidence, *(one.evidence[1:2] or one.evidence)))),
                 hosts=first.hosts or one.hosts,
                 probes=first.probes or one.probes,
+                course=first.course or one.course,
             )
     return list(kept.values())
 

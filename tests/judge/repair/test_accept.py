@@ -21,7 +21,7 @@ from fabric.model.repair import Acceptance, Because, Decision, Evidence, Need
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import DRIFT, HEAT, ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdict
 from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
@@ -230,10 +230,10 @@ def checked(rack: Topology) -> list[Probe]:
     return expand_phase(Phase("intra", (LoopbackSpec(), RnicToRnicSpec())), rack, ["gpu001"])
 
 
-def suspect(component: str, probes: Sequence[Probe] = ()) -> Suspect:
+def suspect(component: str, probes: Sequence[Probe] = (), course: str = "") -> Suspect:
     """One that FAILs."""
     ids = tuple(probe.probe_id for probe in probes)
-    return Suspect(component, "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu001",), probes=ids)
+    return Suspect(component, "rnic", Outcome.FAIL, 0.9, ("slow",), hosts=("gpu001",), probes=ids, course=course)
 
 
 def needs(run: Measured, named: Suspect, samples: Samples = NOTHING) -> dict[str, Need]:
@@ -300,7 +300,7 @@ def test_what_came_by_and_by_is_measured_as_late(rack: Topology) -> None:
     probes = hourly(rack)
     fades = {probe.probe_id: 390.0 - 3.0 * number for number, probe in enumerate(probes)}
     run = run_of(rack, lambda probe: fades[probe.probe_id], probes, 600.0)
-    found = needs(run, suspect(RNIC, probes[20:]))[RNIC]
+    found = needs(run, suspect(RNIC, probes[20:], DRIFT))[RNIC]
     assert found.after_s == pytest.approx(2300.0, rel=0.1)  # 3 % of it were lost in so many seconds
     assert found.warm_c is None
 
@@ -311,7 +311,9 @@ def test_what_follows_warmth_is_measured_as_warm(rack: Topology) -> None:
     module = CounterCourse([600.0 * number for number in range(40)], list(celsius), 24_000.0)
     samples = Samples(60.0, {CounterReading("gpu001", "mlx5_0", "module_c"): module})
     values = {probe.probe_id: 390.0 - 100.0 * (warm > 50.0) for probe, warm in zip(probes, celsius, strict=True)}
-    found = needs(run_of(rack, lambda probe: values[probe.probe_id], probes, 600.0), suspect(RNIC), samples)[RNIC]
+    found = needs(run_of(rack, lambda probe: values[probe.probe_id], probes, 600.0), suspect(RNIC, (), HEAT), samples)[
+        RNIC
+    ]
     assert found.warm_c == 60.0
     assert found.after_s == pytest.approx(3600.0, abs=10.0)
 
