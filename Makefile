@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 
-.PHONY: setup format check lint types layers test slow box lab install
+.PHONY: setup format check lint types layers test slow box lab nightly install
 
 setup: .venv/.done
 
@@ -38,6 +38,10 @@ box: setup
 # They mostly wait. Files are kept whole: racks are shared in one.
 lab: setup
 	$(BIN)/pytest -q -n3 --dist=loadfile --no-loadscope-reorder -m lab --ignore=tests/lab/box
+
+# Soft-RoCE machines in QEMU: apt-get install qemu-system-x86 mmdebstrap cpio e2fsprogs; 5 minutes for the image, once.
+nightly: setup
+	$(BIN)/pytest -q -n0 -m nightly
 
 install: setup
 	$(BIN)/pytest -q -n0 -m install

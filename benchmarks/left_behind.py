@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.lab.lab import Lab, own_environment  # noqa: E402
 from benchmarks.lab.namespaces import inside  # noqa: E402
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
-from fabric.hosts.ssh.executor import SshExecutor  # noqa: E402
+from fabric.hosts.ssh import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402
 
 LIMIT_S = 60.0
@@ -44,7 +44,7 @@ _STUBBORN = "trap '' TERM; sleep 90 & set -m; sleep 91 & wait; wait"
 _PROCESSES = 3
 _ORCHESTRATOR = """
 import sys
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 host, token = sys.argv[1:]

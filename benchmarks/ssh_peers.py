@@ -32,7 +32,7 @@ class Fabric:
     """Our own executor, as ``fabric run`` uses it."""
 
     def __init__(self, folder: Path, count: int, *, plain: bool) -> None:
-        from fabric.hosts.ssh.executor import SshExecutor
+        from fabric.hosts.ssh import SshExecutor
         from fabric.model.inventory import SshSettings
 
         known = (str(folder / "known_hosts"),)

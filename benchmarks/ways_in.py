@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from fabric.config import load_inventory  # noqa: E402
 from fabric.errors import ConfigError, FabricError  # noqa: E402
-from fabric.hosts.ssh.executor import SshExecutor  # noqa: E402
+from fabric.hosts.ssh import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402
 from fabric.model.inventory import SshSettings  # noqa: E402
 from fabric.ports import run_once  # noqa: E402

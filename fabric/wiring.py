@@ -26,7 +26,7 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
 def _ssh(inventory: Inventory, seed: int) -> Executor:
     del seed
     from fabric.errors import ConfigError, Problem
-    from fabric.hosts.ssh.executor import SshExecutor
+    from fabric.hosts.ssh import SshExecutor
     from fabric.hosts.ssh.keys import key_problem
 
     problem = key_problem(inventory.ssh)

@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT))
 from click.testing import CliRunner  # noqa: E402
 
 from benchmarks.lab.lab import own_environment  # noqa: E402
+from fabric import lab as machine  # noqa: E402
 from fabric.cli.main import main as command_line  # noqa: E402
-from fabric.lab import machine  # noqa: E402
 from fabric.lab.layout import Box, baseline_text, inventory_text  # noqa: E402
 
 LONGEST_S = 300.0

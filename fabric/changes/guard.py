@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from shlex import join, quote
 
+from fabric.changes import text_of
 from fabric.changes.procedure import Procedure, ask, pause
-from fabric.changes.sh import text_of
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import CommandResult

@@ -72,12 +72,17 @@ class Leased:
         self.armed = [Guarded(self._guard, f"{guard_id}.{number}", one) for number, one in enumerate(alterations)]
 
     def arm(self, owner: str) -> Procedure[None]:
-        """Arm every guard."""
+        """Arm every guard; of one that can keep nothing there, and of those after it, nothing is to be taken back."""
         for number, armed in enumerate(self.armed):
             host = armed.alteration.host
             peer = yield from _session_peer(host)
             argv = self._guard.arm(armed.guard_id, owner=owner, lease=self._lease, peer=peer, what=armed.alteration)
-            told = self._guard.read_armed((yield from ask(host, argv)))
+            answer = yield from ask(host, argv)
+            try:
+                told = self._guard.read_armed(answer)
+            except GuardCannotWrite as exc:
+                self.armed = self.armed[:number]
+                raise GuardCannotWrite(f"nothing was altered: {host}: {exc}") from exc
             if armed.alteration.outlives and told.boot_id == self._own_boot_id and told.kept != "unit":
                 raise Refused(
                     f"{host} is this machine, and its guard can leave no systemd unit here (kept: {told.kept}): a "

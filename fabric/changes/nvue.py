@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from hashlib import sha256
 from shlex import join
 
+from fabric.changes import one_line
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Procedure
-from fabric.changes.sh import one_line
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
 from fabric.model.fields.folded import some

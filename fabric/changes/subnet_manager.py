@@ -15,10 +15,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fabric.changes import one_line
 from fabric.changes.kind import FABRIC, Alters, Context, Kind, Wrong
 from fabric.changes.ports import fabric_ports
 from fabric.changes.procedure import Procedure, Text, pause, plainly
-from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import Choice, OnOff

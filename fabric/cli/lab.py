@@ -13,7 +13,7 @@ import click
 from fabric.cli.options import PATH, WholeNumber, answer, json_option
 
 if TYPE_CHECKING:
-    from fabric.lab.machine import BoxStatus
+    from fabric.lab import BoxStatus
 
 _NAME = click.option("--name", default="box", show_default=True, help="Of several boxes, this one.")
 
@@ -36,8 +36,8 @@ def lab_command() -> None:
 @click.option("--inventory", type=PATH, help="The file to write.  [default: inventory/NAME.yaml]")
 def up_command(name: str, hosts: float, leaves: float, spines: float, rate: float, inventory: Path | None) -> int:
     """Make the box and its inventory."""
+    from fabric import lab as machine
     from fabric.errors import ConfigError
-    from fabric.lab import machine
     from fabric.lab.layout import Box
 
     machine.refuse_where_impossible()
@@ -53,7 +53,7 @@ def up_command(name: str, hosts: float, leaves: float, spines: float, rate: floa
 @_NAME
 def down_command(name: str) -> int:
     """Take the box away, also one that was left half-made."""
-    from fabric.lab import machine
+    from fabric import lab as machine
 
     machine.refuse_where_impossible()
     kept = machine.down(name)
@@ -70,7 +70,7 @@ def break_command(faults: tuple[str, ...], name: str) -> int:
 
     Kinds: slow, loss, down (a cable), grey and dead (a switch), hung (a host), one_path (a leaf). Taken back: mend.
     """
-    from fabric.lab import machine
+    from fabric import lab as machine
 
     machine.refuse_where_impossible()
     for fault in faults:
@@ -82,7 +82,7 @@ def break_command(faults: tuple[str, ...], name: str) -> int:
 @_NAME
 def mend_command(name: str) -> int:
     """Take back everything that break made bad."""
-    from fabric.lab import machine
+    from fabric import lab as machine
 
     machine.refuse_where_impossible()
     mended = machine.mend(name)
@@ -96,7 +96,7 @@ def status_command(name: str, *, as_json: bool) -> int:
     """What the box is, and what is broken in it."""
     from dataclasses import asdict
 
-    from fabric.lab import machine
+    from fabric import lab as machine
 
     machine.refuse_where_impossible()
     found = machine.status(name)
@@ -108,7 +108,7 @@ def status_command(name: str, *, as_json: bool) -> int:
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCENARIO [OPTIONS]")
 def run_command(name: str, words: tuple[str, ...]) -> None:
     """The same as "fabric run", from inside the box and on its inventory: fabric lab run scenarios/box.yaml."""
-    from fabric.lab import machine
+    from fabric import lab as machine
 
     machine.refuse_where_impossible()
     inventory = machine.status(name).inventory

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.agent.executor import AgentExecutor
+from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.stream import GRACE_S, HostStream
 from fabric.model.command import Command, CommandResult
 from fabric.ports import run_once

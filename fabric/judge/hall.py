@@ -20,7 +20,7 @@ from fabric.model.probe import CURVE, Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import Hall, HallPairs, HallPoint, ProbeVerdict, Verdicts
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.group_all_to_all import GroupAllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllToAllSpec
 from fabric.probes.shapes import int_param
 from fabric.sim.net.clos import Floats, Ints
 from fabric.sim.net.named_clos import NamedClos, net_from_topology

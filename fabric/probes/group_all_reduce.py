@@ -1,4 +1,8 @@
-"""One all-reduce over many hosts, as a training job runs it: how much of the network is left to it."""
+"""
+One all-reduce over many hosts, as a training job runs it: how much of the network is left to it.
+
+And one all-to-all: every link between leaves at once, which is what a bisection is asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from typing import Annotated, ClassVar, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Choice, Flag, Whole
 from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
-from fabric.probes.collective import AllReduceSpec, joined, shuffled
+from fabric.probes.collective import AllReduceSpec, joined, payload_gbps, shuffled
 from fabric.probes.shapes import Name, Seed
 
 
@@ -85,3 +90,24 @@ class GroupAllReduceSpec(AllReduceSpec):
             if left:
                 return None
         return alike[:count] if 2 <= count <= len(alike) else None
+
+
+class GroupAllToAllSpec(GroupAllReduceSpec):
+    """
+    One all-to-all over many hosts (alltoall_perf), with the keys of ``group_all_reduce`` but the algorithm.
+
+    Each GPU sends to every other; with rails, NCCL hands bytes to the GPU on the receiver's rail first (PXN), so that
+    they stay on it.
+    """
+
+    kind: ClassVar[str] = "group_all_to_all"
+    op: ClassVar[str] = "alltoall"
+
+    name: Name = kind
+    algorithm: Annotated[str, NotInFiles()] = ""
+
+    def planned_gbps(self, hosts: Sequence[Host]) -> float:
+        """Algorithm bandwidth that the plan expects: what a GPU's part of the RNICs carries to other hosts."""
+        ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
+        each = max(1, ranks // len(hosts))
+        return payload_gbps(hosts) / each * ranks / max(1, ranks - each)

@@ -13,16 +13,14 @@ from fabric.model.text import NOTE, fold
 from fabric.model.topology import Topology
 from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec
-from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.group_all_to_all import GroupAllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec, GroupAllToAllSpec
 from fabric.probes.incast import IncastSpec
 from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
-from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.pairwise import BidirectionalSpec, PairwiseSpec
 from fabric.probes.perftest_pair import PerftestSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec

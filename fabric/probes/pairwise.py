@@ -13,6 +13,10 @@ scenario of the benchmark).
 
 A pair that leaves its leaf claims the uplinks of both leaves, and one that leaves its pod a cable to the cores: with
 static routes two pairs may share one although there are enough, and would seem slow without a fault.
+
+Both ways at once (``bidirectional``, ib_write_bw -b) perftest prints the sum of both directions and not each of them,
+so what is judged is half the sum: the mean of the two. Both directions together must carry twice a limit; a single slow
+direction shows with half of its loss, and which of the two it is only ``pairwise`` tells.
 """
 
 from __future__ import annotations
@@ -21,15 +25,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from sys import intern
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
-from fabric.model.probe import ParamValue, Probe
-from fabric.model.topology import Host, Rnic, Topology
+from fabric.model.probe import Answered, ParamValue, Probe, Reading
+from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
 from fabric.probes.shapes import Name, QueuePairs, Seconds, int_param, repeated, through_switch
+from fabric.tools.perftest.command import SidePlace
 
 NO_LEAF = ""
 """The leaf of hosts of which the inventory says none: they are one group."""
@@ -296,3 +301,31 @@ def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], topology: Topology, way
 def round_of(probe: Probe) -> int:
     """In which round it was measured, from 0."""
     return int_param(probe, "round")
+
+
+class BidirectionalSpec(PairSpec):
+    """RNIC to RNIC of another host on the same rail, both ways at once, in rounds of pairs (ib_write_bw -b)."""
+
+    kind: ClassVar[str] = "bidirectional"
+    first_port: ClassVar[int] = 32_000
+    ways: ClassVar[Ways] = (("down", "up"), ("down", "up"))
+    peers: ClassVar[bool] = True
+
+    name: Name = kind
+
+    def own_params(self) -> dict[str, ParamValue]:
+        """What a record of it is kept under: it is not to be compared with one direction alone."""
+        return {"direction": "both_ways"}
+
+    @classmethod
+    def words(cls, probe: Probe, platform: Platform, gpu: int | None, **side: Unpack[SidePlace]) -> tuple[str, ...]:
+        """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
+        words = super().words(probe, platform, gpu, **side)
+        at = words.index("--report_gbits")
+        return *words[:at], "--bidirectional", *words[at:]
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The mean of both directions, or why there is none."""
+        reading = super().read(probe, topology, answered)
+        return replace(reading, measurements=tuple(replace(one, value=one.value / 2) for one in reading.measurements))

@@ -1,1 +1,32 @@
-"""The simulated rack: answers a command line in the real tool's own words."""
+"""
+The simulated rack: answers a command line in the real tool's own words.
+
+The pages that tools print are templates beside this room: a real tool's text with its words left open.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("fabric.sim"), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+    )
+
+
+def page(name: str, /, **words: object) -> str:
+    """A page by the name of its template (``templates/NAME.j2``), with its words put in."""
+    return _environment().get_template(f"{name}.j2").render(words)
+
+
+def named(text: str) -> dict[str, str]:
+    """``Name=value``, one a line, by name: what tools print in several layouts."""
+    return dict(line.split("=", 1) for line in text.splitlines())

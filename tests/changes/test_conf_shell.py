@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.changes import guard, nvue, subnet_manager
+from fabric.changes import guard, nvue, one_line, subnet_manager, text_of
 from fabric.changes.guard import GUARD
-from fabric.changes.sh import one_line, text_of
 from fabric.model.change import Argv
 from fabric.tools import management
 from fabric.tools.nvue import Setting

@@ -58,8 +58,14 @@ def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     steps.commands_of.cache_clear()
 
 
-@pytest.mark.parametrize("kind", [KIND, OF_HOST])
-@pytest.mark.parametrize("mishap", steps.MISHAPS)
+@pytest.mark.parametrize(
+    ("kind", "mishap"),
+    [
+        pytest.param(kind, mishap, marks=() if kind == OF_HOST or mishap in steps.EVERY else pytest.mark.slow)
+        for kind in (KIND, OF_HOST)
+        for mishap in steps.MISHAPS
+    ],
+)
 def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_command(kind: str, mishap: str) -> None:
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=False) == []
 

@@ -15,6 +15,7 @@ from fabric.changes.rails import Concurrency
 from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_host, watched_ports
 from fabric.errors import CommandTimeout, ExecutorError, FabricError
 from fabric.model.change import Change, Lease, When
+from fabric.model.command import CommandResult
 from tests.changes.played import MANAGED, VIA, Played, change
 
 
@@ -379,3 +380,19 @@ def test_more_than_the_limit_names_the_end_and_both_numbers(before: float | None
     assert list(over(limited, known, {"leaf0:1.symbol_errors": now})) == [
         f"phase/ber.gpu001/mlx5_0: {text}" for text in said
     ]
+
+
+def test_where_no_guard_can_keep_anything_nothing_is_altered_and_nothing_is_open() -> None:
+    """Such as ``/run`` that others can write: the guard says so when it is armed, and when it is asked to undo."""
+    rack = Played(VIA)
+    simulated = rack.ask
+
+    def unwritable(host: str, argv: tuple[str, ...]) -> CommandResult:
+        said = simulated(host, argv)
+        if argv[3:4] != ("fabric-guard",):
+            return said
+        return replace(said, stdout="unwritable /run\n", stderr="", exit_status=74)
+
+    rack.ask = unwritable  # type: ignore[method-assign]
+    hold = held(rack, change("link_down", "leaf1--spine0", for_=5.0, by="ibportstate"))
+    assert (hold.state, "nothing was altered: " in hold.reason) == ("failed", True), hold.reason

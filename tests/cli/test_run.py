@@ -14,8 +14,7 @@ from fabric.cli.status import screen
 from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.places import CAPTURES, INVENTORY, SCENARIOS
-from tests.runs.small_run import begin, cut_after, finished, killed, run_of, scenario
-from tests.runs.waiting import wait_until
+from tests.runs.small_run import begin, cut_after, finished, killed, run_of, scenario, wait_until
 
 POST_REPAIR = SCENARIOS / "post-repair.yaml"
 SELF_CHECK = SCENARIOS / "self-check.yaml"

@@ -9,8 +9,7 @@ import pytest
 from benchmarks.lab.processes import until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.ports import Ended, Executor, Lost, Ready, run_once
-from tests.hosts.observing import collected
-from tests.hosts.programs import Programs
+from tests.hosts.programs import Programs, collected
 
 
 class ExecutorContract(Programs):

@@ -1,16 +1,17 @@
-"""The programs that the contract of executors runs, and what differs between backends."""
+"""The programs that the contract of executors runs, what differs between backends, and what happened to commands."""
 
 from __future__ import annotations
 
 import secrets
 import socket
 import sys
+from collections.abc import Iterable
 
 import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.model.command import Command
-from fabric.ports import Executor
+from fabric.ports import Ended, Executor, Happening, Lost, Ticket
 
 Argv = tuple[str, ...]
 
@@ -111,3 +112,16 @@ class Programs:
     def let_begin(self, executor: Executor, token: str) -> None:
         """Go on once lingers() with *token* has said that it begun, which it has when it is the sleep."""
         assert until(lambda: any(line.startswith("sleep\0") for line in running_with(token)))
+
+
+def collected(executor: Executor, tickets: Iterable[Ticket], *, timeout_s: float = 60) -> dict[Ticket, list[Happening]]:
+    """Everything that happened to *tickets* until each has ended, and a moment longer to catch a second end."""
+    happened: dict[Ticket, list[Happening]] = {ticket: [] for ticket in tickets}
+    until_s = executor.now() + timeout_s
+    while not all(any(isinstance(one, Ended | Lost) for one in ones) for ones in happened.values()):
+        assert executor.now() < until_s, happened
+        for one in executor.wait(until_s):
+            happened[one.ticket].append(one)
+    for one in executor.wait(executor.now() + 0.05):
+        happened[one.ticket].append(one)
+    return happened

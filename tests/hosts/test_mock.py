@@ -11,8 +11,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.hosts.ssh import connection
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor, connection
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, JumpHost, MockSettings, SshSettings
 from fabric.model.topology import Gpu, Host, Login, PcieSwitch, Platform, Rnic, Switch, Topology

@@ -27,8 +27,7 @@ from fabric.model.inventory import MockSettings
 from fabric.ports import Lost, Source, run_once
 from fabric.sim.world import World
 from tests.hosts.contract import ExecutorContract
-from tests.hosts.observing import collected
-from tests.hosts.programs import Programs
+from tests.hosts.programs import Programs, collected
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
 _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import HostUnreachable
+from fabric.hosts.ssh import SshExecutor
 from fabric.hosts.ssh.connection import Connection, HostConnections, strong
-from fabric.hosts.ssh.executor import SshExecutor
 from fabric.hosts.ssh.keys import HostKey, HostRefused, KnownHosts
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings

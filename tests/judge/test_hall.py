@@ -15,8 +15,7 @@ from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.model.verdict import HallPoint, JudgedRun, ProbeVerdict
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.group_all_to_all import GroupAllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec, GroupAllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.report.verdict_json import hall_document, hall_from, shown_hall
 from tests.builders import on_mock

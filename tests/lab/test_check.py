@@ -8,7 +8,7 @@ from benchmarks.lab.lab import Lab
 from benchmarks.measured_rack import dgx_platform
 from fabric.checks.kind import HostNeeds
 from fabric.checks.pre_flight import pre_flight
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor
 from fabric.model.finding import Severity, folded
 from fabric.model.topology import Host, Topology
 

@@ -13,7 +13,7 @@ from benchmarks.lab.lab import Lab
 from benchmarks.lab.processes import until
 from benchmarks.lab.sshd import make_key, public_key
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.ports import Ended, run_once

@@ -9,7 +9,7 @@ import paramiko
 import pytest
 
 from benchmarks.lab.lab import Lab
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor
 from fabric.model.inventory import SshSettings
 from tests.hosts.contract import ExecutorContract
 

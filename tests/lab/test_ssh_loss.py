@@ -18,11 +18,11 @@ from benchmarks.lab.lab import SLOWER, Lab, own_environment
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from benchmarks.lab.sshd import children, make_key
 from fabric.errors import HostUnreachable
-from fabric.hosts.ssh.executor import SshExecutor
+from fabric.hosts.ssh import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost, run_once
-from tests.hosts.observing import collected
+from tests.hosts.programs import collected
 
 pytestmark = pytest.mark.lab
 
@@ -106,7 +106,7 @@ def test_killed_orchestrator_leaves_nothing_on_hosts(agents: bool, orchestrator:
     token = f"killed-orchestrator-{os.getpid()}"
     program = tmp_path / "orchestrator.py"
     program.write_text(
-        "from fabric.hosts.ssh.executor import SshExecutor\n"
+        "from fabric.hosts.ssh import SshExecutor\n"
         "from fabric.model.command import Command\n"
         "from fabric.model.inventory import SshSettings\n"
         f"executor = SshExecutor({orchestrator.settings()!r}, {orchestrator.addresses!r}, agents={agents})\n"

@@ -17,8 +17,7 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import schedule
 from fabric.probes.all_to_all import AllToAllSpec, groups
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
-from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.group_all_to_all import GroupAllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec, GroupAllToAllSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
 from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec

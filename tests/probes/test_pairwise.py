@@ -21,10 +21,9 @@ from fabric.model.probe import Answered, Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes import routes
-from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.kinds import expand_phase, left_out
 from fabric.probes.latency import P99, TYPICAL, LatencySpec
-from fabric.probes.pairwise import PairwiseSpec, planes_of
+from fabric.probes.pairwise import BidirectionalSpec, PairwiseSpec, planes_of
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.tools.perftest import command

@@ -1,9 +1,12 @@
-"""What pipelines read, read back by the libraries that they use."""
+"""What pipelines read, read back by the libraries that they use; tickets; what is alike is told in a line or two."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,14 +19,21 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-from fabric.app.analyze import load
+from fabric.app.analyze import load, write_tickets
+from fabric.model.change import Change
+from fabric.model.comparison import WHOLE, Compared, Difference
 from fabric.model.outcome import Outcome
+from fabric.report.diagnosis import parsed_document, parsed_lines
 from fabric.report.exports import cell, csv_lines, junit_xml, metrics_text
+from fabric.report.progress import HOLD_S, FoldedOuts, FoldedStates
+from fabric.report.several_runs import folded as rows_folded
 from fabric.report.shown_run import ShownRun
 from fabric.report.templates import plain
-from fabric.report.told import summary
+from fabric.report.told import summary, tickets
 from fabric.report.verdict_json import verdict_document, verdict_schema
+from fabric.runs.manifest import differences, manifest
 from fabric.runs.tables import TABLES
+from tests.changes.asked import ber
 from tests.report.shown import HOSTILE, hostile
 
 
@@ -165,3 +175,246 @@ def test_schema_notices_a_missing_key(bad_run: ShownRun) -> None:
 def test_schema_knows_every_key_of_the_verdict(changed_run: ShownRun) -> None:
     """The hall is only there where it was measured."""
     assert {*verdict_document(changed_run.judged), "hall"} == set(verdict_schema()["properties"])
+
+
+def test_a_slow_rnic_has_a_ticket_with_its_numbers_place_and_output(bad_run: ShownRun) -> None:
+    [(name, text)] = tickets(bad_run).items()
+    assert name.startswith("gpu002-mlx5_3")
+    [suspect] = bad_run.judged.verdict.suspects
+    assert suspect.loss == pytest.approx(0.4, abs=0.03)
+    for words in (
+        "| loss | 4",
+        f"{suspect.worst_gbps:.1f} Gb/s, normal",
+        "| rack | r0 |",
+        "| serial | ",
+        "ib_write_bw",
+    ):
+        assert words in text, words
+
+
+def test_names_and_output_of_a_hostile_host_are_neither_paths_nor_markup(bad_run: ShownRun) -> None:
+    found = tickets(hostile(bad_run))
+    assert len(found) == len(hostile(bad_run).judged.verdict.suspects)
+    assert all("/" not in name and not name.startswith(".") for name in found)
+    for text in found.values():
+        outside = [line for line in text.splitlines() if not line.startswith(("    ", "`"))]
+        assert [line for line in outside if re.search(r"(?<!\\)<[!/a-z]", line)] == []
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def test_tickets_are_derived_and_those_of_an_older_verdict_go(bad_run: ShownRun, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(bad_run.judged.path, run)
+    files = manifest(run)
+    assert not any(one.path.startswith("tickets/") for one in files)
+    write_tickets(bad_run, run)
+    assert len(list((run / "tickets").iterdir())) == 1
+    well = replace(bad_run.judged, verdict=replace(bad_run.judged.verdict, suspects=()))
+    write_tickets(replace(bad_run, judged=well), run)
+    assert list((run / "tickets").iterdir()) == []
+    assert differences(files, run) == []
+    (run / "tickets" / "notes.txt").write_text("mine")
+    assert differences(files, run) == ["tickets/notes.txt: was not there"]
+
+
+def test_nothing_is_written_through_a_link(bad_run: ShownRun, tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    shutil.copytree(bad_run.judged.path, run)
+    shutil.rmtree(run / "tickets")
+    elsewhere.mkdir()
+    (run / "tickets").symlink_to(elsewhere)
+    with pytest.raises(NotADirectoryError):
+        write_tickets(bad_run, run)
+    assert list(elsewhere.iterdir()) == []
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_nothing_of_the_tool_is_said() -> None:
+    """A file without any output of the tool is not silently fine."""
+    document = parsed_document("perftest", "hello")
+    assert list(parsed_lines(document, "f")) == ["f: no perftest output found"]
+
+
+def test_the_nccl_document_has_exactly_these_keys() -> None:
+    """Scripts rely on them; unknown values are null."""
+    text = (GOLDEN / "nccl-tests" / "trace-replay-in-place-only.txt").read_text()
+    document = parsed_document("nccl-tests", text)
+    assert document["tool"] == "nccl-tests"
+    (test,) = document["tests"]
+    assert list(test) == ["op", "ranks", "rows", "avg_busbw_gbps", "complete", "problems"]
+    nothing = dict.fromkeys(("time_us", "algbw_gbps", "busbw_gbps", "wrong"))
+    in_place = {"time_us": 57.09, "algbw_gbps": 18.37 * 8, "busbw_gbps": 32.14 * 8, "wrong": 0}
+    assert test["rows"][0] == {"size_bytes": 1048576, "out_of_place": nothing, "in_place": in_place}
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_nccl_document_lists_failures() -> None:
+    """With the host that printed each."""
+    text = (GOLDEN / "nccl-tests" / "cuda-crash-and-retries.txt").read_text()
+    document = parsed_document("nccl-tests", text)
+    assert document["tests"] == []
+    assert [(seen["host"], seen["kind"]) for seen in document["failures"]] == [
+        ("gpu009", "cuda_error"),
+        ("gpu008", "ib_completion_error"),
+        (None, "launcher_error"),
+    ]
+
+
+def test_the_perftest_document_has_exactly_these_keys() -> None:
+    """A peak that was not measured is null."""
+    text = (GOLDEN / "perftest" / "duration-client.txt").read_text()
+    assert parsed_document("perftest", text) == {
+        "tool": "perftest",
+        "tests": [
+            {
+                "test": "RDMA_Write BW",
+                "device": "mlx5_2",
+                "rows": [{"size_bytes": 8388608, "iterations": 60321, "bw_peak_gbps": None, "bw_average_gbps": 391.27}],
+                "problems": [],
+            }
+        ],
+        "failures": [],
+    }
+
+
+def test_the_perftest_document_lists_failures() -> None:
+    """Kind and text."""
+    document = parsed_document("perftest", "Couldn't connect to 10.0.0.9:18600\n")
+    assert document["failures"] == [{"kind": "cannot_connect", "text": "Couldn't connect to 10.0.0.9:18600"}]
+
+
+NAMES = [f"gpu{number:03}" for number in range(1, 9)]
+ADDRESSES = {name: f"10.0.0.{number}" for number, name in enumerate(NAMES, start=1)}
+
+
+class Watched:
+    """What was said, by a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.said: list[str] = []
+        self.outs = FoldedOuts(self.said.append, ADDRESSES, clock=lambda: self.now_s)
+
+    def out(self, *names: str, why: str = "does not resolve") -> None:
+        """These hosts stop answering, each with its own name and address in the reason."""
+        for name in names:
+            self.outs.take(name, f"{name}: connecting: {ADDRESSES[name]} {why}")
+
+
+def test_the_first_is_said_at_once_and_the_others_in_one_line() -> None:
+    watched = Watched()
+    watched.out(*NAMES)
+    assert watched.said == ["gpu001 is out of the run: connecting: 10.0.0.1 does not resolve"]
+    watched.outs.flush()
+    assert watched.said[1:] == ["gpu[002-008] (7) are out of the run for the same reason as gpu001"]
+
+
+def test_another_reason_is_said_at_once() -> None:
+    watched = Watched()
+    watched.out("gpu001", "gpu002")
+    watched.out("gpu003", why="refuses")
+    assert watched.said[-1] == "gpu003 is out of the run: connecting: 10.0.0.3 refuses"
+    watched.outs.flush()
+    assert watched.said[-1] == "gpu002 is out of the run for the same reason as gpu001"
+
+
+def test_nobody_is_held_back_for_long() -> None:
+    watched = Watched()
+    watched.out("gpu001", "gpu002", "gpu003")
+    watched.outs.pause()
+    assert len(watched.said) == 1
+    watched.now_s = HOLD_S
+    watched.outs.pause()
+    assert watched.said[1:] == ["gpu[002-003] (2) are out of the run for the same reason as gpu001"]
+    watched.out("gpu004")  # much later is not together
+    assert watched.said[-1].startswith("gpu004 is out of the run: connecting: 10.0.0.4")
+
+
+def test_who_was_told_is_not_told_again() -> None:
+    watched = Watched()
+    watched.out("gpu001", "gpu002")
+    watched.outs.flush()
+    watched.outs.flush()
+    assert len(watched.said) == 2
+
+
+BER = Change("p/ber.l0", "p", "l0", "port", ber("l0", raw="1e-5"))
+FOUR = [replace(BER, change_id=f"p/ber.l{number}", component=f"l{number}") for number in range(4)]
+
+
+def folded() -> tuple[FoldedStates, list[str]]:
+    """Of a phase with four links."""
+    said: list[str] = []
+    states = FoldedStates(said.append)
+    states.planned(FOUR)
+    return states, said
+
+
+def test_all_of_one_sort_are_one_line_at_once() -> None:
+    states, said = folded()
+    for change in FOUR:
+        assert said == []
+        states.take(change, "is in force")
+    assert said == ["p: 4 links (l0, l1, ...): ber raw 1e-5 is in force"]
+
+
+def test_one_that_went_otherwise_has_its_own_line_and_comes_in_order() -> None:
+    states, said = folded()
+    states.take(FOUR[0], "is in force")
+    states.take(FOUR[1], "is in force")
+    states.take(FOUR[2], "FAILED: no answer")
+    states.take(FOUR[3], "is in force")
+    states.flush()
+    assert said == [
+        "p: 2 links (l0, l1): ber raw 1e-5 is in force",
+        "p: l2: ber raw 1e-5 FAILED: no answer",
+        "p: l3: ber raw 1e-5 is in force",
+    ]
+
+
+def test_the_next_phase_says_what_was_held_back() -> None:
+    states, said = folded()
+    states.take(FOUR[0], "is taken back")
+    states.planned(())
+    states.planned(())
+    assert said == ["p: l0: ber raw 1e-5 is taken back"]
+
+
+def row(
+    component: str, change: Difference = Difference.WORSE, *, kind: str = "loopback", ratio: float = 0.9
+) -> Compared:
+    return Compared(component, kind, 8, change, 10, ratio)
+
+
+def test_a_host_that_changed_as_a_whole_is_one_line_with_the_count() -> None:
+    """The worst of its rows stands for all."""
+    parts = [row(f"gpu002/mlx5_{number}", ratio=0.9 + number / 100) for number in range(8)]
+    found = rows_folded([row(WHOLE), *parts, row("gpu002"), row("gpu003")])
+    assert [one.component for one in found] == [WHOLE, "gpu002", "gpu003"]
+    assert found[1].ratio == 0.9
+    assert "worst of 9 rows of 9 components (loopback): gpu002/mlx5_0; all of them: --json" in found[1].note
+
+
+def test_two_bad_parts_of_one_host_stay_two() -> None:
+    """A part with three rows is one line of that part."""
+    rows = [row(f"gpu002/{part}", kind=kind) for part in ("mlx5_1", "gpu3") for kind in ("a", "b", "c")]
+    assert [one.component for one in rows_folded(rows)] == ["gpu002/mlx5_1", "gpu002/gpu3"]
+
+
+def test_what_is_the_same_and_what_is_of_several_hosts_is_never_folded() -> None:
+    rows = [row(f"gpu002/mlx5_{number}", Difference.SAME) for number in range(8)]
+    rows += [row("gpu001/mlx5_0+gpu002/mlx5_0"), row("leaf0--spine1"), row(WHOLE)] * 3
+    assert rows_folded(rows) == tuple(sorted(rows, key=rows.index))
+
+
+def test_worse_and_better_rows_of_one_host_are_two_lines() -> None:
+    rows = [
+        row("gpu002", change, kind=kind) for change in (Difference.WORSE, Difference.BETTER) for kind in ("a", "b", "c")
+    ]
+    assert [(one.component, one.change) for one in rows_folded(rows)] == [
+        ("gpu002", Difference.WORSE),
+        ("gpu002", Difference.BETTER),
+    ]

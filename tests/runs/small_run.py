@@ -1,11 +1,13 @@
-"""A whole run of a few probes on the mock backend, in this process, and going on with it."""
+"""A whole run of a few probes on the mock backend, in this process, going on with it, and waiting for something."""
 
 from __future__ import annotations
 
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +118,12 @@ def cut_journal(run: Path, state: str) -> None:
         n for n, line in enumerate(lines) if orjson.loads(line.rpartition(b',"crc32"')[0] + b"}")["state"] == state
     )
     (run / "changes.jsonl").write_bytes(b"".join(lines[: last + 1]))
+
+
+def wait_until(true: Callable[[], object], *, deadline_s: float = 60.0) -> None:
+    """Until it is true; AssertionError after the deadline."""
+    until_s = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while not true():
+        assert time.monotonic() < until_s, "it did not become true"
+        pause.wait(0.01)

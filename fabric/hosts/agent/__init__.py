@@ -1,1 +1,418 @@
-"""The other end of the agent: one conversation over one stream for all that a host is asked."""
+"""
+Hosts reached through an agent each: one stream per host for everything, one thread for all hosts.
+
+A host on which no agent can be started is served by plain commands instead: a stream for each, under the sh wrapper.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from fabric.agent import program, receiving_argv
+from fabric.errors import HostUnreachable
+from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
+from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
+from fabric.hosts.threads import Dispatcher, Mailbox, Workers
+from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
+from fabric.model.command import Command
+from fabric.ports import Ended, Happening, Lost, Sampled, Source, Ticket
+
+_WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
+_TRIES = 2
+_IDLE_S = 5.0
+_CLOSING = "the testbench is closing"
+
+
+@dataclass(slots=True, eq=False)
+class _Host:
+    """
+    One host, as the dispatcher's thread sees it.
+
+    *waiting* is what will be begun once there is a stream for it, *opening* whether one is being opened, and *plain*
+    the commands that have a stream of their own, or will have it once it is open.
+    """
+
+    name: str
+    agent: AgentSession | None = None
+    waiting: dict[Ticket, Order] = field(default_factory=dict)
+    opening: bool = False
+    plain: dict[Ticket, WrappedCommand | Order] = field(default_factory=dict)
+    connected_before: bool = False
+    plain_works: bool = False
+    no_agent: str = ""  # why no agent can be started there
+
+    def conversations(self) -> list[Conversation]:
+        """All that is under way."""
+        known = [self.agent, *self.plain.values()]
+        return [one for one in known if isinstance(one, Conversation)]
+
+    def note_plain(self, happening: Happening | Sampled) -> None:
+        """A plain command has ended: if the first cannot reach the host either, it was not for want of Python."""
+        if not self.plain_works:
+            self.plain_works = isinstance(happening, Ended)
+            if isinstance(happening, Lost) and isinstance(happening.error, HostUnreachable):
+                self.no_agent = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What is to be started on a host, and who converses with it; *order* is the command that it is, if it is one."""
+
+    argv: tuple[str, ...]
+    converse: Callable[[HostStream], AgentSession | WrappedCommand]
+    order: Order | None = None
+    stdin: bytes = b""
+    limit_s: float | None = None
+    again: bool = False
+
+
+class AgentExecutor(ABC):
+    """
+    An Executor over streams; subclasses say how one is opened.
+
+    Which hosts have no agent is remembered as soon as plain commands work there; without *agents* none is ever tried.
+    """
+
+    _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried again
+
+    def __init__(self, *, agents: bool = True) -> None:
+        self._agents = agents
+        self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
+        self._tickets, self._closed, self._later_s = 0, False, 0.0
+        self._closing, self._drained = threading.Event(), threading.Event()
+        # All that follows belongs to the dispatcher's thread.
+        self._hosts: dict[str, _Host] = {}
+        self._open: dict[Ticket, _Host] = {}
+        self._fresh: list[Happening] = []
+        self._to_flush: dict[_Host, AgentSession] = {}
+        self._watched: dict[Conversation, tuple[tuple[int, ...], Callable[[], None]]] = {}
+        self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
+
+    @abstractmethod
+    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream | None:
+        """
+        Start *argv* on a host, feed it *stdin*, and return the stream; None while the host takes no more of them.
+
+        May block for *limit_s* in each step, or a time of its own if that is shorter. Raises HostUnreachable.
+        """
+
+    def _interrupt(self) -> None:
+        """Make every ``_stream`` that blocks fail soon; called by ``close``."""
+        return
+
+    def now(self) -> float:
+        """Seconds of the machine's monotonic clock, counted from where the run began."""
+        return time.monotonic() + self._later_s
+
+    def go_on(self, at_s: float) -> None:
+        """The clock reads *at_s* now; agents that wait for orders stay."""
+        shifted = threading.Event()
+        self._dispatcher.post(partial(self._shift, at_s - self.now(), shifted))
+        shifted.wait(GRACE_S)
+
+    def _shift(self, by_s: float, shifted: threading.Event) -> None:
+        self._later_s += by_s
+        for host in self._hosts.values():
+            if host.agent is not None:
+                host.agent.shift(by_s)
+        shifted.set()
+
+    def start(self, command: Command) -> Ticket:
+        """Begin a command; raises ValueError for one that no host could run."""
+        environed(command)
+        return self._order(Order(0, command.host, command))
+
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+        """Begin to sample; see ``ports.Executor``."""
+        return self._order(Order(0, host, None, tuple(sources), period_s))
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """End a sampling."""
+        self.cancel(ticket)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """End a command and everything it started; its Ended or Lost still arrives. Unknown tickets are ignored."""
+        if not self._closed:
+            self._dispatcher.post(partial(self._cancel, ticket))
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
+        return self._mailbox.wait(until_s - self._later_s)
+
+    def samples(self) -> Sequence[Sampled]:
+        """All rows that have arrived since the last call, oldest first."""
+        return self._mailbox.samples()
+
+    def wake(self) -> None:
+        """Let ``wait`` return; a signal handler may ask for it."""
+        self._mailbox.wake()
+
+    def close(self) -> None:
+        """End every command, wait until the hosts say so or their time is over, then let go of all connections."""
+        if self._closed:
+            return
+        self._closed = True
+        self._dispatcher.post(self._cancel_all)
+        self._drained.wait(GRACE_S + 1)
+        self._closing.set()
+        self._interrupt()
+        self._dispatcher.post(self._let_go)
+        self._workers.join(2 * GRACE_S)
+        self._dispatcher.close(GRACE_S)
+        self._workers.join(GRACE_S)  # streams that were opened too late are closed too
+
+    def _order(self, order: Order) -> Ticket:
+        if self._closed:
+            raise ValueError("the executor is closed")
+        self._tickets += 1
+        order.ticket = self._tickets
+        self._dispatcher.post(partial(self._take, order))
+        return order.ticket
+
+    def _take(self, order: Order) -> None:
+        host = self._hosts.get(order.host)
+        if host is None:
+            host = self._hosts[order.host] = _Host(order.host)
+            if not self._agents:
+                host.no_agent, host.plain_works = "agents are not wanted here", True
+        self._open[order.ticket] = host
+        self._begin(host, order)
+
+    def _begin(self, host: _Host, order: Order) -> None:
+        """Have the agent do it, or connect first; without an agent, a command gets a stream of its own."""
+        session = host.agent
+        if session is not None and session.hello is not None:
+            if session.busy or session.stream.alive():
+                session.begin(order)
+                self._to_flush[host] = session
+                self._dispatcher.tick_within(TICK_S)
+                return
+            session.abandon("connection lost")
+            self._ended(host, session)
+        if host.no_agent and order.command is None:
+            cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
+            self._lose(order, HostUnreachable(host.name, "sampling", cause))
+            return
+        host.waiting[order.ticket] = order
+        self._connect(host)
+
+    def _connect(self, host: _Host) -> None:
+        """Open a stream for what waits, one at a time: a dead host is not tried once for each command."""
+        if host.opening or host.agent is not None or not host.waiting:
+            return
+        if not host.no_agent:
+            opening = self._agent(host)
+        else:
+            order = host.waiting.pop(next(iter(host.waiting)))
+            host.plain[order.ticket] = order
+            opening = self._wrapped(host, order)
+        host.opening = True
+        self._workers.submit(partial(self._open_stream, host, opening))
+
+    def _agent(self, host: _Host) -> _Opening:
+        """A stream to an agent; tried once more if the last one had worked."""
+        nonce = secrets.token_hex(16)
+
+        def greet(stream: HostStream) -> AgentSession:
+            return AgentSession(host.name, stream, nonce, tell=self._tell, now=self.now)
+
+        return _Opening(receiving_argv(nonce, SILENCE_S), greet, stdin=program(), again=host.connected_before)
+
+    def _wrapped(self, host: _Host, order: Order) -> _Opening:
+        """A stream to one command."""
+        assert order.command is not None
+        command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
+
+        def listen(stream: HostStream) -> WrappedCommand:
+            return WrappedCommand(order, stream, nonce, tell=partial(self._tell_plain, host), now=self.now)
+
+        return _Opening(shell_argv(command, nonce), listen, order=order, limit_s=command.timeout_s + GRACE_S)
+
+    def _open_stream(self, host: _Host, opening: _Opening) -> None:
+        """In a worker: whatever comes of it is posted."""
+        start = partial(self._stream, host.name, opening.argv, opening.stdin, opening.limit_s)
+        try:
+            try:
+                stream = start()
+            except HostUnreachable as exc:
+                if not opening.again or isinstance(exc, self._final) or self._closing.wait(random.uniform(0.2, 1.0)):
+                    raise
+                stream = start()
+        except HostUnreachable as exc:
+            self._dispatcher.post(partial(self._failed, host, opening.order, exc))
+        except BaseException:  # a defect of ours; it is told, and its traceback goes to threading.excepthook
+            defect = HostUnreachable(host.name, "starting a program", "the testbench itself failed")
+            self._dispatcher.post(partial(self._failed, host, opening.order, defect))
+            raise
+        else:
+            self._dispatcher.post(partial(self._opened, host, opening, stream))
+
+    def _failed(self, host: _Host, order: Order | None, error: HostUnreachable) -> None:
+        """No stream could be opened: so much for all that wait for one."""
+        host.opening = False
+        orders, host.waiting = [*([order] if order is not None else []), *host.waiting.values()], {}
+        for one in orders:
+            lost = Lost(one.ticket, type(error)(host.name, error.step, error.cause), self.now())
+            if order is not None:
+                host.note_plain(lost)
+            host.plain.pop(one.ticket, None)
+            self._tell(lost)
+
+    def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
+        host.opening = False
+        self._dispatcher.tick_within(TICK_S)
+        if stream is None:  # no room for one more; it is tried again with the next tick
+            if (order := opening.order) is not None:
+                del host.plain[order.ticket]
+                host.waiting = {order.ticket: order, **host.waiting}
+                if order.cancelled:
+                    self._cancel(order.ticket)
+            return
+        conversation = opening.converse(stream)
+        if isinstance(conversation, AgentSession):
+            host.agent = conversation
+        else:
+            host.plain[conversation.order.ticket] = conversation
+            if conversation.order.cancelled:
+                conversation.cancel()
+        if self._closing.is_set():
+            conversation.abandon(_CLOSING)
+        arrived = partial(self._arrived, host, conversation)
+        self._watched[conversation] = (), arrived
+        stream.announce(partial(self._dispatcher.post, arrived))
+        self._arrived(host, conversation)
+        self._connect(host)
+
+    def _arrived(self, host: _Host, conversation: Conversation) -> None:
+        if conversation not in self._watched:
+            return
+        try:
+            more = conversation.arrived()
+        except BaseException:  # a defect of ours; the dispatcher tells it
+            conversation.abandon("the testbench itself failed")
+            self._ended(host, conversation)
+            raise
+        self._watch(conversation, conversation.stream.fds())
+        if conversation.failure:
+            self._ended(host, conversation)
+        elif isinstance(conversation, AgentSession) and conversation.hello is not None and host.waiting:
+            waiting, host.waiting = host.waiting, {}
+            host.connected_before = True
+            for order in waiting.values():
+                self._begin(host, order)
+        if more:
+            self._dispatcher.post(partial(self._arrived, host, conversation))
+
+    def _watch(self, conversation: Conversation, fds: tuple[int, ...]) -> None:
+        """Have ``_arrived`` called when one of *fds* is readable, and for no others."""
+        watched, arrived = self._watched[conversation]
+        for fd in set(watched) - set(fds):
+            self._dispatcher.unwatch(fd, arrived)
+        for fd in set(fds) - set(watched):
+            self._dispatcher.watch(fd, arrived)
+        self._watched[conversation] = fds, arrived
+
+    def _ended(self, host: _Host, conversation: Conversation) -> None:
+        """A conversation is over; what an agent was not sent is begun anew, once, or as plain commands."""
+        if conversation not in self._watched:
+            return
+        self._watch(conversation, ())
+        del self._watched[conversation]
+        self._workers.submit(partial(self._let_go_of, host, conversation.stream))
+        if isinstance(conversation, WrappedCommand):
+            del host.plain[conversation.order.ticket]
+        elif isinstance(conversation, AgentSession):
+            self._agent_ended(host, conversation)
+
+    def _agent_ended(self, host: _Host, session: AgentSession) -> None:
+        host.agent = None
+        orders, host.waiting = [*host.waiting.values(), *session.unsent], {}
+        if session.hello is None:  # it was no agent
+            said = f"; it said: {session.preamble[:200]}" if session.preamble else ""
+            host.no_agent = session.failure + said
+        for order in orders:
+            order.tries += 1
+            if order.tries > _TRIES or self._closed:
+                self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", session.failure))
+            else:
+                self._begin(host, order)
+
+    def _let_go_of(self, host: _Host, stream: HostStream) -> None:
+        """In a worker."""
+        stream.close()
+        self._dispatcher.post(partial(self._connect, host))
+
+    def _cancel(self, ticket: Ticket) -> None:
+        host = self._open.get(ticket)
+        if host is None:
+            return
+        self._dispatcher.tick_within(TICK_S)
+        if (order := host.waiting.pop(ticket, None)) is not None:
+            self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began"))
+        elif isinstance(plain := host.plain.get(ticket), Order):
+            plain.cancelled = True  # as soon as it has begun
+        elif plain is not None:
+            plain.cancel()
+        elif host.agent is not None and host.agent.cancel(ticket):
+            del self._open[ticket]
+
+    def _lose(self, order: Order, error: HostUnreachable) -> None:
+        self._tell(Lost(order.ticket, error, self.now()))
+
+    def _cancel_all(self) -> None:
+        for ticket in list(self._open):
+            self._cancel(ticket)
+
+    def _let_go(self) -> None:
+        for host in self._hosts.values():
+            for conversation in host.conversations():
+                conversation.give_up(_CLOSING)
+                self._ended(host, conversation)
+
+    def _tick(self) -> float:
+        """Deadlines and heartbeats of all hosts; returns in how many seconds to look again."""
+        now_s, pause_s = self.now(), _IDLE_S
+        for host in self._hosts.values():
+            for conversation in host.conversations():
+                pause_s = min(pause_s, conversation.tick(now_s))
+                if conversation.failure:
+                    self._ended(host, conversation)
+            if host.waiting:
+                self._connect(host)
+            if host.waiting:
+                pause_s = min(pause_s, TICK_S)
+        return pause_s
+
+    def _settle(self) -> None:
+        """At the end of a pass: send what was asked, together; tell what happened, together."""
+        while self._to_flush:
+            host, session = self._to_flush.popitem()
+            session.flush()
+            if session.failure:
+                self._ended(host, session)
+            elif session.blocked:
+                self._dispatcher.tick_within(BLOCKED_S)
+        if self._fresh:
+            fresh, self._fresh = self._fresh, []
+            self._mailbox.put(fresh)
+        if self._closed and not self._open:
+            self._drained.set()
+
+    def _tell(self, happening: Happening | Sampled) -> None:
+        if isinstance(happening, Sampled):
+            self._mailbox.put_samples(happening)
+            return
+        if isinstance(happening, Ended | Lost):
+            self._open.pop(happening.ticket, None)
+        self._fresh.append(happening)
+
+    def _tell_plain(self, host: _Host, happening: Happening | Sampled) -> None:
+        host.note_plain(happening)
+        self._tell(happening)

@@ -79,7 +79,8 @@ def locate(
     search = Search(matrix)
     faults = [one for one in search.faults() if search.matters(one)]
     told = _Told(made, columns, search, verdicts, outcome)
-    sure = [one for one in faults if told.is_sure(one)]
+    # Pairs come here with their limit missed and nothing to explain it: something is bad, the question is what.
+    sure = [one for one in faults if pairs or told.is_sure(one)]
     return Located(
         suspects=(*told.suspects(sure), *told.left_over(sure, results)),
         explained=told.explained(sure),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.model.change import SubnetManager
+from fabric.sim import page
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.pages import page
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, uuid_text, word
 from fabric.sim.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
-from fabric.sim.pages import page
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.nvidia_smi import GPUS, JOBS, pre_flight
 from fabric.sim.tools.sysfs import ROOT, contents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from fabric.sim.pages import named, page
+from fabric.sim import named, page
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import (
     ACTIVE,

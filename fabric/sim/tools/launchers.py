@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.text import unfold
+from fabric.sim import page
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
-from fabric.sim.pages import page
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import BadOption, Program, Say, Surroundings, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage

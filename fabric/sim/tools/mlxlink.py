@@ -10,9 +10,9 @@ from functools import lru_cache
 from itertools import starmap
 from math import exp, factorial, pi, sin
 
+from fabric.sim import named, page
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
 from fabric.sim.hosts.temperature import MODULE, Warmth
-from fabric.sim.pages import named, page
 from fabric.sim.phy.cabling import DIM_DB, DIM_DRIFT_DB
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import CODEWORD_BITS, UNWORN, ber_text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from fabric.sim.pages import page
+from fabric.sim import page
 from fabric.sim.phy import Ports
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.quality import EFFECTIVE, RAW, Injection

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from fabric.model.topology import Gpu
+from fabric.sim import page
 from fabric.sim.hashing import mix64, uuid_text, word
 from fabric.sim.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life import THROTTLED
-from fabric.sim.pages import page
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.nccl_tests import RunningCollective
 

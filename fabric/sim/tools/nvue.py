@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from fabric.sim import page
 from fabric.sim.net.controllers import AR, NvueSwitch
-from fabric.sim.pages import page
 from fabric.sim.phy import Ports
 from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.phy.qos import Qos

@@ -8,9 +8,9 @@ from functools import partial
 from types import MappingProxyType
 
 from fabric.model.topology import Rnic
+from fabric.sim import page
 from fabric.sim.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
-from fabric.sim.pages import page
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Counts, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.rack import Rack

@@ -52,7 +52,7 @@ class NcclTest:
     """
     One collective over a range of sizes.
 
-    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *average* is the printed bus
+    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``rows.py``), else None. *average* is the printed bus
     bandwidth over all rows (GB/s), a checksum and nothing to judge by. *problems* says what does not add up; empty when
     everything was read and agrees with itself. *told* is what it said of itself by the names printed (``nGpus``,
     ``iters``), the collective it began under ``starting`` and the one it ended under ``concluded``; *listed* its list
@@ -125,7 +125,7 @@ def parse(text: str) -> NcclLog:
 
     Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
     tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
-    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``ops.py``.
+    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``rows.py``.
     """
     if "\x1b" in text:
         text = COLOUR.sub("", text)

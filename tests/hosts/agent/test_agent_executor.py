@@ -17,7 +17,7 @@ from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
 from fabric.model.command import Command
 from fabric.ports import Lost, Sampled, Source, run_once
-from tests.hosts.observing import collected
+from tests.hosts.programs import collected
 
 pytestmark = pytest.mark.slow
 

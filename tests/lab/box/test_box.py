@@ -15,8 +15,8 @@ import pytest
 import fabric
 from benchmarks.lab.box_matrix import CASES, Row, judged, measure
 from benchmarks.lab.lab import own_environment
+from fabric import lab as machine
 from fabric.errors import ConfigError, FabricError
-from fabric.lab import machine
 from fabric.lab.layout import Box
 from tests.places import SCENARIOS
 
@@ -108,7 +108,7 @@ def test_a_box_is_gone_after_a_crash(box: Box, tmp_path: Path) -> None:
     name = f"{NAME}k"
     code = (
         "import os, signal; from pathlib import Path\n"
-        "from fabric.lab import machine; from fabric.lab.layout import Box\n"
+        "from fabric import lab as machine; from fabric.lab.layout import Box\n"
         "machine._daemons = lambda box: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"machine.up(Box({name!r}, str(machine.STATE / {name!r}), hosts=2), Path({str(tmp_path)!r}) / 'k.yaml')"
     )

@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from fabric import config
+from fabric import lab as machine
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
-from fabric.lab import layout, machine
+from fabric.lab import layout
 from fabric.lab.faults import KINDS, fault
 from fabric.lab.layout import Box, baseline_text, inventory_text
 from tests.places import SCENARIOS

@@ -14,7 +14,7 @@ from fabric.report.figures.maps import pair_shares, worst
 from fabric.report.figures.samples import peers, through
 from fabric.report.shown_run import ShownRun
 from tests.report.figures.seen import texts
-from tests.report.framed import Framed, framed, pair, sample
+from tests.report.shown import Framed, framed, pair, sample
 
 NAMES = ("gpu001", "gpu002", "gpu003", "gpu004")
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import inf, log2
 
 from fabric.model.topology import Gpu, Rnic, joined_by_nvlink
+from fabric.sim import page
 from fabric.sim.hashing import text_hash, word
 from fabric.sim.hosts import gpu_model, pci_bus, visible_gpus
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.site import Flow, Ring, Share, Site
 from fabric.sim.hosts.timeline import Process
-from fabric.sim.pages import page
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.sim.pages import page
+from fabric.sim import page
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
 _IGNORED = options("""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fabric.sim import page
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
-from fabric.sim.pages import page
 from fabric.sim.tools.call import BadOption, asked_for, option, options, within
 
 _IGNORED = options("""
