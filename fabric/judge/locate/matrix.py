@@ -26,7 +26,7 @@ from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Layouts, floor_of
+from fabric.judge.normal.keys import ProbeLayouts, floor_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
@@ -115,7 +115,7 @@ class ProbeSamples:
 
     def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats]:
         """What tells something, and its numbers (NaN of what measured nothing); beside them its classes and limits."""
-        verdicts, layouts, numbers = self._verdicts, Layouts(self._topology, self._written), dict[int, int]()
+        verdicts, layouts, numbers = self._verdicts, ProbeLayouts(self._topology, self._written), dict[int, int]()
         failed = any(
             one.outcome is self._outcome and (one.value_gbps is None or self._outcome is not Outcome.FAIL)
             for one in verdicts.values()
