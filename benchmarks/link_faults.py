@@ -75,7 +75,7 @@ def cases(first: int, only: Collection[str] = ()) -> Iterator[tuple[str, str, st
     *only*: kinds and routings that are drawn; others are left out.
     """
     with TemporaryDirectory() as folder:
-        racks = {rack: _written(Path(folder), rack, "{}") for rack in RACKS}
+        racks = {rack: written(Path(folder), rack, "{}") for rack in RACKS}
     every = [
         (rack, routing, kind, at)
         for rack in RACKS
@@ -103,7 +103,7 @@ def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int)
     mock = f"{{routing: {routing}, lemon_per_hour: 4, faults: [{{{fault}}}]}}"
     if kind.startswith("slow") and routing == "ar":
         return burn_in(folder, rack, mock, seed)
-    _written(folder, rack, mock)
+    written(folder, rack, mock)
     if kind.startswith("slow"):  # by static routes the shipped localise
         given = Given(HERE.parent / "scenarios" / "localise.yaml", inventory=folder / "rack.yaml")
         return builders.on_mock(prepare(given), folder / "results", seed=seed)
@@ -113,12 +113,13 @@ def run(folder: Path, rack: str, routing: str, kind: str, link: Link, seed: int)
 
 def burn_in(folder: Path, rack: str, mock: str, seed: int) -> JudgedRun:
     """Six hours of the shipped burn-in, which fills uplinks."""
-    _written(folder, rack, mock)
+    written(folder, rack, mock)
     given = Given(HERE.parent / "scenarios" / "burn-in.yaml", inventory=folder / "rack.yaml", lasts_s=21600.0)
     return builders.on_mock(prepare(given), folder / "results", seed=seed)
 
 
-def _written(folder: Path, rack: str, mock: str) -> Inventory:
+def written(folder: Path, rack: str, mock: str) -> Inventory:
+    """The inventory of a rack with this mock, written into a folder."""
     text = (HERE / "golden" / f"{rack}.yaml").read_text("utf-8").partition("\nmock:")[0]
     (folder / "rack.yaml").write_text(f"{text}\nmock: {mock}\n", "utf-8")
     if not (folder / "baselines").exists():

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from benchmarks.link_faults import INVENTORY, RACKS, _written
+from benchmarks.link_faults import INVENTORY, RACKS, written
 from fabric.config import load_inventory
 from fabric.judge.ports.beside import lagging
 from fabric.model.inventory import Fault
@@ -94,7 +94,7 @@ def traffic_of(traffic: LinkTraffic, lines: Floats) -> list[list[float]]:
 def main(first: int, seeds: int) -> None:
     """Print the sums."""
     with TemporaryDirectory() as folder:
-        fabrics = {rack: _written(Path(folder), rack, "{}").topology for rack in RACKS}
+        fabrics = {rack: written(Path(folder), rack, "{}").topology for rack in RACKS}
     fabrics["pod-64"] = load_inventory(INVENTORY / "pod-64.yaml").topology
     for name, topology in fabrics.items():
         between = [link for link in topology.links() if "/" not in link.a]

@@ -109,10 +109,18 @@ def _said(argv: tuple[str, ...], env: dict[str, str]) -> subprocess.CompletedPro
     return done
 
 
-def sweep(env: dict[str, str], fabric: Topology) -> tuple[dict[str, float], tuple[PortLine, ...], ErrorSweep]:
-    """One look: seconds, CPU seconds of the tools and of our readers, bytes; and what was read."""
+Swept = tuple[dict[str, float], tuple[PortLine, ...], ErrorSweep]
+
+
+def sweep(env: dict[str, str], fabric: Topology, *, whole: bool = False) -> Swept:
+    """
+    One look: seconds, CPU seconds of the tools and of our readers, bytes; and what was read.
+
+    *whole*: one of each half hour, which also asks what was sent and how long ports waited.
+    """
     began_s, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = [_said(argv, env) for argv in (infiniband.all_ports(), infiniband.errors(without=infiniband.BUSY))]
+    asked = infiniband.all_ports(), infiniband.errors(without=() if whole else infiniband.BUSY)
+    said = [_said(argv, env) for argv in (*asked, *((infiniband.data(),) if whole else ()))]
     lasted_s, after, own_s = (
         time.monotonic() - began_s,
         resource.getrusage(resource.RUSAGE_CHILDREN),
@@ -120,6 +128,8 @@ def sweep(env: dict[str, str], fabric: Topology) -> tuple[dict[str, float], tupl
     )
     lines = infiniband.read_ports(said[0].stdout, said[0].stderr, said[0].returncode)
     errors = infiniband.read_errors(said[1].stdout, said[1].stderr, said[1].returncode)
+    if whole:
+        infiniband.read_data(said[2].stdout, said[2].stderr, said[2].returncode)
     ends = ends_of(lines, fabric)
     cost = {
         "seconds": lasted_s,
@@ -134,5 +144,6 @@ def sweep(env: dict[str, str], fabric: Topology) -> tuple[dict[str, float], tupl
 if __name__ == "__main__":
     made = topology(*(int(word) for word in sys.argv[1:4])) if len(sys.argv) > 3 else topology(32, 16, 16)
     with tempfile.TemporaryDirectory() as place, simulated(Path(place), made) as seen:
-        for _ in range(3):
-            print({name: round(value, 3) for name, value in sweep(seen, made)[0].items()}, f"{made.link_count} links")
+        for whole in (False, False, True, True):
+            cost = {name: round(value, 3) for name, value in sweep(seen, made, whole=whole)[0].items()}
+            print(cost, f"{made.link_count} links{', whole' if whole else ''}")

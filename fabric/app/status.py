@@ -278,7 +278,11 @@ class Watched:
         self._over = True
 
     def _hosts_of(self, probe: str) -> list[str]:
-        return [name for name in probe.split("/")[1].split("+") if name in self._hosts]
+        """Of a collective over all of them, ``64-hosts``, every one; which some of them are its id does not say."""
+        place = probe.split("/")[1]
+        if place == f"{len(self._hosts)}-hosts":
+            return list(self._hosts)
+        return [name for name in place.split("+") if name in self._hosts]
 
 
 MOST_JUDGED = 5_000

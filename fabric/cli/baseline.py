@@ -32,7 +32,9 @@ def baseline_command() -> None:
 @baseline_command.command("record", short_help="Make a candidate from runs that passed.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--as", "name", metavar="NAME", help="The baseline it is meant for, where the runs hold several.")
-@click.option("--out", type=PATH, help="The candidate file. Default: NAME.candidate.yaml beside the first RUN.")
+@click.option(
+    "--output", "--out", "out", type=PATH, help="The candidate file. Default: NAME.candidate.yaml beside the first RUN."
+)
 @json_option
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
     """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""

@@ -77,11 +77,6 @@ def impact_line(impact: TrainingImpact) -> str:
     return "; ".join((f"a {impact.gpus:,}-GPU job on this fleet: {_numbers(impact)}", *impact.notes))
 
 
-def is_known(impact: TrainingImpact | None) -> bool:
-    """Whether there is a number to tell."""
-    return impact is not None and impact.mttf_s is not None
-
-
 def _numbers(impact: TrainingImpact) -> str:
     least = "at least " if impact.bound else ""
     said = []

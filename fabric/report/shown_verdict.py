@@ -12,7 +12,7 @@ from fabric.model.part import Part
 from fabric.model.text import NOTE, duration_text, fold
 from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
-from fabric.report.meaning import commands, faults_line, impact_line, is_known, kept_line, meaning, part_words
+from fabric.report.meaning import commands, faults_line, impact_line, kept_line, meaning, part_words
 from fabric.report.output import counted
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
@@ -100,7 +100,7 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
         notes=notes,
         hall=None if verdict.hall is None else shown_hall(verdict.hall),
         training=training,
-        for_training=training if is_known(verdict.training) else "",
+        for_training=training if verdict.training and verdict.training.mttf_s is not None else "",
     )
 
 

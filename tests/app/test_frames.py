@@ -222,6 +222,18 @@ def test_looking_on_gives_what_one_look_at_the_end_does(bad_run: Path, tmp_path:
     assert {one.component.partition("/")[0] for one in whole.suspects or ()} == {"gpu002", "gpu005"}
 
 
+def test_a_collective_over_all_hosts_is_one_of_each(tmp_path: Path) -> None:
+    """Its id (``8-hosts``) names none of them: on the map of a run that ended nobody is waiting."""
+    text = (
+        "name: all\ninventory: {}\nhosts: all\nphases: [{{name: p, probes: [{{group_all_reduce: {{sizes: [1G]}}}}]}}]\n"
+    )
+    file = tmp_path / "all.yaml"
+    file.write_text(text.format(INVENTORY / "demo-rack-healthy.yaml"))
+    on_mock(asked(file), tmp_path / "results")
+    (run,) = (path.parent for path in (tmp_path / "results" / "all").glob("2*/run.json"))
+    assert set(Watched(run).look().hosts.values()) == {HostState.WELL}
+
+
 def test_a_run_that_somebody_works_on_is_running(tmp_path: Path) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)

@@ -86,6 +86,32 @@ def test_a_cable_that_flaps_between_switches_is_counted_at_both_ends(tmp_path: P
     assert of(links, *ends[0], "link_downed").at_s[1] == pytest.approx(180.0, abs=15.0)
 
 
+class Told(MockExecutor):
+    """Keeps when what was asked."""
+
+    def __init__(self, world: World) -> None:
+        self.asked: list[tuple[float, tuple[str, ...]]] = []
+        super().__init__(world)
+
+    def start(self, command: Command) -> int:
+        """As any executor, and note it."""
+        self.asked.append((self.now(), command.argv))
+        return super().start(command)
+
+
+def test_what_was_sent_and_waited_is_asked_for_each_half_hour(tmp_path: Path) -> None:
+    """Not each minute: it grows on a good fabric, and then every port is asked."""
+    mock = Told(World(fabric(), MockSettings(noise_cv=0.0), seed=1))
+    watch = LinkWatch(mock, tmp_path, inventory(), HOSTS, 600.0, nodes=NODES)
+    watch.start(Command("gpu002", ("sleep", "4500"), 5000.0))
+    while mock.now() < 4500.0:
+        watch.wait(inf)
+    watch.finish()
+    watch.close()
+    for asked in (lambda argv: "--counters" in argv, lambda argv: argv[0] == "ibqueryerrors" and len(argv) == 5):
+        assert [round(at_s / 600.0) for at_s, argv in mock.asked if asked(argv)] == [0, 3, 6, 8]
+
+
 def test_a_host_that_cannot_look_is_followed_by_one_that_can(tmp_path: Path) -> None:
     """What was counted meanwhile is seen afterwards."""
     gone = TimedFault(100.0, inf, Fault("gpu001", "broken"))

@@ -28,11 +28,6 @@ from tests.scenario.repaired_rack import BAD, checked
 
 
 @pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checked(tmp_path_factory.mktemp("failed"), BAD)
-
-
-@pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A failed run of two hosts with a signed certificate, and the public key; tests take copies."""
     folder = tmp_path_factory.mktemp("certified")
@@ -226,10 +221,10 @@ def test_what_is_no_certificate_is_refused_with_its_name(tmp_path: Path) -> None
         verify(tmp_path / "nothing.json", key=None)
 
 
-def test_a_run_that_goes_on_gets_no_certificate(failed: Path, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_gets_no_certificate(certified: tuple[Path, Path], tmp_path: Path) -> None:
     """Its digest would be false with the next probe."""
-    run = tmp_path / "results" / "check" / failed.name
-    shutil.copytree(failed, run)
+    run = tmp_path / "results" / "check" / certified[0].name
+    shutil.copytree(certified[0], run, ignore=shutil.ignore_patterns(NAME, HTML, SHA256, SIGNATURE))
     with holding(tmp_path / "results", "check", ["gpu001"], run=run.name):
         with pytest.raises(ConfigError, match="this run goes on"):
             make_certificate(run, key=None)

@@ -119,11 +119,6 @@ phases:
 SLOW_NVLINK = "gpu003/gpu2:nvlink:slow=0.5"
 
 
-@pytest.fixture(scope="module")
-def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checked(tmp_path_factory.mktemp("failed"), BAD)
-
-
 def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     """The rack, its text changed; its baselines are found where they are."""
     path = folder / "other.yaml"
@@ -136,13 +131,13 @@ def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     return path
 
 
-def asked_of(failed_run: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = False) -> Asked:
-    return prepare_repair(Given(POST_REPAIR, inventory=inventory, hosts=hosts), failed_run, quick=quick)
+def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = False) -> Asked:
+    return prepare_repair(Given(POST_REPAIR, inventory=inventory, hosts=hosts), failed, quick=quick)
 
 
-def said_by(failed_run: Path, inventory: Path, hosts: str | None = None) -> str:
+def said_by(failed: Path, inventory: Path, hosts: str | None = None) -> str:
     with pytest.raises(ConfigError) as caught:
-        asked_of(failed_run, inventory, hosts)
+        asked_of(failed, inventory, hosts)
     return "\n".join(str(problem) for problem in caught.value.problems)
 
 
@@ -152,9 +147,9 @@ def because(asked: Asked) -> Because:
     return found
 
 
-def test_without_an_inventory_it_is_that_of_the_failed_run(failed_run: Path) -> None:
+def test_without_an_inventory_it_is_that_of_the_failed(failed: Path) -> None:
     """Not that of the scenario's file, whose hosts have the same names."""
-    asked = asked_of(failed_run, None)
+    asked = asked_of(failed, None)
     assert asked.inventory.name == "demo-rack-healthy"
     assert not because(asked).notes
 
@@ -169,14 +164,14 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
         prepare_repair(Given(POST_REPAIR, hosts="gpu003"), run, quick=True)
 
 
-def test_hosts_of_the_same_names_with_other_parts_are_refused(failed_run: Path, tmp_path: Path) -> None:
-    said = said_by(failed_run, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
+def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:
+    said = said_by(failed, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
     assert "gpu003: not the hardware that check/" in said
     assert "(rnics)" in said
 
 
-def test_a_repaired_host_that_is_missing_is_named(failed_run: Path, tmp_path: Path) -> None:
-    said = said_by(failed_run, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-002]")))
+def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) -> None:
+    said = said_by(failed, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-002]")))
     assert "it has no gpu003, which check/" in said
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch, Rectangle
 
-from fabric.report.figures.samples import UPPER, disturbed, with_normal
+from fabric.report.figures.samples import SHARING, UPPER, disturbed, with_normal
 from fabric.report.figures.style import (
     BOUNDS,
     CLASSES,
@@ -163,10 +163,10 @@ def loopback(run: Frames, host: str, *, below: float = float("inf")) -> Figure |
 
 
 def pair_kinds(run: Frames) -> list[str]:
-    """Kinds of probes that two hosts make together, with numbers."""
+    """Kinds of probes that two hosts make together, with numbers that can be compared."""
     frame = run.samples
     together = frame["host"].notna() & frame["peer_host"].notna() & frame["gbps"].notna()
-    return list(dict.fromkeys(frame.loc[together, "kind"]))
+    return [kind for kind in dict.fromkeys(frame.loc[together, "kind"]) if kind not in SHARING]
 
 
 def pair_shares(run: Frames, kind: str) -> pd.DataFrame:

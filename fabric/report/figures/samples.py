@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 UPPER = 0.75
 """This quantile of what is alike is normal where nothing else says so: half of it may be slow (a choice)."""
 
+SHARING = ("link_burn",)
+"""Kinds whose flows share cables: each has what the others leave it, and is like no other."""
+
 TOGGLES = ("adaptive_routing", "shield")
 """Kinds of change that make nothing worse on purpose."""
 

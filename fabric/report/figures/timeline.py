@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from fabric.model.text import unfold
 from fabric.report.figures.configurations import collectives
-from fabric.report.figures.samples import TOGGLES, UPPER, disturbed
+from fabric.report.figures.samples import SHARING, TOGGLES, UPPER, disturbed
 from fabric.report.figures.style import COLOURS, axes, figure, hours, key, said, spans, styled
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def retained(run: Frames) -> pd.DataFrame:
     A row each probe that ran: *began_s*, *ended_s*, and *kept*, its share of what is normal (NA: no number).
 
     Normal is what its peers gave; where it has none that of the same measurement without a fault and with the same
-    routing (the upper quartile), of at least three groups of hosts, else of its own rounds; else what is required.
+    routing (the upper quartile), of at least three groups of hosts, else of its own rounds; else what is required, and
+    more than that is no more than normal.
     """
     import pandas as pd
 
@@ -53,7 +54,9 @@ def retained(run: Frames) -> pd.DataFrame:
     quiet = frame["gbps"].where(~disturbed(run, frame))
     like = ["kind", "series", "link_class", "rnic", "peer_rnic", "endpoint", "op", "size_bytes", "routing", "many"]
     usual = _usual(frame, quiet, like, "hosts", 3).fillna(_usual(frame, quiet, [*like, "hosts"], "probe", 2))
-    kept = frame["share"].fillna(frame["gbps"] / usual).fillna(frame["gbps"] / frame["required_gbps"])
+    usual = usual.mask(frame["kind"].isin(SHARING))
+    required = (frame["gbps"] / frame["required_gbps"]).clip(upper=1)
+    kept = frame["share"].fillna(frame["gbps"] / usual).fillna(required)
     found = pd.DataFrame(
         {"probe": frame["probe"], "began_s": frame["began_s"], "ended_s": frame["ended_s"], "kept": kept}
     )

@@ -53,7 +53,7 @@ def _status(document: dict[str, Any]) -> JobEvidence:
         launched = sum(int(count) for count in rank["collective_counts"].values())
         if not 0 <= int(rank["rank"]) < size:
             raise ValueError(f"rank {int(rank['rank'])} of {size}")
-        traces.append(RankTrace(int(rank["rank"]), group, launched, launched + 1, at_s=at, counted=True))
+        traces.append(_counted(int(rank["rank"]), group, launched, at))
         if rank["status"].get("async_error") or rank["status"].get("abort_flag"):
             notes.append(f"rank {int(rank['rank'])}: NCCL RAS tells of an error, or that it was aborted")
     missing = one.get("missing_ranks", ())
@@ -96,7 +96,7 @@ class _Text:
         self._comm = self._group = ""
         self._launched: int | None = None
         self._dying = False
-        self._counts: dict[str, dict[int, int]] = {}
+        self._traces: dict[tuple[str, int], RankTrace] = {}
         self._furthest: dict[str, int] = {}
         self._places: dict[int, Place] = {}
         self._processes: dict[Place, bool] = {}  # that are lost, and whether they are given up
@@ -117,7 +117,7 @@ class _Text:
         elif found := _RANK.match(line):
             self._places[int(found[1])] = Place(found[3], int(found[2]))
             if self._launched is not None:
-                self._counts.setdefault(self._group, {})[int(found[1])] = self._launched
+                self._traces[self._group, int(found[1])] = _counted(int(found[1]), self._group, self._launched)
         elif found := _DIAGNOSED.match(line):
             self._notes.append(f"NCCL RAS: {found[1].strip()}")
         else:
@@ -141,7 +141,7 @@ class _Text:
             dead = lost if given_up else dead
             self._processes.clear()
         return JobEvidence(
-            tuple(self._traces()),
+            tuple(self._traces.values()),
             self._places,
             self._furthest,
             lost=lost,
@@ -156,7 +156,7 @@ class _Text:
             kind, outcome = (HangKind.DEAD, Outcome.FAIL) if given_up else (HangKind.SILENT, Outcome.INCONCLUSIVE)
             yield HangSuspect(kind, outcome, said=f"the process of GPU {process.gpu}", host=process.host)
 
-    def _traces(self) -> Iterator[RankTrace]:
-        for group, counts in self._counts.items():
-            for rank, launched in counts.items():
-                yield RankTrace(rank, group, launched, launched + 1, counted=True)
+
+def _counted(rank: int, group: str, launched: int, at_s: float | None = None) -> RankTrace:
+    """What RAS tells of a rank, in JSON and in words: how many operations it launched."""
+    return RankTrace(rank, group, launched, launched + 1, at_s=at_s, counted=True)
