@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Layouts, floor_of, gave_up
+from fabric.judge.normal.keys import ProbeLayouts, floor_of, gave_up
 from fabric.judge.normal.series import DIP_SIGMAS, number_of
 from fabric.model.probe import AGAIN, SHARE, Probe, ProbeResult, Results
 from fabric.model.scenario import Phase
@@ -78,7 +78,7 @@ def rows_of(
     probes: Sequence[Probe], results: Results, rounds: Mapping[str, Hashable], topology: Topology
 ) -> CourseRows:
     """From the phases that are *rounds* of something; a class is what every round measures alike."""
-    layouts = Layouts(topology, rounds)
+    layouts = ProbeLayouts(topology, rounds)
     classes: dict[int, dict[str, list[_Measured]]] = {}
     for probe in (probe for probe in probes if probe.phase in rounds):
         result = results.get(probe.probe_id)

@@ -13,8 +13,8 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from math import exp, log
-from typing import NamedTuple
+from dataclasses import dataclass
+from math import exp, isnan, log, nan
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,7 +26,7 @@ from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import Layouts, floor_of
+from fabric.judge.normal.keys import ProbeLayouts, floor_of
 from fabric.judge.normal.series import representative
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
@@ -66,7 +66,8 @@ _LEAST_BELOW = 0.005  # natural log: a class that is so little below its limit m
 _FEW_NOISE = 0.01  # of a class with too few numbers to know it
 
 
-class PlacedSample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlacedSample:
     """One sample: *value_gbps* is None where nothing was measured."""
 
     probe: Probe
@@ -76,27 +77,45 @@ class PlacedSample(NamedTuple):
 
 
 class ProbeSamples:
-    """Probes as samples, by class."""
+    """Probes as samples, by class: columns as long as all are looked at, and *rows* of those that are kept."""
 
     def __init__(self, topology: Topology, outcome: Outcome, written: Written, *, pairs: bool = False) -> None:
         self._pairs = pairs
         self._topology, self._outcome, self._written = topology, outcome, written
-        self._layouts, self._numbers = Layouts(topology, written), dict[int, int]()
-        self._limit: dict[int, float] = {}
-        self._usual: dict[int, float] = {}  # what records say that a class reaches
         self.rows: list[PlacedSample] = []
-        self._bad: list[int] = []  # those whose verdict is the outcome that is asked for
         self.of_class: Ints = np.empty(0, dtype=np.int64)
         self._y: Floats = np.empty(0)
         self.bad_hosts: set[str] = set()
-        self.count = 0  # of all samples
-        self.judged: dict[str, float] = {}  # what is normal for each that is bad or slow, Gb/s
+        self._limit: dict[int, float] = {}
+        self._usual: dict[int, float] = {}  # what records say that a class reaches
 
     def take(
         self, probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
     ) -> None:
         """Take all that tells something, then keep what is about hosts with anything bad."""
         self._verdicts = verdicts
+        taken, values = self._taken(probes, results)
+        self.count = len(taken)  # of all samples
+        self._fit(taken, np.nan_to_num(values))
+        low = self._y < -self.floor[self.of_class]
+        self.bad_hosts.update(host for i in np.flatnonzero(low).tolist() for host in taken[i].hosts)
+        low |= np.array([verdicts[probe.probe_id].outcome is self._outcome for probe in taken], dtype=np.bool_)
+        self.judged = {  # what is normal for each that is bad or slow, Gb/s
+            taken[i].probe_id: float(self.level[self.of_class[i]]) for i in np.flatnonzero(low & ~np.isnan(values))
+        }
+        about = are_about(self.bad_hosts, self._topology) if self.bad_hosts else None
+        anchored = self._anchored[self.of_class].tolist()
+        kept = [i for i, probe in enumerate(taken) if anchored[i] or about(probe)] if about is not None else []
+        self.of_class, self._y = self.of_class[kept], self._y[kept]
+        self.rows = [
+            PlacedSample(probe, of_class, None if isnan(value) else value, results[probe.probe_id].started_s)
+            for of_class, i in zip(self.of_class.tolist(), kept, strict=True)
+            for probe, value in ((taken[i], float(values[i])),)
+        ]
+
+    def _taken(self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> tuple[list[Probe], Floats]:
+        """What tells something, and its numbers (NaN of what measured nothing); beside them its classes and limits."""
+        verdicts, layouts, numbers = self._verdicts, ProbeLayouts(self._topology, self._written), dict[int, int]()
         failed = any(
             one.outcome is self._outcome and (one.value_gbps is None or self._outcome is not Outcome.FAIL)
             for one in verdicts.values()
@@ -106,60 +125,44 @@ class ProbeSamples:
             for probe in probes
             if (named := verdicts[probe.probe_id].named) is not None and named.component.endswith(f"/{GPUS}")
         }
+        taken, values, of_class = list[Probe](), array("d"), array("q")
         for probe in probes:
-            verdict = verdicts[probe.probe_id]
+            verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
             # CUDA numbered the GPUs that are left anew: another one was measured than was meant.
             if renumbered and (probe.phase, probe.hosts[0]) in renumbered and _is_of_gpu(probe, verdict):
                 continue
             says = AGAIN not in probe.params or verdict.named is not None  # a host may die in any probe
-            if verdict.ran and says and probe.probe_id in results:
-                self._add(probe, verdict, results[probe.probe_id], failed=failed)
-        self._fit()
-        low = self._y < -self.floor[self.of_class]
-        self.bad_hosts.update(host for i in np.flatnonzero(low) for host in self.rows[i].probe.hosts)
-        low[self._bad] = True
-        self.judged = {
-            self.rows[i].probe.probe_id: float(self.level[self.of_class[i]])
-            for i in np.flatnonzero(low)
-            if self.rows[i].value_gbps is not None
-        }
-        self.count = len(self.rows)
-        about = are_about(self.bad_hosts, self._topology) if self.bad_hosts else None
-        anchored = self._anchored[self.of_class]
-        kept = [i for i, row in enumerate(self.rows) if anchored[i] or about(row.probe)] if about is not None else []
-        self.rows = [self.rows[number] for number in kept]
-        self.of_class, self._y = self.of_class[kept], self._y[kept]
+            value = self._value(probe, verdict, result, failed=failed) if result and says and verdict.ran else None
+            if value is None:
+                continue
+            number = numbers.setdefault(layouts.of(probe).alike, len(numbers))
+            if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
+                self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
+                if verdict.against:
+                    self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
+            taken.append(probe)
+            values.append(value)
+            of_class.append(number)
+        self.of_class = np.array(of_class, dtype=np.int64)
+        return taken, np.array(values, dtype=np.float64)
 
-    def _add(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> None:
+    def _value(self, probe: Probe, verdict: ProbeVerdict, result: ProbeResult, *, failed: bool) -> float | None:
+        """The number of a sample, NaN where it measured nothing; None of what tells nothing."""
         bad = verdict.outcome is self._outcome
         if self._outcome is not Outcome.FAIL:
-            value = None if bad else 1.0
-            if not bad and not verdict.outcome.is_good and verdict.value_gbps is None:
-                return  # whatever was measured, slow or not, was no error
-        elif verdict.value_gbps is not None:
-            value = representative(result)[0] if result.measurements else verdict.value_gbps
-            if probe.kind == pairwise.KIND and not self._pairs:
-                if not failed or bad:
-                    return
-                value = 1.0
-        elif bad:
-            value = None
-        else:
-            return
-        number = self._numbers.setdefault(self._layouts.of(probe).alike, len(self._numbers))
-        if bad:
-            self._bad.append(len(self.rows))
-        if self._outcome is Outcome.FAIL and verdict.value_gbps is not None and value != 1.0:
-            self._limit[number] = max(verdict.limit_gbps or 0.0, self._limit.get(number, 0.0))
-            if verdict.against:
-                self._usual[number] = max(verdict.expected_gbps or 0.0, self._usual.get(number, 0.0))
-        self.rows.append(PlacedSample(probe, number, value, result.started_s))
+            # Whatever was measured, slow or not, was no error.
+            silent = not bad and not verdict.outcome.is_good and verdict.value_gbps is None
+            return None if silent else nan if bad else 1.0
+        if verdict.value_gbps is None:
+            return nan if bad else None
+        if probe.kind == pairwise.KIND and not self._pairs:
+            return None if bad or not failed else 1.0
+        return representative(result)[0] if result.measurements else verdict.value_gbps
 
-    def _fit(self) -> None:
+    def _fit(self, taken: Sequence[Probe], value: Floats) -> None:
         """The level, noise and floor of each class, and each sample's share of its level (log)."""
-        self.of_class = np.array([row.of_class for row in self.rows], dtype=np.int64)
-        self._kinds = [kind for _, kind in sorted({row.of_class: row.probe.kind for row in self.rows}.items())]
-        value: Floats = np.array([row.value_gbps or 0.0 for row in self.rows])
+        first = np.unique(self.of_class, return_index=True)[1]
+        self._kinds = [taken[i].kind for i in first.tolist()]
         count = len(self._kinds)
         self.level, self.noise, self._anchored = np.ones(count), np.full(count, _FEW_NOISE), np.zeros(count, np.bool_)
         for number in range(count):

@@ -209,7 +209,7 @@ def taking_part(probe: Probe) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class ProbeLayout:
     """
     What a probe shares with its like on other hosts of the same make, and needs to be worked out but once.
 
@@ -221,16 +221,16 @@ class Layout:
     size_bytes: int | None
 
 
-class Layouts:
+class ProbeLayouts:
     """The layouts of the probes of a run, or of its rounds where *rounds* say by phase what it is a round of."""
 
     def __init__(self, topology: Topology, rounds: Mapping[str, Hashable] | None = None) -> None:
         self._topology, self._rounds = topology, rounds or {}
-        self._known: dict[Hashable, Layout] = {}
+        self._known: dict[Hashable, ProbeLayout] = {}
         self._makes: dict[str, int] = {}  # of hosts
         self._numbers: dict[Hashable, int] = {}
 
-    def of(self, probe: Probe, size_bytes: int | None = None) -> Layout:
+    def of(self, probe: Probe, size_bytes: int | None = None) -> ProbeLayout:
         """Of a probe; *size_bytes*: of that message size alone."""
         if len(probe.hosts) > 1:
             return self._worked_out(probe, size_bytes)
@@ -251,7 +251,7 @@ class Layouts:
     def _number(self, of: Hashable) -> int:
         return self._numbers.setdefault(of, len(self._numbers))
 
-    def _worked_out(self, probe: Probe, size_bytes: int | None) -> Layout:
+    def _worked_out(self, probe: Probe, size_bytes: int | None) -> ProbeLayout:
         name, get = name_of(probe), probe.params.get
         alike = (
             *(self._rounds.get(probe.phase, probe.phase), probe.kind, name.removesuffix(OF_AGAIN), size_bytes),
@@ -259,7 +259,7 @@ class Layouts:
             *(line_rate_gbps(probe, self._topology), get("size_bytes"), get("ranks"), get("algorithm")),
         )
         series = probe.phase, probe.kind, name, get("series")
-        return Layout(self._number(series), self._number(alike), size_bytes)
+        return ProbeLayout(self._number(series), self._number(alike), size_bytes)
 
 
 BANDWIDTH_UNIT = "Gb/s"

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
-from fabric.judge.normal.keys import Layouts, grouped, rnics_of
+from fabric.judge.normal.keys import ProbeLayouts, grouped, rnics_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
@@ -213,7 +213,7 @@ def latency_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topo
     measured = ((probe, result.measurements) for probe, result in listed if result.outcome is None)
     pairs = ((probe, {one.metric: one.value for one in numbers}) for probe, numbers in measured)
     found = [(probe, numbers) for probe, numbers in pairs if numbers.get(TYPICAL, 0.0) > 0.0]
-    layouts = Layouts(topology)
+    layouts = ProbeLayouts(topology)
     slow: dict[str, str] = {}
     for peers in grouped(found, lambda one: layouts.of(one[0]).alike).values():
         rates = {probe.probe_id: 1.0 / numbers[TYPICAL] for probe, numbers in peers}

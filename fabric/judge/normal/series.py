@@ -10,7 +10,7 @@ from math import log, sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD
-from fabric.judge.normal.keys import BANDWIDTH_UNIT, Layout, Layouts, bandwidths, floor_of
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, ProbeLayout, ProbeLayouts, bandwidths, floor_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
 from fabric.probes.kinds import PEER_KINDS
@@ -106,7 +106,7 @@ class ProbeSeries:
     """
 
     probe: Probe
-    layout: Layout
+    layout: ProbeLayout
     values: list[float] = field(default_factory=list)
     noise: float | None = None
 
@@ -124,7 +124,7 @@ class ProbeSeries:
 
 
 def series_of(
-    listed: Sequence[tuple[Probe, ProbeResult]], layouts: Layouts
+    listed: Sequence[tuple[Probe, ProbeResult]], layouts: ProbeLayouts
 ) -> tuple[list[ProbeSeries], list[int | None]]:
     """Every series, and for each of *listed* the number of its own, None where it measured nothing."""
     numbers: dict[Hashable, int] = {}

@@ -23,7 +23,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fabric.judge.normal.baseline import LEAST_SAMPLES, LimitTable, against_recorded, key_text
-from fabric.judge.normal.keys import Layout, Layouts, floor_of, grown, key_of, series_key
+from fabric.judge.normal.keys import ProbeLayout, ProbeLayouts, floor_of, grown, key_of, series_key
 from fabric.judge.normal.kinds import congestion_verdicts, latency_verdicts, of_nobody
 from fabric.judge.normal.series import NORMAL, ProbeSeries, series_of
 from fabric.model.outcome import Outcome
@@ -67,8 +67,8 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        series, belongs = series_of(listed, Layouts(self.topology))
-        asked: dict[Layout, tuple[float | None, str]] = {}  # of each layout what its limit asks for
+        series, belongs = series_of(listed, ProbeLayouts(self.topology))
+        asked: dict[ProbeLayout, tuple[float | None, str]] = {}  # of each layout what its limit asks for
         judged = [self._judged(one, asked) for one in series]
         verdicts = [
             _unmeasured(probe, result) if place is None else _of_probe(judged[place], probe, result)
@@ -92,7 +92,7 @@ class Judge:
             self._asked, self._answer = pairs, ({**verdicts, **found}, located)
         return self._answer
 
-    def _judged(self, one: ProbeSeries, asked: dict[Layout, tuple[float | None, str]]) -> ProbeVerdict:
+    def _judged(self, one: ProbeSeries, asked: dict[ProbeLayout, tuple[float | None, str]]) -> ProbeVerdict:
         known = asked.get(one.layout)
         if known is None:
             known = asked[one.layout] = self._limits.required(one.probe, one.layout.size_bytes)
