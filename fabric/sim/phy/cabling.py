@@ -172,14 +172,13 @@ UNMARKED = Mark()
 
 
 def marks(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, Mark]:
-    """Every end that has one; every other lemon between switches, by its name, is a cable with a dirty lane."""
+    """Every end that has one; a lemon between switches is a cable with a dirty lane."""
     found: dict[End, Mark] = {}
     for fault in faults:
         for near in ends_named(cabling, fault.component):
             far = cabling.peers[near]
             bits = text_hash(f"{fault.component} mark")
-            lemon = fault.kind == "lemon" and cable_ends(fault.component, cabling.nodes) and bits // 8 % 2
-            if fault.kind == "dark_lane" or lemon:
+            if fault.kind == "dark_lane" or (fault.kind == "lemon" and cable_ends(fault.component, cabling.nodes)):
                 sends, receives = (near, far) if "->" in fault.component or bits % 2 else (far, near)
                 found[receives] = replace(found.get(receives, UNMARKED), lane=bits // 2 % 4)
                 found[sends] = replace(found.get(sends, UNMARKED), wear=DIM)
