@@ -128,7 +128,8 @@ class Suspect:
     A component to act upon.
 
     *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
-    ``path``, ``link``, ``leaf``, ``pair``, ``group`` (of more than two hosts), ``traffic_class`` (of RoCE).
+    ``path``, ``link``, ``uplinks``, ``leaf``, ``spine``, ``spines``, ``core``, ``rack``, ``pair``, ``group`` (of more
+    than two hosts), ``traffic_class`` (of RoCE).
     *confidence*, 0 to 1: its share of the likelihood among its rivals and nobody, at most 0.99. *outcome* FAIL: replace
     or repair; ERROR: could not be measured, and why. *probes*: the ids of the bad probes, the worst first, at most 20;
     *hosts*: whose parts are meant.
