@@ -250,7 +250,7 @@ def _network(box: Box) -> None:
 def _dress(box: Box, node: str) -> None:
     words = layout.sysctls(box, node)
     if words:
-        _act(box, [Act(node, ("sysctl", "-q", "-w", *words))])
+        _act(box, [Act(node, ("sysctl", "-q", "-e", "-w", *words))])
     _batch(box, node, "ip", layout.address_lines(box, node))
     _batch(box, node, "tc", [layout.shaped(port, box.rate_mbit) for port in box.ports(node)])
 
