@@ -49,9 +49,14 @@ _PACKAGES = {
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = """
 hostname "$1" && mount --bind "$2/$1/run" /run && mount --bind "$2/hosts" /etc/hosts &&
-mount --bind "$2/ssh_config" /etc/ssh/ssh_config && shift 2 && exec "$@"
+mount -t tmpfs -o size=16m,mode=700 home ~root && mount --bind "$2/ssh_config" /etc/ssh/ssh_config &&
+shift 2 && exec "$@"
 """
-"""Run in a mount and UTS namespace of its own, made for it; its arguments are the node, the folder, and a program."""
+"""
+Run in a mount and UTS namespace of its own, made for it; its arguments are the node, the folder, and a program.
+
+The home is empty, so that nothing that this machine's shells do when they start is waited for in every session.
+"""
 
 
 @dataclass(frozen=True, slots=True)
