@@ -276,7 +276,12 @@ def _daemons(box: Box) -> None:
             shutil.chown(path, "frr", "frr")
     for daemon in layout.DAEMONS:
         for node in box.switches:
-            _start(box, node, (str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"))
+            # A switch's control plane has a processor of its own; BFD gives up after 150 ms without one.
+            _start(
+                box,
+                node,
+                ("nice", "-n", "-15", str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"),
+            )
         if daemon == "zebra":
             _wait_for(box, [folder / node / "run" / "frr" / "zserv.api" for node in box.switches], "zebra listens")
     for host in box.leaf_of:
@@ -287,7 +292,7 @@ def _daemons(box: Box) -> None:
 
 
 def _start(box: Box, node: str, argv: Sequence[str]) -> None:
-    program = Path(argv[0]).name
+    program = Path(next(word for word in argv if word.startswith("/"))).name
     enter_node = ("unshare", "--uts", "sh", "-c", _ENTER, "sh", node, box.folder)
     with (Path(box.folder) / node / f"{program}.log").open("ab") as log:
         subprocess.run(
