@@ -278,7 +278,7 @@ class Likelihood:
             at_s = self.matrix.at_s[samples]
             samples = samples[(at_s >= fault.since_s) & (at_s <= fault.until_s)]
         if fault.follows is not None:
-            samples = samples[self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.least]
+            samples = samples[self.along(fault.part, samples, warm=fault.follows.warm) >= fault.follows.zero]
         return samples
 
     def along(self, part: int, samples: Ints, *, warm: bool) -> Floats:

@@ -119,6 +119,8 @@ class Follows:
     """
     A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
 
+    What is lost before it is seen belongs to it, too: no other part explains that.
+
     Seconds, or degrees Celsius.
     """
 
