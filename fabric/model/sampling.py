@@ -20,7 +20,8 @@ class SampleSettings(Entry):
     """
     What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
-    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged.
+    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. *traffic*: what every
+    port sent and received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
     """
 
     every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(10.0, validation_alias="every")
@@ -34,6 +35,7 @@ class SampleSettings(Entry):
     optics: Annotated[bool, Flag()] = False
     """Light received and sent (mlxlink -m, as root), five times less often."""
     pfc: Annotated[bool, NotInFiles()] = False
+    traffic: Annotated[bool, NotInFiles()] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ JUDGED = (
     "port_xmit_discards",
 )
 """Those whose growth says that a link is not well."""
+
+TRAFFIC = ("port_xmit_data", "port_rcv_data")
+"""What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
 
 HOT_C = 70.0
 """A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
