@@ -254,7 +254,7 @@ DAYS_MOST = 36_500
     type=PATH,
     multiple=True,
     metavar="FILE",
-    help="Also count what others wrote down: sacct -X -P, tickets (CSV), journalctl -k -o short-iso.",
+    help="Also count what others wrote down: sacct -X -P, sacctmgr -P show event, tickets (CSV), kernel messages.",
 )
 @json_option
 def history_command(
