@@ -94,7 +94,7 @@ WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_
 
 WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
-WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")}
+WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")} | {"sent_bytes": 64, "received_bytes": 64}
 
 _NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
 

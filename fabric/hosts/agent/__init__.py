@@ -81,6 +81,7 @@ class AgentExecutor(ABC):
     """
 
     _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried again
+    _plain = True  # whether a command can have a stream of its own, where no agent can be started
 
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
@@ -198,9 +199,10 @@ class AgentExecutor(ABC):
                 return
             session.abandon("connection lost")
             self._ended(host, session)
-        if host.no_agent and order.command is None:
-            cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
-            self._lose(order, HostUnreachable(host.name, "sampling", cause))
+        if host.no_agent and (order.command is None or not self._plain):
+            what, step = ("a command", f"starting {order.tool}") if order.command else ("sampling", "sampling")
+            cause = f"{what} needs an agent, and none can be started: {host.no_agent}"
+            self._lose(order, HostUnreachable(host.name, step, cause))
             return
         host.waiting[order.ticket] = order
         self._connect(host)

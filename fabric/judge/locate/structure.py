@@ -163,7 +163,8 @@ class Description:
     """
     The best hypothesis found: *effects*, the best first, over *normal*; *explained* is each sample's loss by them.
 
-    *background* is the share of dips that belong to no part, *score* the nats of the whole.
+    *background* is the share of dips that belong to no part, *score* the nats of the whole. *together*: samples that
+    are slow because of others on the same cable.
     """
 
     normal: Normal
@@ -172,3 +173,4 @@ class Description:
     background: float
     score: float
     slow: Bools = field(repr=False)
+    together: Bools = field(repr=False)
