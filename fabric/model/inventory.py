@@ -10,7 +10,7 @@ from pydantic import with_config
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import STRICT, WrittenAs, key
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
-from fabric.model.topology import Topology
+from fabric.model.topology import OptionWords, Topology
 
 SITE = {
     "root": "the account is root, as which Open MPI does not start without --allow-run-as-root",
@@ -91,6 +91,15 @@ class ProcessSettings:
 
     prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key((), max_length=64)
     """The argv before each command, {host} replaced; empty runs it here."""
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """How the agents of a Slurm job's hosts are begun."""
+
+    options: OptionWords = ()
+    """Words put after srun's own, such as --gres=gpu:8."""
 
 
 WHOLE = 1.0
@@ -205,11 +214,12 @@ class Inventory:
     name: str
     source: str  # the file it came from, for messages
     topology: Topology
-    backend: str  # "mock" | "ssh" | "process"
+    backend: str  # "mock" | "ssh" | "slurm" | "process"
     ssh: SshSettings
     process: ProcessSettings
     mock: MockSettings
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
     routing: str | None = None
 
     @property

@@ -21,7 +21,8 @@ class SampleSettings(Entry):
     What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
     *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. With *congestion_s*
-    they and the counters of congestion are read so often, and a storm of pauses stops the run.
+    they and the counters of congestion are read so often, and a storm of pauses stops the run. *traffic*: what every
+    port sent and received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
     """
 
     every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(10.0, validation_alias="every")
@@ -37,6 +38,7 @@ class SampleSettings(Entry):
     congestion_s: Annotated[float, Span(0.01, 10)] | None = Field(None, validation_alias="congestion")
     """RoCE: how often marks, CNPs, retransmissions and pauses, 10ms to 10s; a storm of pauses stops the run."""
     pfc: Annotated[bool, NotInFiles()] = False
+    traffic: Annotated[bool, NotInFiles()] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ JUDGED = (
     "port_xmit_discards",
 )
 """Those whose growth says that a link is not well."""
+
+TRAFFIC = ("port_xmit_data", "port_rcv_data")
+"""What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
 
 HOT_C = 70.0
 """A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""

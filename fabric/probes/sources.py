@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import JUDGED, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
 
@@ -32,8 +32,6 @@ HARDWARE_ETHERNET = (
     *("roce_adp_retrans", "rx_icrc_encapsulated"),
     *("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"),
 )
-MOVED = ("port_xmit_data", "port_rcv_data")
-"""Files of ``ports/N/counters`` that grow while anything moves, words of four bytes."""
 NET_DEVICE = ("statistics/rx_crc_errors", "carrier_down_count")
 """What ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``, as files."""
 
@@ -122,8 +120,13 @@ def sources_of(
     ethernet = platform.link_layer == "ethernet"
     for rnic in platform.rnics:
         device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
+        names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
+        if settings.traffic:
+            often += [
+                Source(f"{port}/counters/{name}") for name in (*(one for one in names if one in JUDGED), *TRAFFIC)
+            ]
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
         if settings.counters:
-            names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
             often += [Source(f"{port}/counters/{name}") for name in names]
             hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
             often += [
@@ -149,7 +152,7 @@ def congestion_sources(platform: Platform) -> tuple[Source, ...]:
     for rnic in platform.rnics if platform.link_layer == "ethernet" else ():
         port = f"{ROOT}/{rnic.device}/ports/{rnic.port}"
         found += [Source(f"{port}/hw_counters/{name}") for name in (*HARDWARE, *HARDWARE_ETHERNET)]
-        found += [Source(f"{port}/counters/{name}") for name in MOVED]
+        found += [Source(f"{port}/counters/{name}") for name in TRAFFIC]
         found.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
     return tuple(found)
 

@@ -47,8 +47,10 @@ def lldpctl(asked: ToolCall) -> Said:
 
 
 def ip(asked: ToolCall) -> Said:
-    """One call: ``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``."""
+    """``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``; routes and addresses of its own has none."""
     words = [word for word in asked.words if not word.startswith("-")]
+    if words[:2] in (["route", "show"], ["address", "show"]):
+        return Said()
     if not words or not "link".startswith(words[0]):
         what = words[0] if words else ""
         return Said(stderr=f'Object "{what}" is unknown, try "ip help".\n', status=1)
