@@ -70,7 +70,7 @@ _OVERRIDES = (
     click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
     click.option("--slurm-job", metavar="ID", help="Only the hosts of this Slurm job."),
     click.option("--reservation", metavar="NAME", help="Only the hosts of this Slurm reservation."),
-    click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."),
+    click.option("--backend", metavar="NAME", help="mock, ssh, slurm or process; default: what the inventory says."),
     click.option(
         "--fault",
         "faults",

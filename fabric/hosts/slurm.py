@@ -11,6 +11,7 @@ import contextlib
 import json
 import random
 import secrets
+import signal
 import socket
 import subprocess
 import threading
@@ -25,7 +26,7 @@ from fabric.agent.joining import ANSWER_S, proof, said_line
 from fabric.errors import ExecutorError, HostUnreachable, ToolError
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.process import run_here
-from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss
+from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss, raise_file_limit
 from fabric.hosts.threads import Workers
 from fabric.ports import Ticket
 from fabric.tools import slurm
@@ -61,10 +62,13 @@ class SlurmExecutor(AgentExecutor):
         # Who holds the lock has these: tasks that wait for their first word, and hosts for which there is none.
         self._tasks: dict[str, _TaskStream] = {}
         self._without: dict[str, str] = {}
+        raise_file_limit()
 
     def close(self) -> None:
         """End every command, then every step."""
         super().close()
+        for task in self._tasks.values():
+            task.close()
         for step in self._steps:
             step.close()
         if self._door is not None:
@@ -273,8 +277,8 @@ class Step:
 
     def close(self) -> None:
         """Wait until its tasks have ended, and end it if it stays."""
-        for end in (lambda: None, self._srun.terminate, self._srun.kill):
-            end()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):  # 0 is none
+            self._srun.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._srun.wait(GRACE_S)
                 break
