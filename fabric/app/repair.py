@@ -208,7 +208,8 @@ def _because(run: Path, failed: ShownRun, hosts: Sequence[str], links: tuple[str
     suspects = [one for one, places in listed if not about.isdisjoint(places)]
     evidence, past_runs, notes = evidence_of(failed, hosts, links, suspects)
     if not evidence:
-        raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again")
+        why = "".join(f"; {note}" for note in notes)
+        raise ConfigError.at(run, f"it has nothing against {fold(links or hosts)} that can be measured again{why}")
     identity = read_identity(Path(failed.judged.path)) or {}
     measured = Measured(failed.probes, failed.results, verdict, topology)
     bad = [one for one in suspects if one.outcome in NAMING]

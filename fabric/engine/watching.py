@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import Protocol
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
 from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
@@ -27,7 +28,7 @@ from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Host
-from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
+from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
@@ -42,13 +43,31 @@ AGAIN_S = 60.0
 _Key = tuple[str, str]
 
 
+class SampleTaker(Protocol):
+    """Takes what is sampled; ``SampleLog`` writes it down."""
+
+    def add(self, host: str, at_s: float, keys: Sequence[_Key], values: Sequence[Value]) -> None:
+        """A row: parts and names of what has changed, and their values."""
+
+    def gone(self, host: str, at_s: float) -> None:
+        """Nothing is known of the host from here on."""
+
+    def close(self) -> None:
+        """No more comes; safe to call twice."""
+
+
 @dataclass(slots=True)
 class _Series:
-    """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
+    """
+    One sampling of one host: the names that came last, what they mean, and the last row of each set of names.
+
+    *once*: it is not begun again when it is lost.
+    """
 
     host: str
     sources: tuple[Source, ...]
     period_s: float
+    once: bool = False
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
@@ -87,10 +106,19 @@ class Watch(Beside):
     nothing is known of it meanwhile, and it is tried again.
     """
 
-    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings, *, sudo: bool = False) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        log: SampleTaker,
+        settings: SampleSettings,
+        *,
+        sudo: bool = False,
+        told_s: float = TOLD_S,
+    ) -> None:
         super().__init__(executor)
+        self._told_s = told_s
         self._settings, self._sudo = settings, sudo
-        self._log = SampleLog(folder / FILE, settings.every_s)
+        self._log = log
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
@@ -106,6 +134,16 @@ class Watch(Beside):
             for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):
                 if sources:
                     self._start(_Series(host.name, sources, period_s))
+
+    def begin_burst(self, host: Host, period_s: float) -> Ticket:
+        """Sample this host more often, beside what goes on; until ``end_burst``."""
+        sources, _ = sources_of(host.platform, self._settings, sudo=self._sudo)
+        return self._start(_Series(host.name, sources, period_s, once=True))
+
+    def end_burst(self, ticket: Ticket) -> None:
+        """No more of it."""
+        self._inner.stop_sampling(ticket)
+        self._series.pop(ticket, None)
 
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
@@ -135,16 +173,19 @@ class Watch(Beside):
             if series is not None:
                 self._take(series, sampled)
 
-    def _start(self, series: _Series) -> None:
+    def _start(self, series: _Series) -> Ticket:
         series.rows.clear()
-        self._series[self._inner.start_sampling(series.host, series.sources, series.period_s)] = series
+        told_s = TOLD_S if series.once else self._told_s
+        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, told_s)
+        self._series[ticket] = series
+        return ticket
 
     def _is_ours(self, happening: Happening) -> bool:
         """Of what we started only the loss is told."""
         series = self._series.pop(happening.ticket, None)
         if series is None:
             return False
-        if isinstance(happening, Lost):
+        if isinstance(happening, Lost) and not series.once:
             self._log.gone(series.host, happening.at_s)
             self._kept = {key: value for key, value in self._kept.items() if key[0] != series.host}
             for other in self._series.values():
@@ -418,7 +459,8 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     topology, settings = inventory.topology, scenario.sample
     if settings is None:
         return executor
-    watch = Watch(executor, folder, settings, sudo=inventory.changes.sudo)
+    log = SampleLog(folder / FILE, settings.every_s)
+    watch = Watch(executor, log, settings, sudo=inventory.changes.sudo)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
     able = [name for name in asked if topology.hosts[name].platform.rnics]

@@ -28,6 +28,7 @@ SITE = {
 """What of a real site the simulated one may have; without them it is the kindest there is."""
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
+ADDRESSES, POLARISED = "addresses", "polarised"
 RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
@@ -187,6 +188,8 @@ class MockSettings:
     """With ecmp: the queue pairs of each connection, which are hashed apart."""
     salt: Annotated[int, Whole(0, 2**32 - 1)] = 0
     """With ecmp and lft_random: another number is another draw of paths."""
+    hashing: Annotated[str, Choice(("ports", ADDRESSES, POLARISED))] = "ports"
+    """With ecmp: ports are hashed, or addresses alone; polarised: spines hash as leaves do."""
     shield: Annotated[bool, Flag()] = False
     """Whether the switches reroute around dead ports by themselves (SHIELD)."""
     sm_reroute_s: Annotated[float, Span(0, 600)] = key(15.0, alias="sm_reroute")

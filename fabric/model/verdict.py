@@ -78,6 +78,7 @@ class Recurrence(Enum):
 
     SEEN_ONCE = "seen once: measure it again"
     CONFIRMED = "confirmed by others"
+    IN_COMPANY = "only while others may have been in its way, and these were as bad: congestion, no part"
 
 
 @dataclass(frozen=True, slots=True)

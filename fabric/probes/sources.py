@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import JUDGED, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
 
@@ -120,8 +120,13 @@ def sources_of(
     ethernet = platform.link_layer == "ethernet"
     for rnic in platform.rnics:
         device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
+        names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
+        if settings.traffic:
+            often += [
+                Source(f"{port}/counters/{name}") for name in (*(one for one in names if one in JUDGED), *TRAFFIC)
+            ]
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
         if settings.counters:
-            names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
             often += [Source(f"{port}/counters/{name}") for name in names]
             hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
             often += [Source(f"{port}/hw_counters/{name}") for name in hardware]

@@ -23,7 +23,7 @@ from tests.places import INVENTORY, SCENARIOS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
-NODES = 8
+NODES = [f"gpu{number:03d}" for number in range(1, 9)]
 BAD = Fault("gpu003/mlx5_2", "slow", 0.6)
 SCRIPT = """\
 #!/bin/bash
@@ -44,20 +44,20 @@ def submit(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cal
     inventory = INVENTORY / "pod-64.yaml"
     install_stubs(folder / "tools", [name for name in TOOLS if name not in ("srun", "hostname")])
     spec = (load_inventory(inventory).topology, (BAD,), 1, 0.003, 100.0)
-    namespaces = Namespaces(tuple(f"gpu{number:03d}" for number in range(1, NODES + 1)))
+    namespaces = Namespaces(tuple(NODES))
     with ExitStack() as stack:
         stack.callback(namespaces.close)
         namespaces.make()
         stack.enter_context(inside(namespaces.orchestrator))
         socket = stack.enter_context(serving(folder, spec, Rack.program))
-        env = stack.enter_context(slurm_site(folder / "slurm", NODES, jobs=True, namespaces=namespaces))
+        env = stack.enter_context(slurm_site(folder / "slurm", len(NODES), jobs=True, namespaces=namespaces))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in env.items():
             patch.setenv(name, value)
 
         def submitted(results: Path, words: str, *, more: str, scenario: str = "self-check.yaml") -> str:
             slurm("scontrol", "update", "nodename=gpu003", "state=undrain")
-            assert until(lambda: slurm("sinfo", "-h", "-t", "idle", "-o", "%D").stdout.strip() == str(NODES))
+            assert until(lambda: slurm("sinfo", "-h", "-t", "idle", "-o", "%D").stdout.strip() == str(len(NODES)))
             asked = {"tools": folder / "tools", "socket": socket, "python": sys.executable, "root": Path.cwd()}
             asked |= {"scenario": SCENARIOS / scenario, "inventory": inventory, "results": results}
             script = folder / "job.sh"
@@ -93,8 +93,8 @@ def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tm
     found = verdicts(tmp_path / "results")
     assert len({one["run_id"] for one in found}) == 2
     assert sorted(one["exit_code"] for one in found) == [0, 1], said
-    hosts = sorted(host for one in found for host in one["hosts"])
-    assert hosts == [f"gpu00{number}" for number in range(1, NODES + 1)]
+    hosts = [{part["component"].partition("/")[0] for part in one["components"]} & {*NODES} for one in found]
+    assert sorted((*hosts[0], *hosts[1])) == NODES
 
 
 def test_changes_are_refused(submit: Callable[..., str], tmp_path: Path) -> None:

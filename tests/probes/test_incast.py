@@ -11,7 +11,8 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import JudgedRun
-from fabric.probes.incast import COUNT, IncastSpec
+from fabric.probes.at_once import COUNT
+from fabric.probes.incast import IncastSpec
 from fabric.probes.victim import VictimSpec
 from tests.builders import asked, on_mock
 from tests.places import INVENTORY, SCENARIOS

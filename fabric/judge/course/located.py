@@ -23,8 +23,9 @@ from fabric.judge.course.follow_up import are_too_many
 from fabric.judge.course.rows import CourseRow, CourseRows, hours, repeated, rows_of
 from fabric.judge.locate.candidates import Component, over_rounds
 from fabric.judge.locate.cells import NOTHING, SampleMatrix
+from fabric.judge.locate.company import as_shares, slowest_beside
 from fabric.judge.locate.matrix import OF_FLOOR, SIGMAS, entries_of
-from fabric.judge.locate.search import CERTAIN, Search
+from fabric.judge.locate.search import CERTAIN, searched
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import OFTEN, Bools, FaultyPart, Floats, Normal
 from fabric.judge.locate.suspects import Located, NamedParts, told_name
@@ -240,10 +241,12 @@ def over_time(
 ) -> Course:
     """Everybody whose course is bad, the surest first; empty for a run without a phase of many rounds."""
     rows = rows_of(probes, results, repeated(probes, phases), topology)
-    return _Located(rows, topology, samples).course() if rows.rows else Course()
+    return _Located(rows, results, topology, samples).course() if rows.rows else Course()
 
 
-def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[SampleMatrix, list[Component]]:
+def _matrix(
+    rows: CourseRows, results: Results, topology: Topology, samples: Samples
+) -> tuple[SampleMatrix, list[Component]]:
     """Of the parts alone that slow rows pass through."""
     of_class, noise = np.array([row.of_class for row in rows.rows], dtype=np.int64), np.array(rows.spreads)
     floors = np.array([floor_of(kind) for kind in rows.kinds])
@@ -265,6 +268,10 @@ def _matrix(rows: CourseRows, topology: Topology, samples: Samples) -> tuple[Sam
         timed=True,
         rounds=True,
         warmth=_warmth(columns, samples),
+        beside=as_shares(
+            slowest_beside([row.probe for row in rows.rows], results, topology),
+            np.array([row.normal_gbps for row in rows.rows]),
+        ),
     )
     return matrix, columns
 
@@ -284,12 +291,13 @@ def _warmth(columns: Sequence[Component], samples: Samples) -> dict[int, Callabl
 class _Located(NamedParts):
     """The parts that explain what is low, with their courses."""
 
-    def __init__(self, rows: CourseRows, topology: Topology, samples: Samples) -> None:
+    def __init__(self, rows: CourseRows, results: Results, topology: Topology, samples: Samples) -> None:
         self._rows, self._topology = rows, topology
-        matrix, columns = _matrix(rows, topology, samples)
-        super().__init__(columns, Search(matrix))
-        self._faults = self._without_crowds([one for one in self._search.faults() if one.gain >= CERTAIN])
-        self._left: Bools = matrix.slow & (self._search.explained(self._faults)[1] == 0)
+        matrix, columns = _matrix(rows, results, topology, samples)
+        search, found = searched(matrix)
+        super().__init__(columns, search)
+        self._faults = self._without_crowds([one for one in found if one.gain >= CERTAIN])
+        self._left: Bools = matrix.slow & (search.explained(self._faults)[1] == 0) & ~search.in_company(self._faults)
         self._elsewhere = (float(self._left.sum()) + 0.5) / (len(self._left) + 1.0)
 
     def _without_crowds(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:

@@ -33,6 +33,7 @@ def describe(
     floor: float = FLOOR,
     known: Description | None = None,
     *,
+    beside: Floats | None = None,
     told: bool = True,
 ) -> Description:
     """
@@ -40,29 +41,45 @@ def describe(
 
     No part is named for a loss below *floor*. Dips that belong to no part are as many and as deep as a *known*
     description leaves them; without it the likelier of the slow samples that no suspicious part explains, and (few are
-    slow) none, so that parts explain them all: of few no part is suspicious by its share alone. Not *told*: without
-    rivals, which take as long.
+    slow) none, so that parts explain them all: of few no part is suspicious by its share alone. *beside*: what
+    those reached that may have been in the way of each sample. Not *told*: without rivals, which take as long.
     """
-    slow = y < normal.least[normal.of_class]
+    everybody = _matrix(y, normal, cells, floor, beside)
+    ways = [everybody, everybody.alone] if everybody.together.any() else [everybody]
+    if known is not None:
+        ways = ways[:1] if known.together.any() else ways[-1:]
+    return max((_described(one, normal, cells, known, told=told) for one in ways), key=lambda one: one.score)
+
+
+def _described(
+    matrix: SampleMatrix, normal: Normal, cells: Cells, known: Description | None, *, told: bool
+) -> Description:
+    """With others in the way or not, as the matrix says."""
+    y, slow = matrix.y, matrix.slow & ~matrix.together
     open_ = _untouched(slow, cells) if known is None else known.explained == 0
     none, seen = _share_of_dips(0, len(y)), _share_of_dips(int((slow & open_).sum()), int(open_.sum()))
     tried = []
     few = known is None and seen > none and slow.sum() <= _FEW_SLOW
     for share in (seen, none) if few else (seen,):
-        search = Search(_matrix(y, normal, cells, share, floor, slow & open_), cells)
+        search = Search(_of_dips(matrix, share, slow & open_), cells)
         said = log(len(y)) / 2 if share != none else 0.0  # the nats of a share that the samples tell, as BIC has it
         for begun in search.begun():
             effects = search.settled(begun)
             tried.append((search.score(effects) - said, share, search, effects))
     score, share, search, effects = max(tried, key=lambda one: one[0])
     found = search.told(effects) if told else effects
-    return Description(normal, tuple(found), search.explained(effects)[1], share, score, slow)
+    together, explained = search.in_company(effects), search.explained(effects)[1]
+    return Description(normal, tuple(found), explained, share, score, matrix.slow, together)
 
 
-def _matrix(y: Floats, normal: Normal, cells: Cells, background: float, floor: float, dips: Bools) -> SampleMatrix:
-    """For the search: a share *background* of all samples are dips, as deep as *dips* are."""
+def _of_dips(matrix: SampleMatrix, background: float, dips: Bools) -> SampleMatrix:
+    """A share *background* of all samples are dips, as deep as *dips* are."""
+    return replace(matrix, dips=(background, np.where(-matrix.y > FLOOR, _depths(-matrix.y, dips), 1e-9)))
+
+
+def _matrix(y: Floats, normal: Normal, cells: Cells, floor: float, beside: Floats | None) -> SampleMatrix:
+    """For the search, but for dips."""
     below, one = normal.top[normal.of_class] - y, np.ones(len(normal.noise))
-    dip = np.where(below > FLOOR, _depths(below, dips), 1e-9)
     return SampleMatrix(
         cells.entries,
         y=-below,
@@ -73,7 +90,7 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, background: float, floor: f
         least=floor * one,
         apart=floor / 2 * one,
         level=0 * one,
-        dips=(background, dip),
+        beside=None if beside is None else beside - normal.top[normal.of_class],
         faint=True,
     )
 
@@ -81,7 +98,7 @@ def _matrix(y: Floats, normal: Normal, cells: Cells, background: float, floor: f
 def left_over(found: Description) -> float:
     """The share of dips among the samples that no faulty part explains."""
     open_ = found.explained == 0
-    return _share_of_dips(int((found.slow & open_).sum()), int(open_.sum()))
+    return _share_of_dips(int((found.slow & open_ & ~found.together).sum()), int(open_.sum()))
 
 
 def _share_of_dips(dips: int, count: int) -> float:
@@ -134,8 +151,11 @@ OPEN = 1.5
 _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 
 
-def open_parts(found: Description, y: Floats, cells: Cells, floor: float) -> tuple[tuple[int, float], ...]:
+def open_parts(
+    found: Description, y: Floats, cells: Cells, floor: float, beside: Floats | None = None
+) -> tuple[tuple[int, float], ...]:
     """Parts that are not blamed and may be bad, the likeliest first, with their nats, priors aside."""
-    dips = found.slow & (found.explained == 0)
-    matrix = _matrix(y, found.normal, cells, found.background, _OPEN_LOSS * floor, dips)
+    dips = found.slow & (found.explained == 0) & ~found.together
+    beside = beside if found.together.any() else None
+    matrix = _of_dips(_matrix(y, found.normal, cells, _OPEN_LOSS * floor, beside), found.background, dips)
     return tuple((one.part, one.gain) for one in Search(matrix, cells).open_faults(found.effects) if one.gain > OPEN)

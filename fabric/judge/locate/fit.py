@@ -159,8 +159,9 @@ class Fit:
         if not matrix.rounds:
             return np.zeros(parts)
         left = self._explained_all == 0
-        dips, of = int((matrix.slow & left).sum()), int(left.sum())
-        own = np.bincount(self._place[self._local], self._slow & (self._explained == 0), minlength=parts)
+        dips, of = int((matrix.slow & left & ~matrix.together).sum()), int(left.sum())
+        mine = self._slow & (self._explained == 0) & ~matrix.together[self._sample]
+        own = np.bincount(self._place[self._local], mine, minlength=parts)
         rest: Floats = np.maximum(float(dips) - own, 0.0)
         n: Floats = np.maximum(float(of) - np.bincount(self._place, self._count, minlength=parts), 0.0)
         before, after = (dips + 0.5) / (of + 1.0), (rest + 0.5) / (n + 1.0)

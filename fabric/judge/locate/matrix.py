@@ -21,6 +21,7 @@ from scipy.special import ndtri
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
 from fabric.judge.locate.cells import NOTHING, Entries, SampleMatrix, cost_of
+from fabric.judge.locate.company import as_shares, slowest_beside
 from fabric.judge.locate.gpus import GPUS
 from fabric.judge.locate.levels import level_and_noise
 from fabric.judge.locate.search import CHANCE
@@ -90,10 +91,13 @@ class ProbeSamples:
         self._usual: dict[int, float] = {}  # what records say that a class reaches
 
     def take(
-        self, probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], results: Mapping[str, ProbeResult]
+        self,
+        probes: Sequence[Probe],
+        verdicts: Mapping[str, ProbeVerdict],
+        results: Mapping[str, ProbeResult],
     ) -> None:
         """Take all that tells something, then keep what is about hosts with anything bad."""
-        self._verdicts = verdicts
+        self._verdicts, self._results = verdicts, results
         taken, values = self._taken(probes, results)
         self.count = len(taken)  # of all samples
         self._fit(taken, np.nan_to_num(values))
@@ -203,9 +207,17 @@ class ProbeSamples:
             apart=self._apart,
             level=self.level * np.array([self._outcome is Outcome.FAIL and k in _ONE_FLOW for k in self._kinds]),
             lost=None if self._outcome is Outcome.FAIL else np.array([self._is_lost(row) for row in self.rows]),
+            beside=self._beside(),
             timed=len({row.probe.phase for row in self.rows}) > len(self._phases()),
         )
         return matrix, columns
+
+    def _beside(self) -> Floats | None:
+        """Of FAIL the share of the slowest that may have been in the way of each, of its own level."""
+        if self._outcome is not Outcome.FAIL:
+            return None
+        beside = slowest_beside([row.probe for row in self.rows], self._results, self._topology)
+        return as_shares(beside, self.level[self.of_class])
 
     def _is_lost(self, row: PlacedSample) -> bool:
         """Whether it ended without a number, and no tool said what is bad."""

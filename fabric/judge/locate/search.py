@@ -82,7 +82,13 @@ class Search(Likelihood):
         density, _ = self.explained(faults)
         parts, entries = [one.part for one in faults], self.matrix.entries
         which = sum(float(entries.costs(parts[:number])[part]) for number, part in enumerate(parts))
-        return float(np.log(density).sum()) - self.matrix.normal.cost - which - sum(map(self._cost, faults))
+        said = self.matrix.normal.cost + self.cost_of_company
+        return float(np.log(density).sum()) - said - which - sum(map(self._cost, faults))
+
+    def in_company(self, faults: Sequence[FaultyPart]) -> Bools:
+        """Which samples are slow because of others on the same cable, and of no part."""
+        found: Bools = self.matrix.together & (self.explained(faults)[1] == 0)
+        return found
 
     def _cost(self, fault: FaultyPart) -> float:
         told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
@@ -323,6 +329,16 @@ class Search(Likelihood):
             rivals = sorted(best.values(), key=lambda one: (-one[1], one[0]))
             found.append(replace(mine, rivals=tuple(rivals)))
         return sorted(found, key=lambda one: -one.gain)
+
+
+def searched(matrix: SampleMatrix) -> tuple[Search, list[FaultyPart]]:
+    """The search that describes a matrix best, with its faults: some were in the way of others, or none was."""
+    search = Search(matrix)
+    found = [(search, search.faults())]
+    if matrix.together.any():
+        alone = Search(matrix.alone, search.cells)
+        found.append((alone, alone.faults()))
+    return max(found, key=lambda one: one[0].score(one[1]))
 
 
 def _always(parts: Ints) -> tuple[Floats, Floats]:

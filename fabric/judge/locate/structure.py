@@ -119,6 +119,8 @@ class Follows:
     """
     A loss that grows with time, or with the *warm* of the part: none at *zero*, all at *full*, seen from *least* on.
 
+    What is lost before it is seen belongs to it, too: no other part explains that.
+
     Seconds, or degrees Celsius.
     """
 
@@ -161,7 +163,8 @@ class Description:
     """
     The best hypothesis found: *effects*, the best first, over *normal*; *explained* is each sample's loss by them.
 
-    *background* is the share of dips that belong to no part, *score* the nats of the whole.
+    *background* is the share of dips that belong to no part, *score* the nats of the whole. *together*: samples that
+    are slow because of others on the same cable.
     """
 
     normal: Normal
@@ -170,3 +173,4 @@ class Description:
     background: float
     score: float
     slow: Bools = field(repr=False)
+    together: Bools = field(repr=False)

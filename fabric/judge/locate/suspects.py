@@ -7,11 +7,22 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import exp, inf
 
+import numpy as np
+
 from fabric.judge.locate.candidates import Component
 from fabric.judge.locate.fit import DEAD
 from fabric.judge.locate.levels import FIFTH
 from fabric.judge.locate.matrix import LEAST_ALIKE, ProbeSamples, Written
-from fabric.judge.locate.search import CERTAIN, LEAST_GAIN, MOST_NAMED, MOST_RIVALS, SAME_LOSS, SURE, Search
+from fabric.judge.locate.search import (
+    CERTAIN,
+    LEAST_GAIN,
+    MOST_NAMED,
+    MOST_RIVALS,
+    SAME_LOSS,
+    SURE,
+    Search,
+    searched,
+)
 from fabric.judge.locate.steps import next_step
 from fabric.judge.locate.structure import FaultyPart
 from fabric.judge.normal.keys import series_key
@@ -40,7 +51,8 @@ class Located:
     *suspects*, the surest first; *explained*: the ids of the bad probes that they explain.
 
     *normal_gbps*: what is normal for each measured probe that is bad or slow, Gb/s; *low*: those whose verdict rests on
-    a number below it by more than noise, *far* by so much that no healthy one of all of them is.
+    a number below it by more than noise, *far* by so much that no healthy one of all of them is. *beside*: of those
+    that were slow, or lost, because of others on the same cable what is normal.
     """
 
     suspects: tuple[Suspect, ...] = ()
@@ -48,6 +60,7 @@ class Located:
     normal_gbps: Mapping[str, float] = field(default_factory=dict)
     low: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
+    beside: Mapping[str, float] = field(default_factory=dict)
 
 
 def locate(
@@ -75,8 +88,8 @@ def locate(
     if not made.rows or not made.bad_hosts:
         return Located(normal_gbps=made.judged)
     matrix, columns = made.matrix(known)
-    search = Search(matrix)
-    faults = [one for one in search.faults() if search.matters(one)]
+    search, found = searched(matrix)
+    faults = [one for one in found if search.matters(one)]
     told = _Told(made, columns, search, verdicts, outcome)
     # Pairs come here with their limit missed and nothing to explain it: something is bad, the question is what.
     sure = [one for one in faults if pairs or told.is_sure(one)]
@@ -86,6 +99,7 @@ def locate(
         normal_gbps=made.judged,
         low=made.low(verdicts),
         far=made.low(verdicts, among=made.count),
+        beside=told.in_company(sure),
     )
 
 
@@ -158,9 +172,18 @@ class _Told(NamedParts):
             groups.setdefault(self._alike(fault, faults), []).append(fault)
         return tuple(self._suspect(group[0]) if len(group) == 1 else self._group(group) for group in groups.values())
 
+    def in_company(self, faults: Sequence[FaultyPart]) -> dict[str, float]:
+        """Series of which all that is slow was so beside others on the same cable, with what is normal, Gb/s."""
+        beside, slow, rows = self._search.in_company(faults), self._search.matrix.slow, self._made.rows
+        by_part = {series_key(rows[i].probe) for i in np.flatnonzero(slow & ~beside).tolist()}
+        found = {series_key(rows[i].probe) for i in np.flatnonzero(beside).tolist()} - by_part
+        level = self._made.level
+        return {one.probe.probe_id: float(level[one.of_class]) for one in rows if series_key(one.probe) in found}
+
     def left_over(self, faults: Sequence[FaultyPart], results: Mapping[str, ProbeResult]) -> list[Suspect]:
         """Of what measured nothing and no fault explains: the host that it failed on, or those that it was between."""
         explained = {i for one in faults for i in self._all(one)}
+        explained.update(np.flatnonzero(self._search.in_company(faults)).tolist())
         where: dict[tuple[str, ...], list[int]] = {}
         for number, row in enumerate(self._made.rows):
             if row.value_gbps is None and number not in explained:

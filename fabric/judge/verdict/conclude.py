@@ -131,7 +131,7 @@ def conclude(
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
-        *(f"{NOTE}{line}" for line in congestion_told(probes, results)),
+        *(f"{NOTE}{line}" for line in (*congestion_told(probes, results, topology), *found.shared)),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -151,12 +151,17 @@ def conclude(
 
 @dataclass(frozen=True, slots=True)
 class _Explained:
-    """Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs said beside that."""
+    """
+    Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs said beside that.
+
+    *shared*: in words, what was slow because of others on the same cable.
+    """
 
     verdicts: dict[str, ProbeVerdict]
     suspects: list[Suspect]
     course: Course
     pairs: PairFindings | None
+    shared: Sequence[str]
 
 
 def _explained(
@@ -176,7 +181,7 @@ def _explained(
     """
     # numpy: only where something was measured
     from fabric.judge.course.located import over_time
-    from fabric.judge.locate.lossy import lossy_class
+    from fabric.judge.locate.company import lossy_class, sharing_told
     from fabric.judge.locate.suspects import locate
 
     written: dict[str, Hashable] = {phase.name: phase.repeated for phase in phases}
@@ -217,8 +222,9 @@ def _explained(
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
         named += locating(open_, told, outcome=Outcome.FAIL, pairs=True).suspects
     named = without_partners(_each_once([*named, *errors]), course.came_back, probes)
-    named = lossy_class(named, probes, told, results, topology)
-    return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs)
+    named = [*lossy_class(probes, told, results, topology), *named]
+    shared = sharing_told(probes, told)
+    return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs, shared)
 
 
 def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:

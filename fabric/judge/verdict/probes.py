@@ -212,12 +212,15 @@ def confirmed(
 
 def as_confirmed(verdicts: Verdicts, found: Located, *, but: AbstractSet[str] = frozenset()) -> dict[str, ProbeVerdict]:
     """The verdicts, those of probes of which *found* says what is normal for them with what it makes of them."""
-    anew = {
+    from fabric.judge.locate.company import in_company
+
+    anew = {name: in_company(verdicts[name], gbps) for name, gbps in found.beside.items() if name in verdicts}
+    anew |= {
         name: _confirmed(verdicts[name], normal_gbps, found)
         for name, normal_gbps in found.normal_gbps.items()
-        if name not in but and name in verdicts
+        if name in verdicts and name not in found.beside
     }
-    return {**verdicts, **anew}
+    return {**verdicts, **{name: one for name, one in anew.items() if name not in but}}
 
 
 def _run_again(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> dict[str, ProbeVerdict]:

@@ -29,12 +29,14 @@ Share = Callable[[str, int], float | None]
 """What a part leaves in a round; None: the transport gives up."""
 
 
-def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[Told]:
-    """Pairs with other partners each round, 1 % noise, both ends limiting; what is found over time."""
-    return told(over_time(*_run(seed, share, rounds), RACK, NOTHING))
+def measured(seed: int, share: Share, rounds: int = ROUNDS, noise: float = 0.01) -> list[Told]:
+    """Pairs with other partners each round, both ends limiting; what is found over time."""
+    return told(over_time(*_run(seed, share, rounds, noise), RACK, NOTHING))
 
 
-def _run(seed: int, share: Share, rounds: int) -> tuple[list[Probe], dict[str, ProbeResult], list[Phase]]:
+def _run(
+    seed: int, share: Share, rounds: int, noise: float = 0.01
+) -> tuple[list[Probe], dict[str, ProbeResult], list[Phase]]:
     random = Random(seed)
     probes, results = [], {}
     phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
@@ -46,7 +48,7 @@ def _run(seed: int, share: Share, rounds: int) -> tuple[list[Probe], dict[str, P
                 probe = Probe(f"{phase.name}/{a}+{b}/{device}", "pairwise", phase.name, (a, b), (), 10.0, params)
                 left = [share(f"{end}/{device}", number) for end in (a, b)]
                 probes.append(probe)
-                results[probe.probe_id] = _result(probe.probe_id, number, left, random.gauss(1.0, 0.01))
+                results[probe.probe_id] = _result(probe.probe_id, number, left, random.gauss(1.0, noise))
     return probes, results, phases
 
 
@@ -103,6 +105,11 @@ def test_healthy_hosts_are_not_blamed_when_most_pairs_have_a_slow_end() -> None:
     found = measured(10, lambda part, number: 0.85 if part.startswith(slow) and number > 40 else 1.0)
     assert {one.component.partition("/")[0] for one in found} <= {*NAMES[-6:], "rack r1"}
     assert found
+
+
+def test_what_a_fade_loses_before_it_is_seen_belongs_to_it() -> None:
+    found = measured(1, bad("gpu004/mlx5_1", lambda number: 1.0 - 0.15 * number / 700), rounds=700, noise=0.004)
+    assert [(one.component, one.kind) for one in found] == [("gpu004/mlx5_1", "drift")]
 
 
 def test_one_that_fades_is_seen_beside_many_slow_ones() -> None:

@@ -54,7 +54,7 @@ class Below:
 def below_limit(fitted: Fitted) -> Below:
     """Classes, then hosts, whose level is below the limit; what is called bad is left out."""
     samples, limits = fitted.samples, fitted.samples.limits_gbps
-    good = (fitted.explained == 0) & ~np.isnan(limits)
+    good = (fitted.explained == 0) & ~fitted.together & ~np.isnan(limits)
     failed, reached, near = list[int](), list[int](), list[str]()
     for number, kind in enumerate(fitted.classes):
         mine = good & (fitted.of_class == number)

@@ -99,10 +99,10 @@ def pair_suspect(
 
 
 def unexplained(fitted: Fitted) -> Bools:
-    """Samples that are far too slow and that no blamed component explains."""
+    """Samples that are far too slow and that neither a blamed component nor others on the same cable explain."""
     noise = np.array([one.noise for one in fitted.classes])[fitted.of_class]
     far = np.maximum((FAR if fitted.degrees > HEAVY else FAR_HEAVY) * noise, fitted.least_loss)
-    odd: Bools = fitted.ratio < 1 - fitted.explained - far
+    odd: Bools = (fitted.ratio < 1 - fitted.explained - far) & ~fitted.together
     return odd
 
 

@@ -28,7 +28,7 @@ from fabric.judge.locate.pairs.components import FAMILY, WHOLE_HOST, Components
 from fabric.judge.locate.pairs.joint import NOTHING, Joint
 from fabric.judge.locate.pairs.samples import PairSamples
 from fabric.judge.locate.search import CERTAIN, MOST_RIVALS, SAME_LOSS, SURE
-from fabric.judge.locate.structure import FLOOR, NEAR, Description, FaultyPart, Floats, Ints, Normal
+from fabric.judge.locate.structure import FLOOR, NEAR, Bools, Description, FaultyPart, Floats, Ints, Normal
 from fabric.model.diagnosis import LinkClass
 
 DOUBTFUL = 0.5
@@ -88,7 +88,8 @@ class Fitted:
     *blamed*, most certain first; *open* components may be bad, *likely* ones more than by chance; *explained* is the
     expected loss of each sample, *ratio* of each to what is expected of it, *noise* of one sample, *of_class* its
     class. *least_loss*: a smaller one is not worth naming, however certain it is. *degrees* of freedom of the noise;
-    *dips*: the share of samples that are slow and belong to no part.
+    *dips*: the share of samples that are slow and belong to no part. *together*: slow because of others on the same
+    cable.
     """
 
     samples: PairSamples
@@ -104,6 +105,7 @@ class Fitted:
     of_class: Ints
     degrees: float
     dips: float
+    together: Bools
 
     def through(self, component: int) -> Ints:
         """The samples that pass through a component, slowest first."""
@@ -134,7 +136,7 @@ def fit_together(planes: Sequence[PairSamples], *, floor: float = FLOOR) -> list
     own, found = max(tried, key=lambda one: one[1].score)
     y = joint.y - own[joint.plane]
     again = refitted(found.normal, y, found.explained == 0)
-    found = describe(y, again, joint.cells, floor=least, known=found)
+    found = describe(y, again, joint.cells, floor=least, known=found, beside=joint.beside_of(own))
     return _split(joint, own, y, found, floor)
 
 
@@ -144,15 +146,18 @@ def _described(
     """By each structure of what is normal, also of these *groups*: the levels of the planes, and the faulty parts."""
     for own in levels:
         y = joint.y - own[joint.plane]
-        cost = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST)
+        cost, beside = np.count_nonzero(own) * (log(len(y)) / 2 + LEVEL_COST), joint.beside_of(own)
         for normal in structures(y, joint.a, joint.b, groups, joint.across):
             if (normal.top < normal.top.max() + _LOST).any():  # where all is lost nothing is normal
                 continue
-            found = describe(y, replace(normal, cost=normal.cost + cost), joint.cells, floor=least, told=False)
+            if beside is not None and ((normal.level < normal.top.max() - NEAR) & (normal.weight > 0)).any():
+                continue  # half of what others reach is a cable that is shared, and no place
+            priced = replace(normal, cost=normal.cost + cost)
+            found = describe(y, priced, joint.cells, floor=least, beside=beside, told=False)
             yield own, found
             if found.effects and normal.groups is None:  # what is normal was seen with the faults in it
                 again = refitted(found.normal, y, found.explained == 0)
-                yield own, describe(y, again, joint.cells, floor=least, told=False)
+                yield own, describe(y, again, joint.cells, floor=least, beside=beside, told=False)
 
 
 def _own_levels(joint: Joint) -> list[Floats]:
@@ -169,7 +174,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
     blamed = _blamed(joint, y, found)
     noise, dips = float(np.median(normal.noise[normal.of_class])), left_over(found)
     ratio, explained = np.exp(y - normal.expected(y)), 1 - np.exp(-found.explained)
-    maybe = open_parts(found, y, joint.cells, least)
+    maybe = open_parts(found, y, joint.cells, least, joint.beside_of(own))
     split = []
     for place, (samples, components) in enumerate(zip(joint.planes, joint.components, strict=True)):
         mine = joint.samples_of(place)
@@ -198,6 +203,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 of_class,
                 normal.degrees,
                 dips,
+                found.together[mine],
             )
         )
     return split

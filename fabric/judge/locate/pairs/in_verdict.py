@@ -9,6 +9,7 @@ from statistics import median
 import numpy as np
 
 from fabric.judge.locate.candidates import host_side
+from fabric.judge.locate.company import in_company
 from fabric.judge.locate.pairs.against_limit import Below
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.findings import of_paths, some, unexplained
@@ -243,6 +244,8 @@ def _verdicts(fitted: Fitted, below: Below, verdicts: Mapping[str, ProbeVerdict]
                 change = f"{fitted.ratio[i] - 1:+.1%} against the {gbps_text(normal)} of other pairs"
                 reason, against = f"{gbps_text(value)} Gb/s, {change}", "what other pairs reach"
                 found[name] = replace(found[name], outcome=Outcome.FAIL, reason=reason, against=against)
+        elif fitted.together[i]:
+            found[name] = in_company(verdict, value / float(fitted.ratio[i]))
         elif verdict.outcome is Outcome.FAIL and verdict.limit_gbps is not None:
             found[name] = verdict
             if not told[i]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.cells import Cells, Entries
+from fabric.judge.locate.company import as_shares
 from fabric.judge.locate.levels import Groups, are_classes, group_cost
 from fabric.judge.locate.pairs.components import BUNDLES, EXTRA, FAMILY, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import PairSamples
@@ -39,6 +40,7 @@ class Joint:
     b: Ints
     plane: Ints
     y: Floats
+    beside: Floats | None
     cells: Cells
     family: Ints
     bundle: Bools
@@ -64,6 +66,7 @@ class Joint:
             np.concatenate([end[one.b] for end, one in zip(ends, planes, strict=True)]),
             np.repeat(np.arange(len(planes)), [len(one.a) for one in planes]),
             np.concatenate(y),
+            _beside(planes),
             *made.cells(np.concatenate(padded)),
             tuple(tuple(one) for one in made.places),
             (
@@ -83,6 +86,10 @@ class Joint:
     def drawn(self) -> Bools:
         """Which samples took one of several ways between leaves, nobody knows which."""
         return np.concatenate([one.drawn for one in self.planes])
+
+    def beside_of(self, own: Floats) -> Floats | None:
+        """What those in the way of each sample reached, as its *y* is where planes have their *own* levels."""
+        return None if self.beside is None else self.beside - own[self.plane]
 
     def has_neighbours(self, part: int) -> bool:
         """Whether a part is of leaves, or of hosts, under which hosts can be measured without leaving them."""
@@ -126,6 +133,12 @@ class Joint:
     def components_of(self, part: int, place: int) -> list[int]:
         """What a part is in one plane."""
         return [component for where, component in self.places[part] if where == place]
+
+
+def _beside(planes: Sequence[PairSamples]) -> Floats | None:
+    """The natural logarithm of what those in the way of each sample reached; None where that is not known."""
+    known = [one.beside for one in planes if one.beside is not None]
+    return as_shares(np.concatenate(known), 1.0) if len(known) == len(planes) else None
 
 
 class _Numbers:

@@ -6,9 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY, PairState
 from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes
+from fabric.judge.locate.structure import Floats
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
@@ -28,7 +32,8 @@ class RunPlane:
     The tests of one name on one plane of one phase; *kind* as evidence calls them, with the line rate of several.
 
     *state* holds those that measured something, and with 0 Gb/s those whose packets were lost; *probe_ids* are theirs,
-    in the same order. *verified*: the last round was run.
+    in the same order, *beside* what those that may have been in their way reached, Gb/s. *verified*: the last round was
+    run.
     """
 
     phase: str
@@ -38,10 +43,13 @@ class RunPlane:
     state: PairState
     probe_ids: tuple[str, ...]
     verified: bool
+    beside: Floats
 
     def samples(self) -> PairSamples:
         """What was measured, as arrays."""
-        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids)
+        found = self.state.samples()
+        beside = np.where(found.drawn, self.beside, np.inf)  # whose way is known has it to itself
+        return replace(found, kind=self.kind, probe_ids=self.probe_ids, beside=beside)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -58,6 +66,8 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
     """Every plane of every pairwise probe of a phase of which something was measured, with the hosts of that."""
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
+    slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology)
+    beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
     by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
     for probe, result in pairs:
@@ -73,6 +83,7 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             plane,
             by_key[name, plane.rail, plane.line_rate_gbps],
             known.get(plane.name, {}),
+            beside,
         )
         for name in dict.fromkeys(str(name) for name, _, _ in by_key)
         for plane in planes
@@ -93,7 +104,15 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     return [found[number] for number in range(len(planes))]
 
 
-def _plane(phase: str, name: str, kind: str, plane: Plane, measured: Measured, known: Routes) -> RunPlane:
+def _plane(
+    phase: str,
+    name: str,
+    kind: str,
+    plane: Plane,
+    measured: Measured,
+    known: Routes,
+    beside: Mapping[str, float],
+) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
     leaf = {host: leaf for leaf, hosts in plane.leaves.items() for host in hosts}
@@ -112,7 +131,8 @@ def _plane(phase: str, name: str, kind: str, plane: Plane, measured: Measured, k
         directed=True,
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
-    return RunPlane(phase, name, kind, plane, state, tuple(probe.probe_id for probe, _ in good), verified)
+    names = tuple(probe.probe_id for probe, _ in good)
+    return RunPlane(phase, name, kind, plane, state, names, verified, np.array([beside[one] for one in names]))
 
 
 def _gbps(result: ProbeResult) -> float:

@@ -36,7 +36,7 @@ class PairSamples:
     hosts. *placed*: an inventory says where all hosts stand, be it under one leaf: *only_leaf*.
 
     *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
-    are the probes that took them, where there were any.
+    are the probes that took them, where there were any, *beside* what those that were in their way reached, Gb/s.
     """
 
     hosts: tuple[str, ...]
@@ -56,6 +56,7 @@ class PairSamples:
     kind: str = ""
     limit_gbps: Floats | float = nan
     probe_ids: tuple[str, ...] = ()
+    beside: Floats | None = None
 
     @property
     def where(self) -> str:
