@@ -23,7 +23,7 @@ from tests.places import INVENTORY, SCENARIOS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
-NODES = [f"gpu{number:03d}" for number in range(1, 9)]
+NODES = [f"gpu{number:03d}" for number in range(1, 5)]
 BAD = Fault("gpu003/mlx5_2", "slow", 0.6)
 SCRIPT = """\
 #!/bin/bash
@@ -77,7 +77,7 @@ def verdicts(results: Path) -> list[dict[str, Any]]:
 
 def test_a_run_as_a_job_drains_the_bad_host(submit: Callable[..., str], tmp_path: Path) -> None:
     """One srun reaches the nodes of the allocation; the verdict drains one of them by the real words."""
-    said = submit(tmp_path / "results", "--act drain", more="--nodes=4 --nodelist=gpu[001-004]")
+    said = submit(tmp_path / "results", "--act drain", more="--nodes=2 --nodelist=gpu[003-004]")
     assert "exit code 1" in said, said
     assert "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/" in said
     (verdict,) = verdicts(tmp_path / "results")
@@ -88,7 +88,7 @@ def test_a_run_as_a_job_drains_the_bad_host(submit: Callable[..., str], tmp_path
 
 def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tmp_path: Path) -> None:
     """Each measures the nodes that it was given, at the same time; every run has an id and a verdict of its own."""
-    said = submit(tmp_path / "results", "", more="--nodes=4 --array=0-1")
+    said = submit(tmp_path / "results", "", more="--nodes=2 --array=0-1")
     assert said.count("exit code ") == 2, said
     found = verdicts(tmp_path / "results")
     assert len({one["run_id"] for one in found}) == 2
@@ -100,7 +100,7 @@ def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tm
 def test_changes_are_refused(submit: Callable[..., str], tmp_path: Path) -> None:
     """Nothing that would undo them outlives the step: said with the line, before anything is done."""
     words = "--yes"
-    said = submit(tmp_path / "results", words, more="--nodes=4", scenario="flap-tolerance.yaml")
+    said = submit(tmp_path / "results", words, more="--nodes=2", scenario="flap-tolerance.yaml")
     assert "exit code 2" in said
     assert "backend slurm makes no changes: Slurm ends with the step the guards that undo them" in said
     assert "flap-tolerance.yaml:" in said
