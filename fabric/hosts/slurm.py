@@ -133,21 +133,17 @@ class SlurmExecutor(AgentExecutor):
 
 
 def _nodes(job: str) -> Sequence[str]:
-    """The nodes of a job; ToolError where Slurm names none."""
-    said = _asked_of_slurm(slurm.job_nodes(job))
-    if not said.strip():
-        raise ToolError(f"Slurm: job {job} has no nodes (yet, or any more)")
-    return slurm.unfolded(said.strip())
+    said = run_here(slurm.job_nodes(job), _ANSWER_S)
+    try:
+        return slurm.nodes_of_job(job, said.stdout, said.stderr, said.exit_status)
+    except ToolError as exc:
+        raise ToolError(f"Slurm job {job}: {exc}") from exc
 
 
 def _ports() -> range:
-    return slurm.srun_ports(_asked_of_slurm(slurm.show_config()))
-
-
-def _asked_of_slurm(argv: tuple[str, ...]) -> str:
-    said = run_here(argv, _ANSWER_S)
-    need_success(argv[0], said.stdout, said.stderr, said.exit_status)
-    return said.stdout
+    said = run_here(slurm.show_config(), _ANSWER_S)
+    need_success("scontrol", said.stdout, said.stderr, said.exit_status)
+    return slurm.srun_ports(said.stdout)
 
 
 class Door:

@@ -20,6 +20,9 @@ from fabric.tools import slurm as words_of_slurm
 from fabric.tools.slurm import SlurmNode
 
 
+ARRAY = "7"  # of two tasks, of which the second began first
+
+
 class Slurm:
     """Nodes in memory that answer as ``scontrol`` does; *then* happens behind each command's back."""
 
@@ -38,7 +41,11 @@ class Slurm:
 
     def _answer(self, argv: Sequence[str]) -> tuple[str, int]:
         if argv[0] == "squeue":
-            return ("gpu[001-002]\n", 0) if argv[3] == "7" else ("slurm_load_jobs error: Invalid job id specified\n", 1)
+            return (
+                (f"9 {ARRAY}_0 gpu003\n{ARRAY} {ARRAY}_1 gpu[001-002]\n", 0)
+                if argv[3] == ARRAY
+                else ("slurm_load_jobs error: Invalid job id specified\n", 1)
+            )
         name = argv[-1] if argv[1] == "show" else argv[2].removeprefix("nodename=")
         node = self.nodes.get(name)
         if node is None:

@@ -100,7 +100,7 @@ def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tm
 def test_changes_are_refused(submit: Callable[..., str], tmp_path: Path) -> None:
     """Nothing that would undo them outlives the step: said with the line, before anything is done."""
     words = "--yes"
-    said = submit(tmp_path / "results", words, more="--nodes=2", scenario="flap-tolerance.yaml")
+    said = submit(tmp_path / "results", words, more="--nodes=4", scenario="flap-tolerance.yaml")
     assert "exit code 2" in said
     assert "backend slurm makes no changes: Slurm ends with the step the guards that undo them" in said
     assert "flap-tolerance.yaml:" in said
