@@ -21,7 +21,7 @@ links_option = click.option(
 @overrides
 @click.option("--wiring", is_flag=True, help="Also compare every cable with the inventory: swapped, missing, too slow.")
 @links_option
-@click.option("--blueprint", type=PATH, help="Compare cables with this plan, port by port: CSV, NetBox's export.")
+@click.option("--blueprint", type=PATH, help="Compare cables with this plan, port by port: CSV, NetBox, .topo.")
 @json_option
 def check_command(
     scenario: Path | None,
