@@ -21,7 +21,7 @@ from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import ethernet_host
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Argv, Change, Check
-from fabric.model.fields.scalars import Choice, OnOff, Whole
+from fabric.model.fields.scalars import Choice, OnOff, Whole, Word
 from fabric.model.topology import Rnic
 from fabric.tools.driver import need_success, plain
 
@@ -35,6 +35,8 @@ KNOBS = (
     *("np_cnp_dscp", "np_min_time_between_cnps"),
 )
 """Files of ``cc_params`` that stand for themselves alone (Linux, mlx5/core/... cong.c)."""
+
+KNOB = Word(f"(?:{'|'.join(KNOBS)})", f"a knob that stands for itself: {', '.join(KNOBS)}")
 
 _TEXT = one_line("congestion.sh")
 _LINE = re.compile(r"([a-z_/0-7]{1,40})=([0-9]{1,10})", re.ASCII)
@@ -167,7 +169,7 @@ class Dcqcn(RnicSettings):
     """Whether a receiver answers marked packets with CNPs."""
     rp: Annotated[bool, OnOff()] | None = None
     """Whether a sender slows down for CNPs."""
-    knobs: Mapping[Annotated[str, Choice(KNOBS)], Annotated[int, Whole(0, 2**32 - 1)]] = Field(
+    knobs: Mapping[Annotated[str, KNOB], Annotated[int, Whole(0, 2**32 - 1)]] = Field(
         default_factory=dict, max_length=len(KNOBS)
     )
     """Knobs of mlx5's cc_params, such as {rp_ai_rate: 10}."""

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Protocol
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
+from fabric.engine.interruption import STOP
 from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
+from fabric.engine.pauses import PauseStorms
 from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
@@ -29,7 +31,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Host
 from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
-from fabric.probes.sources import SLOWLY, meaning, sources_of
+from fabric.probes.sources import SLOWLY, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
 from fabric.tools.mlxlink import Optics
@@ -102,8 +104,8 @@ class Watch(Beside):
     """
     Samples on some hosts.
 
-    ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
-    nothing is known of it meanwhile, and it is tried again.
+    ``begin`` starts it, ``end`` makes what was sampled durable. A storm of pauses writes *stop*, which ends a run. A
+    host that cannot be sampled is no trouble of the run: nothing is known of it meanwhile, and it is tried again.
     """
 
     def __init__(
@@ -114,11 +116,12 @@ class Watch(Beside):
         *,
         sudo: bool = False,
         told_s: float = TOLD_S,
+        stop: Path | None = None,
     ) -> None:
         super().__init__(executor)
         self._told_s = told_s
         self._settings, self._sudo = settings, sudo
-        self._log = log
+        self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
@@ -131,7 +134,9 @@ class Watch(Beside):
         of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
-            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):
+            fast_s = self._settings.congestion_s
+            fast = congestion_sources(host.platform) if fast_s else ()
+            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s), (fast, fast_s or 0.0)):
                 if sources:
                     self._start(_Series(host.name, sources, period_s))
 
@@ -217,8 +222,21 @@ class Watch(Beside):
                 keys.append(key)
                 values.append(value)
             self._log.add(series.host, at_s, keys, values)
+            if self._stop is not None and self._settings.congestion_s and not self._storms.found:
+                self._look_for_storm(series.host, at_s, means, row)
             before = row
         series.rows[sampled.names] = before
+
+    def _look_for_storm(
+        self, host: str, at_s: float, means: Sequence[tuple[_Key, float, float] | None], row: Sequence[Value]
+    ) -> None:
+        """Of a whole row: what did not change says that nothing moves."""
+        for found, value in zip(means, row, strict=True):
+            if found is not None:
+                self._storms.take(host, *found[0], at_s, value)
+        if self._storms.found and self._stop is not None:
+            with suppress(OSError):  # a full disk is told by what is written next
+                self._stop.write_text(f"{self._storms.found}\n")
 
     def _moved(self, host: str, key: _Key, value: float, step: float) -> float:
         """What is written of something that wavers: the same until it has moved far enough."""
@@ -460,7 +478,7 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     if settings is None:
         return executor
     log = SampleLog(folder / FILE, settings.every_s)
-    watch = Watch(executor, log, settings, sudo=inventory.changes.sudo)
+    watch = Watch(executor, log, settings, sudo=inventory.changes.sudo, stop=folder / STOP)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
     able = [name for name in asked if topology.hosts[name].platform.rnics]

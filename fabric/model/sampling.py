@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry, NotInFiles
-from fabric.model.fields.scalars import Decimal, Duration, Flag
+from fabric.model.fields.scalars import Decimal, Duration, Flag, Span
 
 Value = int | float | None
 """A number that was read; None: it could not be."""
@@ -20,7 +20,8 @@ class SampleSettings(Entry):
     """
     What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
-    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. *traffic*: what every
+    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. With *congestion_s*
+    they and the counters of congestion are read so often, and a storm of pauses stops the run. *traffic*: what every
     port sent and received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
     """
 
@@ -34,6 +35,8 @@ class SampleSettings(Entry):
     """Of RNICs, modules and GPUs; clocks of GPUs."""
     optics: Annotated[bool, Flag()] = False
     """Light received and sent (mlxlink -m, as root), five times less often."""
+    congestion_s: Annotated[float, Span(0.01, 10)] | None = Field(None, validation_alias="congestion")
+    """RoCE: how often marks, CNPs, retransmissions and pauses, 10ms to 10s; a storm of pauses stops the run."""
     pfc: Annotated[bool, NotInFiles()] = False
     traffic: Annotated[bool, NotInFiles()] = False
 

@@ -149,7 +149,7 @@ BAD = [
     ("{pfc: off, priority: 3, scope: fabric}", ["7: it is for RoCE"]),
     ("dcqcn: {np: off}", ["7: 'priority' is required with 'np' and 'rp'", "7: it is for RoCE"]),
     ("dcqcn: {priority: 3}", ["7: 'np', 'rp' or 'knobs' is required here", "7: it is for RoCE"]),
-    ("dcqcn: {knobs: {np_cnp_prio: 6}}", ["7: expected rp_clamp_tgt_rate, "]),
+    ("dcqcn: {knobs: {np_cnp_prio: 6}}", ["7: expected a knob that stands for itself: rp_clamp_tgt_rate, "]),
     (
         "{shield: on, scope: fabric}\n      - {shield: off, scope: fabric}",
         ["8: shield with scope fabric is in this phase twice"],

@@ -148,9 +148,10 @@ def _by_switch(result: ProbeResult, unit: str) -> dict[str, dict[str, float]]:
 def _cross_pods(probe: Probe, topology: Topology) -> float:
     """The share of a probe's flows whose two leaves are in different pods."""
     rail = int_param(probe, RAIL)
-    ends = [tuple(topology.hosts[name].leaf(rail) for name in flow) for flow in EntropySpec.flows(probe)]
-    pods = [tuple(getattr(topology.pods.get(leaf or ""), "name", None) for leaf in both) for both in ends]
-    return sum(one != other for one, other in pods) / len(pods)
+    pods = {leaf: pod.name for leaf, pod in topology.pods.items()}
+    leaves = {name: topology.hosts[name].leaf(rail) or "" for name in probe.hosts}
+    flows = EntropySpec.flows(probe)
+    return sum(pods.get(leaves[one]) != pods.get(leaves[other]) for one, other in flows) / len(flows)
 
 
 def collisions_told(found: Sequence[Measured], topology: Topology) -> Iterator[str]:
