@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import os
 import re
 import subprocess
 import sys
@@ -120,6 +121,7 @@ class Row:
     probes: int
     wall_s: float
     run: str
+    load: float = 0.0  # of this machine, when it was over: bytes are real, and so is what else runs here
 
 
 def measure(name: str, scenario: Path, results: Path, *more: str) -> dict[str, Any]:
@@ -178,7 +180,20 @@ def judged(case: Case, box: Box, number: int, results: Path, inventory: Path | N
     first = bool(named) and wrong[:1] != named[:1] if faults else not named
     passed = said["outcome"] in ("pass", "marginal")
     counts = sum(said["counts"].values())
-    return Row(case.name, box.hosts, faults, said["outcome"], named, first, wrong, passed, counts, wall_s, run)
+    return Row(
+        case.name,
+        box.hosts,
+        faults,
+        said["outcome"],
+        named,
+        first,
+        wrong,
+        passed,
+        counts,
+        wall_s,
+        run,
+        os.getloadavg()[0],
+    )
 
 
 def _is_of(name: str, patterns: Sequence[str]) -> bool:
@@ -286,8 +301,8 @@ def _verdict(row: Row) -> str:
 
 def _line(row: Row) -> str:
     said = ", ".join(row.suspects) or "nobody"
-    head = f"{row.hosts:3} {row.case:17} {_verdict(row):6} {row.outcome:12} {row.probes:3} probes {row.wall_s:4.0f} s"
-    return f"{head}  {said}"
+    cost = f"{row.probes:3} probes {row.wall_s:4.0f} s, load {row.load:2.0f}"
+    return f"{row.hosts:3} {row.case:17} {_verdict(row):6} {row.outcome:12} {cost}  {said}"
 
 
 if __name__ == "__main__":

@@ -230,14 +230,15 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
     import os
     import platform
 
-    from fabric.app.scheduler import drain, standing
+    from fabric.app.scheduler import drain, nodes_of, standing
     from fabric.model.outcome import Outcome
 
     name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
     found = standing(name, results, days=days)
     code = {Outcome.PASS: 0, Outcome.FAIL: 1}.get(found.outcome, 3)
     if act is not None and found.outcome is Outcome.FAIL:
-        warn(visible(f"slurm: {drain(found, results)}"))
+        nodes = nodes_of(act)
+        warn(visible(f"{nodes.name.lower()}: {drain(found, results, nodes=nodes)}"))
     where = f" ({found.run})" if found.run else ""
     line = f"{found.outcome.name}  {name}: {found.why}{where}"
     return answer({**jsonable(found), "exit_code": code}, [line], as_json=as_json, code=code)

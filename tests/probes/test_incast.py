@@ -94,6 +94,7 @@ def test_congested_is_told_from_bad(
     assert judged.suspects == ()
 
 
+@pytest.mark.slow
 def test_only_marks_keep_a_victim_out_of_an_incast(tmp_path: Path) -> None:
     """With ECN it loses what the few flows on its cable have by right; with PFC alone it waits with all of them."""
     least = {}

@@ -10,7 +10,7 @@ from benchmarks.lab.box_matrix import CASES, judged
 from fabric.lab.layout import Box, baseline_text, inventory_text
 
 FAST = ("none", "host tx slow", "cable down", "spine dead")
-SLOW = ("host rx slow", "uplink one way", "spine grey", "two faults")
+SLOW = ("host rx slow", "uplink one way", "spine grey", "cable flapping", "two faults", "no data network")
 
 
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
