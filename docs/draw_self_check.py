@@ -59,7 +59,7 @@ def terminal() -> Console:
 
 def box() -> None:
     """Make a box, slow a port down, have it found, take the box away."""
-    fabric = (sys.executable, "-c", "from fabric.cli.main import run; run()", "lab")
+    fabric = (str(Path(sys.executable).with_name("fabric")), "lab")
     shown, printed = os.openpty()
     for words in (("up",), ("break", SLOW)):
         subprocess.run((*fabric, *words), cwd=ROOT, check=True, capture_output=True)
@@ -73,8 +73,13 @@ def box() -> None:
                     text += chunk
     finally:
         subprocess.run((*fabric, "down"), cwd=ROOT, check=True, capture_output=True)
+    draw_box(text.decode())
+
+
+def draw_box(text: str) -> None:
+    """What a run printed on a terminal, as docs/lab.svg."""
     console = terminal()
-    console.print(Text.from_ansi(text.decode().replace("\r", "")), end="")
+    console.print(Text.from_ansi(text.replace("\r", "")), end="")
     title = f"fabric lab up && fabric lab break {SLOW} && fabric lab run scenarios/box.yaml"
     console.save_svg(str(ROOT / "docs" / "lab.svg"), title=title)
 
