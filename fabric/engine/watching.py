@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Protocol
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
 from fabric.engine.interruption import STOP
@@ -33,7 +32,7 @@ from fabric.model.topology import Host
 from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
-from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
+from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog, SampleTaker
 from fabric.tools.mlxlink import Optics
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
@@ -43,19 +42,6 @@ AGAIN_S = 60.0
 """After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
 
 _Key = tuple[str, str]
-
-
-class SampleTaker(Protocol):
-    """Takes what is sampled; ``SampleLog`` writes it down."""
-
-    def add(self, host: str, at_s: float, keys: Sequence[_Key], values: Sequence[Value]) -> None:
-        """A row: parts and names of what has changed, and their values."""
-
-    def gone(self, host: str, at_s: float) -> None:
-        """Nothing is known of the host from here on."""
-
-    def close(self) -> None:
-        """No more comes; safe to call twice."""
 
 
 @dataclass(slots=True)
