@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app.prepare import hosts_named
+from fabric.app.prepare import hosts_named, refuse_unguarded
 from fabric.checks import held, wiring
 from fabric.checks.beside_file import NOTHING, OtherThanFile, beside_file
 from fabric.checks.found import WALK_MOST_BYTES, discover
@@ -203,6 +203,8 @@ def check(
     listed, planned = ports_listed(links), blueprint_at(blueprint)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
     name = backend or inventory.backend
+    if scenario is not None:
+        refuse_unguarded(scenario, name)
     executor = make_executor(name, inventory)
     if faults and name != "mock":
         executor.close()

@@ -44,7 +44,7 @@ from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
 from fabric.runs.told_verdict import DECISION, told_decision, told_verdict
 from fabric.tools import slurm
-from fabric.tools.driver import complaint, need_success
+from fabric.tools.driver import complaint
 
 MOST_SHARE = 0.25
 """Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""
@@ -362,14 +362,11 @@ def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> 
     """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
-        if job is None:
-            listed = _nodes(given, run)
-        else:
+        if job is not None:
             said = run(slurm.job_nodes(given))
-            need_success("squeue", said.stdout, said.stderr, said.exit_status)
-            listed = said.stdout.strip()
-        if not listed:
-            raise ToolError("it has no nodes (yet, or any more)")
+            return ",".join(slurm.nodes_of_job(given, said.stdout, said.stderr, said.exit_status))
+        if not (listed := _nodes(given, run)):
+            raise ToolError("there is no such reservation")
         return ",".join(slurm.unfolded(listed))
     except (ToolError, ValueError) as exc:
         raise ConfigError.at(option, f"{given}: {exc}") from exc

@@ -81,7 +81,7 @@ def show(file: Path, *, as_json: bool) -> int:
 @inventory_command.command("discover", short_help="Make an inventory of what hosts and switches say is there.")
 @click.argument("hosts", required=False)
 @click.option("--inventory", type=PATH, help="Reach the hosts as this file says, instead of by name over SSH.")
-@click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says, else ssh.")
+@click.option("--backend", metavar="NAME", help="mock, ssh, slurm or process; default: the inventory's, else ssh.")
 @click.option("--address", default="{name}", show_default=True, help="Where each host is reached: {name}.mgmt.")
 @click.option("--user", metavar="NAME", help="The account on the hosts; else your own.")
 @click.option("--key-file", metavar="FILE", help="A private key; else the SSH agent.")

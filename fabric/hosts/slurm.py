@@ -11,6 +11,7 @@ import contextlib
 import json
 import random
 import secrets
+import signal
 import socket
 import subprocess
 import threading
@@ -25,7 +26,7 @@ from fabric.agent.joining import ANSWER_S, proof, said_line
 from fabric.errors import ExecutorError, HostUnreachable, ToolError
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.process import run_here
-from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss
+from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss, raise_file_limit
 from fabric.hosts.threads import Workers
 from fabric.ports import Ticket
 from fabric.tools import slurm
@@ -61,10 +62,13 @@ class SlurmExecutor(AgentExecutor):
         # Who holds the lock has these: tasks that wait for their first word, and hosts for which there is none.
         self._tasks: dict[str, _TaskStream] = {}
         self._without: dict[str, str] = {}
+        raise_file_limit()
 
     def close(self) -> None:
         """End every command, then every step."""
         super().close()
+        for task in self._tasks.values():
+            task.close()
         for step in self._steps:
             step.close()
         if self._door is not None:
@@ -129,21 +133,17 @@ class SlurmExecutor(AgentExecutor):
 
 
 def _nodes(job: str) -> Sequence[str]:
-    """The nodes of a job; ToolError where Slurm names none."""
-    said = _asked_of_slurm(slurm.job_nodes(job))
-    if not said.strip():
-        raise ToolError(f"Slurm: job {job} has no nodes (yet, or any more)")
-    return slurm.unfolded(said.strip())
+    said = run_here(slurm.job_nodes(job), _ANSWER_S)
+    try:
+        return slurm.nodes_of_job(job, said.stdout, said.stderr, said.exit_status)
+    except ToolError as exc:
+        raise ToolError(f"Slurm job {job}: {exc}") from exc
 
 
 def _ports() -> range:
-    return slurm.srun_ports(_asked_of_slurm(slurm.show_config()))
-
-
-def _asked_of_slurm(argv: tuple[str, ...]) -> str:
-    said = run_here(argv, _ANSWER_S)
-    need_success(argv[0], said.stdout, said.stderr, said.exit_status)
-    return said.stdout
+    said = run_here(slurm.show_config(), _ANSWER_S)
+    need_success("scontrol", said.stdout, said.stderr, said.exit_status)
+    return slurm.srun_ports(said.stdout)
 
 
 class Door:
@@ -273,8 +273,8 @@ class Step:
 
     def close(self) -> None:
         """Wait until its tasks have ended, and end it if it stays."""
-        for end in (lambda: None, self._srun.terminate, self._srun.kill):
-            end()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):  # 0 is none
+            self._srun.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._srun.wait(GRACE_S)
                 break
