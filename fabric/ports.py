@@ -131,7 +131,7 @@ MakeExecutor = Callable[[str, "Inventory"], Executor]
 """Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
 
-class NodeStanding(Protocol):
+class SchedulerNode(Protocol):
     """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
 
     @property
@@ -154,7 +154,7 @@ class Nodes(Protocol):
     name: str
     lead: str
 
-    def node(self, host: str) -> NodeStanding | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """How it stands; None where there is no such node."""
 
     def drain(self, host: str, reason: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fabric.app.prepare import hosts_named, refuse_unguarded
 from fabric.checks import held, wiring
-from fabric.checks.beside_file import NOTHING, OtherThanFile, beside_file
+from fabric.checks.beside_file import NOTHING, BesideFile, beside_file
 from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
@@ -50,7 +50,7 @@ class Discovered:
     text: str
     found: FoundFabric
     silent: tuple[str, ...]
-    differing: tuple[OtherThanFile, ...] | None = None
+    differing: tuple[BesideFile, ...] | None = None
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def discovered(
         known = tuple(name for name in asked if name in file.topology.hosts)
         differing = tuple(beside_file(found, file.topology, known))
         if strange := [name for name in asked if name not in known]:
-            differing = (OtherThanFile(fold(strange), "the host", "there", NOTHING), *differing)
+            differing = (BesideFile(fold(strange), "the host", "there", NOTHING), *differing)
     silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
     if len(silent) == len(asked):
         reason = next(iter(found.hosts.values())).unread

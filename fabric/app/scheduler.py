@@ -35,7 +35,7 @@ from fabric.model.part import Part
 from fabric.model.repair import Decision
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
-from fabric.ports import Nodes, NodeStanding
+from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
 from fabric.runs.journal import LEDGER, Written, drains, reservations
 from fabric.runs.plain_file import read_plain
@@ -238,7 +238,7 @@ class SlurmNodes:
     def __init__(self, run: Run = ask_slurm) -> None:
         self._run = run
 
-    def node(self, host: str) -> NodeStanding | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """By ``scontrol show node``."""
         said = self._run(slurm.show_node(host))
         return slurm.node(host, said.stdout, said.stderr, said.exit_status)

@@ -15,7 +15,7 @@ NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class OtherThanFile:
+class BesideFile:
     """*what* of these *hosts* (or switches, folded) is *found* to be this, and is that in the *file*."""
 
     hosts: str
@@ -24,7 +24,7 @@ class OtherThanFile:
     file: str
 
 
-def beside_file(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> list[OtherThanFile]:
+def beside_file(found: FoundFabric, topology: Topology, hosts: Sequence[str]) -> list[BesideFile]:
     """
     Every difference of *hosts*, and of the switches and the cables between them as far as they were listed.
 
@@ -40,7 +40,7 @@ def beside_file(found: FoundFabric, topology: Topology, hosts: Sequence[str]) ->
             if now != then:
                 alike[what, now, then].append(name)
     return [
-        *(OtherThanFile(fold(names), *difference) for difference, names in alike.items()),
+        *(BesideFile(fold(names), *difference) for difference, names in alike.items()),
         *_of_switches(found, topology, hosts),
     ]
 
@@ -66,7 +66,7 @@ def _of_host(told: FoundHost, host: Host, cables: Mapping[str, FoundCable]) -> I
     yield "NUMA nodes", str(told.numa_nodes or host.platform.numa_nodes), str(host.platform.numa_nodes)
 
 
-def _of_switches(found: FoundFabric, topology: Topology, hosts: Iterable[str]) -> Iterator[OtherThanFile]:
+def _of_switches(found: FoundFabric, topology: Topology, hosts: Iterable[str]) -> Iterator[BesideFile]:
     """Switches, and how many cables two of them share; nothing where no cable between switches was listed."""
     now: dict[tuple[str, str], int] = defaultdict(int)
     for cable in found.cables:
@@ -80,9 +80,9 @@ def _of_switches(found: FoundFabric, topology: Topology, hosts: Iterable[str]) -
             then[min(link.a, link.b), max(link.a, link.b)] += 1
     known = {name for pair in then for name in pair} | {leaf for name in hosts for leaf in topology.hosts[name].leaves}
     if extra := sorted(found.switches - topology.switches.keys()):
-        yield OtherThanFile(fold(extra), "the switch", "there", NOTHING)
+        yield BesideFile(fold(extra), "the switch", "there", NOTHING)
     if missing := sorted(known - found.switches):
-        yield OtherThanFile(fold(missing), "the switch", NOTHING, "there")
+        yield BesideFile(fold(missing), "the switch", NOTHING, "there")
     for pair in sorted(now.keys() | then.keys()):
         if now[pair] != then[pair] and {*pair} <= known & found.switches:
-            yield OtherThanFile("--".join(pair), "cables", str(now[pair]), str(then[pair]))
+            yield BesideFile("--".join(pair), "cables", str(now[pair]), str(then[pair]))
