@@ -230,7 +230,7 @@ def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
         raise ToolError(f"{argv[0]}: {exc}") from exc
 
 
-class Node(Protocol):
+class SchedulerNode(Protocol):
     """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
 
     @property
@@ -253,7 +253,7 @@ class Nodes(Protocol):
     name: str
     lead: str
 
-    def node(self, host: str) -> Node | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """How it stands; None where there is no such node."""
 
     def drain(self, host: str, reason: str) -> str:
@@ -271,7 +271,7 @@ class SlurmNodes:
     def __init__(self, run: Run = ask_slurm) -> None:
         self._run = run
 
-    def node(self, host: str) -> Node | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """By ``scontrol show node``."""
         said = self._run(slurm.show_node(host))
         return slurm.node(host, said.stdout, said.stderr, said.exit_status)

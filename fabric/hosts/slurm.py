@@ -56,7 +56,7 @@ class SlurmExecutor(AgentExecutor):
         self._asked: dict[str, float] = {}  # hosts that no step has been begun for, and since when
         self._begun: set[str] = set()
         self._door: Door | None = None
-        self._steps: list[JobStep] = []
+        self._steps: list[SlurmStep] = []
         self._beginning = threading.Lock()
         self._shut = threading.Event()
         # Who holds the lock has these: tasks that wait for their first word, and hosts for which there is none.
@@ -120,7 +120,9 @@ class SlurmExecutor(AgentExecutor):
             if not left or self._shut.is_set():
                 return
             try:
-                step = JobStep(slurm.step(self._job, left, self._options, task_argv(self._door.port)), self._door, left)
+                step = SlurmStep(
+                    slurm.step(self._job, left, self._options, task_argv(self._door.port)), self._door, left
+                )
             except (OSError, ValueError) as exc:
                 self._without |= dict.fromkeys(left, f"srun: {exc}")
                 return
@@ -153,11 +155,11 @@ class Door:
         self._listener = _listening(ports)
         self.port = int(self._listener.getsockname()[1])
         self._greeters = Workers(_GREETERS)
-        self._step: JobStep | None = None
+        self._step: SlurmStep | None = None
         self._thread = threading.Thread(target=self._accept, name="fabric door", daemon=True)
         self._thread.start()
 
-    def opens_for(self, step: JobStep | None) -> None:
+    def opens_for(self, step: SlurmStep | None) -> None:
         """Let in the tasks of this step, and of no other."""
         self._step = step
 
@@ -210,7 +212,7 @@ def _listening(ports: range) -> socket.socket:
     raise OSError(f"no port of SrunPortRange {ports.start}-{ports.stop - 1} is free here: {problem}")
 
 
-class JobStep:
+class SlurmStep:
     """One srun, and the tasks of its step that have met us."""
 
     def __init__(self, argv: tuple[str, ...], door: Door, hosts: Iterable[str]) -> None:
@@ -298,7 +300,7 @@ class JobStep:
 class _TaskStream:
     """The connection of one task that has met us, which becomes the program that it is told."""
 
-    def __init__(self, host: str, sock: socket.socket, step: JobStep) -> None:
+    def __init__(self, host: str, sock: socket.socket, step: SlurmStep) -> None:
         self._host, self._sock, self._step = host, sock, step
         self._given_up = ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import with_config
@@ -221,6 +221,10 @@ class Inventory:
     changes: ChangeSettings = field(default_factory=ChangeSettings)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     routing: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.topology.routing != self.routes_by:
+            object.__setattr__(self, "topology", replace(self.topology, routing=self.routes_by))
 
     @property
     def routes_by(self) -> str | None:

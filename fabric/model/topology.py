@@ -273,12 +273,14 @@ class Topology:
     Everything that is there; answers who shares this ToR and which links there are.
 
     *management* are machines that changes may run on (a subnet manager's, say) and that are never under test.
+    *routing*: how its switches choose paths, ``ftree`` or ``ecmp``, say; None: nobody says.
     """
 
     hosts: Mapping[str, Host]
     switches: Mapping[str, Switch]
     uplinks: tuple[Uplinks, ...] = ()
     management: Mapping[str, Login] = field(default_factory=dict)
+    routing: str | None = None
 
     @cached_property
     def tor_groups(self) -> tuple[tuple[str, ...], ...]:

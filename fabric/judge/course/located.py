@@ -297,13 +297,13 @@ class _Located(NamedParts):
         search, found = searched(matrix)
         super().__init__(columns, search)
         self._faults = self._without_crowds([one for one in found if one.gain >= CERTAIN])
-        self._left: Bools = matrix.slow & (search.explained(self._faults)[1] == 0) & ~search.in_company(self._faults)
+        self._left = search.left_over(self._faults)
         self._elsewhere = (float(self._left.sum()) + 0.5) / (len(self._left) + 1.0)
 
     def _without_crowds(self, faults: Sequence[FaultyPart]) -> list[FaultyPart]:
         """Without those that dipped mostly in rounds in which so many did that it is no single part."""
         often = [one for one in faults if max(loss.rho for loss in one.losses) >= OFTEN]
-        open_ = self._search.matrix.slow & (self._search.explained(often)[1] == 0)
+        open_ = self._search.left_over(often)
         phases = [row.probe.phase for row in self._rows.rows]
         low, every = Counter(phases[i] for i in np.flatnonzero(open_).tolist()), Counter(phases)
         crowded = {phase for phase, count in low.items() if are_too_many(count, every[phase])}

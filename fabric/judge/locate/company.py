@@ -34,6 +34,9 @@ from fabric.model.verdict import ProbeVerdict, Recurrence, Suspect, Verdicts
 LOSSY = "traffic_class"
 """The kind of a suspect: the class that RoCE packets are in, or what keeps it lossless on their way."""
 
+_DRAWN = (None, "ecmp", "lft_random")
+"""Routing by which connections may be laid on one cable while others are idle, or nobody knows."""
+
 _NEXT = (
     "fabric check SCENARIO: it reads what RNICs and switches keep lossless (mlnx_qos -i INTERFACE; nv show qos roce) "
     "and says who differs; or traffic_class of the platform is not the class that they keep"
@@ -47,9 +50,11 @@ def slowest_beside(probes: Sequence[Probe], results: Mapping[str, ProbeResult], 
     For each probe the slowest of those that ran meanwhile and may have shared a cable with it, Gb/s; 0: it was lost.
 
     Infinity for those that stayed under their leaf, or that were alone all the time. A collective is no single flow: of
-    these it counts alone whether they were lost, and that on Ethernet alone.
+    these it counts alone whether they were lost, and that on Ethernet alone. Where switches do not draw ways by chance
+    nothing else counts: pair tests are planned so that they share none.
     """
     links, sharing = _links_of(topology), dict[Hashable, list[int]]()
+    drawn = topology.routing in _DRAWN
     began, ended, gbps, found = np.full((4, len(probes)), inf)
     for number, probe in enumerate(probes):
         result = results.get(probe.probe_id)
@@ -58,7 +63,7 @@ def slowest_beside(probes: Sequence[Probe], results: Mapping[str, ProbeResult], 
         if result is not None:
             ethernet = topology.hosts[probe.hosts[0]].platform.link_layer == "ethernet"
             began[number], ended[number] = result.started_s, result.ended_s
-            gbps[number] = _gbps(probe, result, lossy=ethernet)
+            gbps[number] = _gbps(probe, result, lossy=ethernet, drawn=drawn)
     for members in sharing.values():
         who = np.array(members)
         found[who] = np.minimum(found[who], _least_of_others(began[who], ended[who], gbps[who]))
@@ -89,11 +94,11 @@ def _least_of_others(began: Floats, ended: Floats, value: Floats) -> Floats:
     return found
 
 
-def _gbps(probe: Probe, result: ProbeResult, *, lossy: bool) -> float:
+def _gbps(probe: Probe, result: ProbeResult, *, lossy: bool, drawn: bool) -> float:
     """What a flow reached; 0 where its packets were lost, infinity where that says nothing of others."""
     if lossy and result.failure is FailureKind.RETRIES_EXCEEDED:
         return 0.0
-    number = number_of(result) if "rnic" in probe.params else None
+    number = number_of(result) if drawn and "rnic" in probe.params else None
     return number[0] if number is not None else inf
 
 

@@ -90,6 +90,11 @@ class Search(Likelihood):
         found: Bools = self.matrix.together & (self.explained(faults)[1] == 0)
         return found
 
+    def left_over(self, faults: Sequence[FaultyPart]) -> Bools:
+        """Which samples are slow and explained neither by a part nor by others on the same cable."""
+        found: Bools = self.matrix.slow & ~self.matrix.together & (self.explained(faults)[1] == 0)
+        return found
+
     def _cost(self, fault: FaultyPart) -> float:
         told, matrix = {loss.cell: loss for loss in fault.losses}, self.matrix
         level = matrix.level[self.cells.of_class]

@@ -133,7 +133,7 @@ def _suspect(blamed: Blamed, fitted: Fitted) -> Suspect:
         outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=evidence,
-        ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
+        ambiguous_with=tuple({components.names[c]: None for c in blamed.rivals}),
         next_step=_words(_NEXT, blamed.component, components),
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
         probes=tuple(ids[i] for i in of_it.tolist() if ids and fitted.ratio[i] < 1 - blamed.loss / 2),

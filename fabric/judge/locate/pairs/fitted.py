@@ -50,10 +50,6 @@ _LEAST_OF_HOST, _LEAST_HOSTS = 2, 6  # samples, and hosts with so many, that say
 _STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # times that
 
 
-LIKELY = 4.0
-"""Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
-
-
 ALL = "all pairs"
 
 
@@ -85,11 +81,10 @@ class Fitted:
     """
     Samples of one plane with what was estimated, and the components found bad with it.
 
-    *blamed*, most certain first; *open* components may be bad, *likely* ones more than by chance; *explained* is the
-    expected loss of each sample, *ratio* of each to what is expected of it, *noise* of one sample, *of_class* its
-    class. *least_loss*: a smaller one is not worth naming, however certain it is. *degrees* of freedom of the noise;
-    *dips*: the share of samples that are slow and belong to no part. *together*: slow because of others on the same
-    cable.
+    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample, *ratio*
+    of each to what is expected of it, *noise* of one sample, *of_class* its class. *least_loss*: a smaller one is not
+    worth naming, however certain it is. *degrees* of freedom of the noise; *dips*: the share of samples that are slow
+    and belong to no part. *together*: slow because of others on the same cable.
     """
 
     samples: PairSamples
@@ -99,7 +94,6 @@ class Fitted:
     least_loss: float
     blamed: tuple[Blamed, ...]
     open: tuple[int, ...]
-    likely: tuple[int, ...]
     explained: Floats
     classes: tuple[LinkClass, ...]
     of_class: Ints
@@ -194,7 +188,6 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
                 least,
                 tuple(here),
                 tuple(component for part, _ in maybe for component in joint.components_of(part, place)),
-                tuple(c for part, gain in maybe if gain > LIKELY for c in joint.components_of(part, place)),
                 explained[mine],
                 tuple(
                     _link_class(normal, n, float(own[place]), joint, samples, int(count))

@@ -192,7 +192,7 @@ def _tests(found: RunPlane, fitted: Fitted | None, settings: LocaliseSettings) -
     if found.state.rounds >= settings.rounds:
         return ()
     most = settings.rounds - (0 if found.verified else 1)
-    tests = next_round(replace(found.state, most_rounds=most, further_rounds=0), fitted)
+    tests = next_round(replace(found.state, most_rounds=most), fitted)
     if tests or found.verified or fitted is None:
         return tests
     return verifying(fitted) if fitted.blamed else targeted(fitted)

@@ -30,14 +30,6 @@ FIRST_ROUNDS = 3
 MOST_ROUNDS = 9
 """Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
 
-FURTHER_ROUNDS = 10
-"""
-As many more for parts that are blamed and not certain, and for nothing else (a choice).
-
-Of 100 simulated fleets with hosts that lost 3 % at a noise of 2 %, one in ten such hosts is blamed and stays just below
-certainty after nine rounds. Going on with those alone finds them with a few tests a round.
-"""
-
 VERIFY = "once more"
 """Why the tests of the last round are made."""
 
@@ -68,7 +60,6 @@ class PairState:
     rail: str | None = None
     directed: bool = False
     most_rounds: int = MOST_ROUNDS
-    further_rounds: int = FURTHER_ROUNDS
     draws: int = 0
 
     def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
@@ -103,20 +94,16 @@ def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest
     """
     The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
 
-    After those *further_rounds* are for what is blamed and not certain yet, or likely. Until everything was measured no
-    verdict stands: a direction that no test went through is not cleared. *fitted* is what the results say beside those
-    of other planes; without it, by themselves.
+    Until everything was measured no verdict stands: a direction that no test went through is not cleared. *fitted* is
+    what the results say beside those of other planes; without it, by themselves.
     """
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
     if state.rounds < FIRST_ROUNDS:
         return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
-    if state.rounds >= state.most_rounds + state.further_rounds or not any(gbps > 0 for _, gbps in state.results):
+    if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
-    fitted = fitted or fit(state.samples())
-    if state.rounds >= state.most_rounds:
-        return tuple(_Round(fitted).of(list(dict.fromkeys((*_accused(fitted, certain=False), *fitted.likely)))))
-    return tuple(_Round(fitted).covering(state.draws))
+    return tuple(_Round(fitted or fit(state.samples())).covering(state.draws))
 
 
 def targeted(fitted: Fitted) -> list[PairTest]:
