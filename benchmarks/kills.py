@@ -1,7 +1,7 @@
 """
 Kills and pauses real runs at random instants and counts what is left of their changes: real sshd, links and guards.
 
-    python benchmarks/kills.py [--kills 300] [--pauses 50] [--hosts 16] [--seed 1]
+    python benchmarks/kills.py [--kills 300] [--pauses 50] [--hosts 16] [--seed 1] [--kind pfc]
 
 Needs root. Every host is a network namespace with its own sshd and an interface for an RNIC, which ``fabric run``
 closes and opens. Prints how many changes were left after lease + 3 s (0 of 300 means below 1 % at 95 % confidence), and
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.lab.change_rack import LEASE_S, ChangeRack  # noqa: E402
-from benchmarks.lab.kills import AFTER_LEASE_S, Death, Thaw, Victims, on_all  # noqa: E402
+from benchmarks.lab.kills import AFTER_LEASE_S, CHANGES, Death, Thaw, Victims, on_all  # noqa: E402
 
 
 def upper_bound(bad: int, of: int) -> float:
@@ -62,13 +62,14 @@ def main() -> int:
     parser.add_argument("--pauses", type=int, default=50)
     parser.add_argument("--hosts", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=CHANGES, action="append", default=[])
     asked = parser.parse_args()
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fabric-kills-") as folder:
         place = Path(folder) / "rack"
         place.mkdir()
         with ChangeRack(place, hosts=asked.hosts) as rack:
-            victims = Victims(rack, seed=asked.seed)
+            victims = Victims(rack, seed=asked.seed, kinds=asked.kind)
             on_all(rack.hosts, victims.live, asked.hosts)
             deaths = on_all(rack.hosts, victims.kill, asked.kills)
             if deaths:

@@ -116,9 +116,9 @@ _JOBS: dict[str, Callable[[Any, Figures], None]] = {
 
 
 class Site:
-    """One sshd in a namespace, and clients run beside it."""
+    """One sshd in a namespace, and clients run beside it; *inside* is a command that becomes the server's."""
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, most: int, inside: tuple[str, ...] = ()) -> None:
         from benchmarks.lab.namespaces import Namespaces
         from benchmarks.lab.sshd import Sshd, make_key, public_key
 
@@ -135,7 +135,7 @@ class Site:
             authorized_keys=folder / "authorized_keys",
             environment={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder / "home")},
             more="MaxStartups 4000\nMaxSessions 100\nLoginGraceTime 300",
-            wrap=(sys.executable, "-c", _ADOPTING),
+            wrap=(*inside, sys.executable, "-c", _ADOPTING),
         )
         self.sshd.start()
         key = self.sshd.public_key()

@@ -1,9 +1,15 @@
-"""Makes docs/self-check.svg and the output block of docs/self-check.md from one real run of the demo rack."""
+"""
+Makes docs/self-check.svg and the output block of docs/self-check.md from one real run of the demo rack.
+
+``python docs/draw_self_check.py box`` makes docs/lab.svg, of a port that is slow in a box of this machine. Root.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +24,12 @@ from fabric.report.told import verdict_text
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
+SLOW = "h5/mlx5_0:tx:slow=0.3"
 
 
 def main() -> None:
     """Run the demo rack and export what is printed."""
-    console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
+    console = terminal()
     os.chdir(ROOT)  # the page shows paths as a user in this folder sees them
     asked = prepare(Given(Path("scenarios/self-check.yaml")))
     with tempfile.TemporaryDirectory() as folder:
@@ -44,5 +51,27 @@ def main() -> None:
     console.save_svg(str(ROOT / "docs" / "self-check.svg"), title="fabric run scenarios/self-check.yaml")
 
 
+def terminal() -> Console:
+    """One that remembers what it showed."""
+    return Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
+
+
+def box() -> None:
+    """Make a box, slow a port down, have it found, take the box away."""
+    fabric = (sys.executable, "-c", "from fabric.cli.main import run; run()", "lab")
+    shown, printed = os.openpty()
+    for words in (("up",), ("break", SLOW)):
+        subprocess.run((*fabric, *words), cwd=ROOT, check=True, capture_output=True)
+    try:
+        argv = (*fabric, "run", "scenarios/box.yaml")
+        subprocess.run(argv, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL)
+    finally:
+        subprocess.run((*fabric, "down"), cwd=ROOT, check=True, capture_output=True)
+    console = terminal()
+    console.print(Text.from_ansi(os.read(shown, 1 << 16).decode().replace("\r", "")), end="")
+    title = f"fabric lab up && fabric lab break {SLOW} && fabric lab run scenarios/box.yaml"
+    console.save_svg(str(ROOT / "docs" / "lab.svg"), title=title)
+
+
 if __name__ == "__main__":
-    main()
+    box() if sys.argv[1:] == ["box"] else main()

@@ -12,6 +12,9 @@ from fabric.model.command import Command, CommandResult
 if TYPE_CHECKING:
     from fabric.model.inventory import Inventory
 
+TOLD_S = 0.5
+"""Rows of samples that were read in so many seconds arrive together, unless something else is asked for."""
+
 Ticket = int
 """Stands for one started command until it ends."""
 
@@ -102,9 +105,11 @@ class Executor(Protocol):
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+    def start_sampling(
+        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
+    ) -> Ticket:  # fmt: skip
         """
-        Begin to sample, not oftener than every 0.01 s; rows arrive half a second's at once.
+        Begin to sample, not oftener than every 0.01 s; rows arrive those of *told_s* at once.
 
         Never blocks and never raises for a host; sampling that cannot go on is Lost, which ``wait`` tells.
         """

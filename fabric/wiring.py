@@ -43,7 +43,30 @@ def _process(inventory: Inventory, seed: int) -> Executor:
     return ProcessExecutor(inventory.process.prefix)
 
 
-BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {"mock": _mock, "ssh": _ssh, "process": _process}
+def _slurm(inventory: Inventory, seed: int) -> Executor:
+    """The hosts of the job that this runs in, or that ``SLURM_JOB_ID`` names."""
+    del seed
+    import os
+
+    from fabric.errors import ConfigError
+    from fabric.hosts.slurm import SlurmExecutor
+    from fabric.tools.slurm import job_nodes
+
+    job = os.environ.get("SLURM_JOB_ID", "")
+    try:
+        job_nodes(job)
+    except ValueError as exc:
+        how = "start it with sbatch or salloc, or name a running job of yours: SLURM_JOB_ID=1234 fabric ..."
+        raise ConfigError.at(inventory.source, f"backend slurm: no job to begin a step in ({exc}): {how}") from exc
+    return SlurmExecutor(job, inventory.slurm.options)
+
+
+BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {
+    "mock": _mock,
+    "ssh": _ssh,
+    "slurm": _slurm,
+    "process": _process,
+}
 """How commands reach hosts, by the name used in inventories and with ``--backend``."""
 
 

@@ -20,5 +20,6 @@ SHIPPED_INVENTORIES = _files(INVENTORY, "demo-rack demo-rack-healthy hall-2048 m
 SHIPPED_BASELINES = _files(INVENTORY / "baselines", "a100-hdr b200-ndr h100-ndr h200-ndr mi300x-400")
 SHIPPED_SCENARIOS = _files(
     SCENARIOS,
-    "ar-under-ber ber-sweep burn-in flap-tolerance localise post-repair ring-contention self-check shield-on-off",
+    "ar-under-ber ber-sweep burn-in failover-matrix flap-tolerance incast localise post-repair retransmit-matrix "
+    "ring-contention roce-acceptance self-check shield-on-off",
 )

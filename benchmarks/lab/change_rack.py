@@ -51,6 +51,8 @@ run()
 """
 LINK_DOWN = "link_down: {{links: {host}/mlx5_0}}"
 RETRANSMISSION = "retransmission: {{selective_repeat: on}}"
+PFC = "{{pfc: on, priority: 3, scope: fabric}}"
+DCQCN = "dcqcn: {{priority: 3, np: on, rp: on, knobs: {{rp_ai_rate: 1}}}}"
 FLAP = "port_flap: {{links: {host}/mlx5_0, down: 0.7s, count: 4, period: 1.1s}}"
 
 
@@ -81,7 +83,7 @@ class ChangeRack(Rack):
 
     def __enter__(self) -> ChangeRack:
         self._trouble.mkdir()
-        for name in ("cat", "mlxlink", "mlxreg", "ip"):
+        for name in ("cat", "tee", "dcb", "mlxlink", "mlxreg", "ip"):
             (self.folder / "tools" / name).symlink_to(_HERE / "rnic_stub.sh")
         squeue = self.folder / "tools" / "squeue"
         squeue.write_text("#!/bin/sh\nexit 127\n")  # the batch system of this machine is not the lab's

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, RETRANSMISSION, ChangeRack, ended
+from benchmarks.lab.change_rack import DCQCN, END_S, FLAP, LEASE_S, LINK_DOWN, PFC, RETRANSMISSION, ChangeRack, ended
 from benchmarks.lab.lab import SLOWER
 
 AFTER_LEASE_S = 3.0 * SLOWER
@@ -24,6 +24,9 @@ LOOK_S = 0.05
 REPEAT = 4
 """Measurements of each pair in a run, so that it lives for some seconds."""
 
+
+CHANGES = {"link_down": LINK_DOWN, "port_flap": FLAP, "retransmission": RETRANSMISSION, "pfc": PFC, "dcqcn": DCQCN}
+"""What runs that are struck may alter, by kind."""
 
 T = TypeVar("T")
 
@@ -64,8 +67,9 @@ class Thaw:
 class Victims:
     """Runs to be killed or paused; each host is used by one thread at a time."""
 
-    def __init__(self, rack: ChangeRack, *, seed: int) -> None:
+    def __init__(self, rack: ChangeRack, *, seed: int, kinds: Sequence[str] = ()) -> None:
         self.rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
+        self._changes = [CHANGES[kind] for kind in kinds or CHANGES]
         self._number = 0
         self._lives_s: list[float] = []
 
@@ -142,7 +146,7 @@ class Victims:
             self._number += 1
             results = self.rack.folder / f"results-{host}-{self._number}"
             life_s = statistics.median(self._lives_s or [0.0])
-            return self._random.choice((LINK_DOWN, FLAP, RETRANSMISSION)), self._random.uniform(0.0, life_s), results
+            return self._random.choice(self._changes), self._random.uniform(0.0, life_s), results
 
 
 def on_all(hosts: Sequence[str], one: Callable[[str], T], wanted: int) -> list[T]:

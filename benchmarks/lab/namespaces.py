@@ -102,11 +102,12 @@ def inside(namespace: str) -> Iterator[None]:
         os.close(after)
 
 
-def ip(*words: str) -> None:
-    """Run iproute2's ip; raises with what it said."""
+def ip(*words: str) -> str:
+    """What iproute2's ip prints; raises with what it complained of."""
     done = subprocess.run(("ip", *words), check=False, capture_output=True, text=True, timeout=20)
     if done.returncode != 0:
         raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def until(condition: Callable[[], bool], what: str, *, timeout_s: float = 15) -> None:

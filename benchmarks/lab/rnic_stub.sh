@@ -1,7 +1,7 @@
 #!/bin/sh
-# cat, mlxlink, mlxreg and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
+# cat, tee, dcb, mlxlink, mlxreg and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
 # interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say. Of the
-# register ROCE_ACCL one field is kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE.
+# register ROCE_ACCL one field is kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE, as are PFC of a priority and files of DCQCN.
 sys=/sys/class/infiniband
 interface_of() { read -r interface <"$FABRIC_SYSFS/class/infiniband/$1/parent"; } 2>/dev/null
 seen() {
@@ -23,8 +23,21 @@ file() {
     *) echo "cat: $1: No such file or directory" >&2; return 1 ;;
   esac
 }
+kept_in() { kept=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST.$(printf %s "$1" | tr / _); }
 case ${0##*/} in
+  tee)
+    case $1 in /sys/*) ;; *) exec /usr/bin/tee "$@" ;; esac
+    kept_in "$1"; read -r value && echo "$value" >"$kept" ;;
+  dcb)
+    kept_in "$4.pfc"
+    case "$2 $6" in "set "*:on) echo 1 >"$kept" ;; "set "*:off) echo 0 >"$kept" ;; esac
+    read -r value <"$kept" || value=0
+    [ "$value" = 1 ] && word=on || word=off
+    [ "$2" = set ] || echo "prio-pfc 0:off 1:off 2:off 3:$word 4:off 5:off 6:off 7:off" ;;
   cat)
+    case $1 in
+      /sys/*/ecn/roce_*|/sys/*/cc_params/*) kept_in "$1"; read -r value <"$kept" || value=0; echo "$value"; exit ;;
+    esac
     case "$*" in *"$sys/"*) ;; *) exec /bin/cat "$@" ;; esac
     status=0
     for one; do file "$one" || status=1; done

@@ -1,7 +1,8 @@
 """
 What runs on a host during a run: stdlib-only Python, sent over stdin, nothing installed.
 
-Here are its files as the one program that is sent to a host, and the command line that receives it.
+Here are its files as the one program that is sent to a host, and the command line that receives it. So is the program
+that a task of a Slurm step begins as.
 """
 
 from __future__ import annotations
@@ -40,8 +41,28 @@ def receiving_argv(nonce: str, silence_s: float) -> tuple[str, ...]:
     """
     The command line that reads ``program()`` from stdin and becomes the agent.
 
-    The agent begins what it says with *nonce*, and ends itself when it hears nothing for *silence_s*. Python is
-    isolated (-I) from the user's packages and variables, and starts without the site's (-S), which is quicker. A Python
-    older than 3.6 ends with 71.
+    The agent begins what it says with *nonce*, and ends itself when it hears nothing for *silence_s*.
     """
-    return ("python3", "-I", "-S", "-u", "-c", _RECEIVE, str(len(program())), nonce, f"{silence_s:g}")
+    return _receiving(program(), nonce, f"{silence_s:g}")
+
+
+@cache
+def task_program() -> bytes:
+    """What ``task_argv`` reads from stdin before the line with the step's secret."""
+    text = (importlib.resources.files(__package__) / "joining.py").read_text("utf-8")
+    return zlib.compress((text + "\njoin(int(sys.argv[2]))\n").encode("ascii"), 9)
+
+
+def task_argv(port: int) -> tuple[str, ...]:
+    """The command line that reads ``task_program()`` from stdin and meets the orchestrator at *port*."""
+    return _receiving(task_program(), str(port))
+
+
+def _receiving(program: bytes, *words: str) -> tuple[str, ...]:
+    """
+    Read *program* from stdin and become it, its own words following.
+
+    Python is isolated (-I) from the user's packages and variables, and starts without the site's (-S), which is
+    quicker. One older than 3.6 ends with 71.
+    """
+    return ("python3", "-I", "-S", "-u", "-c", _RECEIVE, str(len(program)), *words)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Number = int | float | None
 
 MOST_FILES = 4096
-TOLD_S = 0.5
-"""Rows are sent at most this often."""
 _MOST_ROWS = 10000
 _FILE_BYTES = 1 << 16
 _LEAST_PERIOD_S = 0.01
@@ -218,16 +216,16 @@ class Sampling:
     def __init__(self, asked: "dict[str, Any]", sessions: Sessions) -> None:
         self.files = FileSampler(asked) if asked["files"] else None
         self.tools = [ToolSampler(asked, part, sessions) for part in range(1, 1 + len(asked["tools"]))]
-        self._tell_s = 0.0
+        self._told_s, self._tell_s = asked["told"], 0.0
 
     def told(self, now_s: float) -> "list[dict[str, Any]]":
-        """Messages with what is new, at most every half second."""
+        """Messages with what is new, at most as often as was asked."""
         if now_s < self._tell_s:
             return []
         series = [tool.series for tool in self.tools] + ([self.files.series] if self.files is not None else [])
         told = [message for one in series for message in one.told()]
         if told:
-            self._tell_s = now_s + TOLD_S
+            self._tell_s = now_s + self._told_s
         return told
 
     def step(self, now_s: float) -> float:
@@ -235,7 +233,7 @@ class Sampling:
         times = [tool.step(now_s) for tool in self.tools]
         if self.files is not None:
             times.append(self.files.step(now_s))
-        return min(times) if times else now_s + TOLD_S
+        return min(times) if times else now_s + self._told_s
 
     def close(self) -> None:
         """End what runs and let go of files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from fabric.runs.tables import MOST_BYTES as MOST_TABLE_BYTES
 from fabric.runs.tables import TABLES, read_table
 from fabric.runs.told_verdict import MOST_VERDICT_BYTES as MOST_BYTES
 from fabric.runs.told_verdict import VERDICT, ToldVerdict, decision_in, told_verdict
-from fabric.tools.records import Record, read_records
+from fabric.tools.records import BATCH, Record, UnreadableLines, read_records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +37,9 @@ _FILES = {RUN: run_document.MOST_BYTES, VERDICT: MOST_BYTES, TABLES["samples"].f
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
+MOST_TOLD = 20
+"""So many places of records of a component are told, the last ones (a choice)."""
+
 _MOST_IMPORTED_BYTES = 256 * MIB
 """Of one import (a choice: two million jobs, or the kernel's messages of a hall in a month)."""
 
@@ -55,7 +58,7 @@ def history(
     is there cannot be read.
     """
     paths, closed = _directories(results.resolve(), days)
-    records = [one for path in imports for one in _imported(path, days)]
+    records = _all_imported(imports, days)
     if not paths and closed:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
     if not paths and not records:
@@ -82,15 +85,25 @@ def history(
     )
 
 
-def _imported(path: Path, days: int | None) -> list[Record]:
-    """Of a file, none older; ConfigError where it is none of the three."""
+def _all_imported(paths: Sequence[Path], days: int | None) -> list[tuple[str, Record]]:
+    """Of all files, none older, each with its file's name; ConfigError with every line of any that is no record."""
     since = datetime.min.replace(tzinfo=UTC) if days is None else datetime.now(UTC) - timedelta(days=days)
-    try:
-        with reading(path):
-            text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
-        return [one for one in read_records(text) if one.at >= since]
-    except ToolError as exc:
-        raise ConfigError.at(path, str(exc)) from exc
+    found: list[tuple[str, Record]] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            with reading(path):
+                text = read_plain(path, _MOST_IMPORTED_BYTES).decode("utf-8", "replace")
+            found += [(path.name, one) for one in read_records(text) if one.at >= since]
+        except ConfigError as exc:
+            problems += exc.problems
+        except UnreadableLines as exc:
+            problems += [Problem(str(path), line, why) for line, why in exc.lines]
+        except ToolError as exc:
+            problems.append(Problem(str(path), 0, str(exc)))
+    if problems:
+        raise ConfigError(problems)
+    return found
 
 
 def _judged(path: Path) -> ToldVerdict | None:
@@ -223,10 +236,33 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _signals(judged: Sequence[ToldVerdict], records: Iterable[Record]) -> list[HostSignals]:
+def _signals(judged: Sequence[ToldVerdict], records: Sequence[tuple[str, Record]]) -> list[HostSignals]:
     """Of every host that took part, and every component that has a record, the most troubled first."""
-    kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
-    counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
+    counts, kinds = _counted(judged, records)
+    rows, alike = {}, defaultdict[str, list[tuple[float, ...]]](list)
+    for name, count in counts.items():
+        rate = count["single_fails"] / max(1, count["runs"] + count["jobs"])
+        values = {**count, "troubles": len(kinds[name]), "single_fail_rate": rate}
+        rows[name] = tuple(float(values.get(signal, 0)) for signal in SIGNALS)
+        alike[_class_of(name)].append(rows[name])
+    limits = {one: [_quantile(column) for column in zip(*of, strict=True)] for one, of in alike.items()}
+    told_by = defaultdict[str, list[str]](list)
+    for file, record in records:
+        for name in record.names if record.signal != "jobs" else ():
+            told_by[name].append(f"{file}:{record.line}")
+    found = []
+    for name, row in rows.items():
+        of_class, count = zip(SIGNALS, row, limits[_class_of(name)], strict=True), counts[name]
+        high = tuple(signal for signal, value, limit in of_class if value > 0 and value >= limit)
+        found.append(HostSignals(name, count["runs"], count["troubled"], row, high, tuple(told_by[name][-MOST_TOLD:])))
+    return sorted(found, key=lambda one: (-one.troubled, one.host))
+
+
+def _counted(
+    judged: Sequence[ToldVerdict], records: Iterable[tuple[str, Record]]
+) -> tuple[Mapping[str, Counter[str]], Mapping[str, set[str]]]:
+    """Of each component how often what happened to it, and the kinds of suspicion and trouble."""
+    kinds, counts = defaultdict[str, set[str]](set), defaultdict[str, Counter[str]](Counter)
     for run in judged:
         for one in run.suspects:
             for host in one.hosts if one.outcome is Outcome.FAIL else ():
@@ -235,7 +271,7 @@ def _signals(judged: Sequence[ToldVerdict], records: Iterable[Record]) -> list[H
         for host in run.hosts:
             counts[host].update(["runs", *(name for name, hosts in told.items() if host in hosts)])
     days: set[tuple[str, object]] = set()
-    for record in records:
+    for _, record in records:
         alone = record.signal != "jobs" or len(record.names) == 1  # those of many nodes are no base of a rate
         for name in record.names if alone else ():
             counts[name].update([record.signal, *(["jobs"] if record.signal == "single_fails" else [])])
@@ -243,17 +279,15 @@ def _signals(judged: Sequence[ToldVerdict], records: Iterable[Record]) -> list[H
             days |= {(name, record.at.date())} if record.signal != "jobs" else set()
     for name, _ in days:
         counts[name]["troubled"] += 1
-    rows = {}
-    for host, count in counts.items():
-        rate = count["single_fails"] / max(1, count["runs"] + count["jobs"])
-        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": rate}
-        rows[host] = tuple(float(values.get(name, 0)) for name in SIGNALS)
-    limits = [_quantile(column) for column in zip(*rows.values(), strict=True)]
-    found = []
-    for host, row in rows.items():
-        high = [name for name, value, limit in zip(SIGNALS, row, limits, strict=True) if value > 0 and value >= limit]
-        found.append(HostSignals(host, counts[host]["runs"], counts[host]["troubled"], row, tuple(high)))
-    return sorted(found, key=lambda one: (-one.troubled, one.host))
+    return counts, kinds
+
+
+def _class_of(name: str) -> str:
+    """What a component is set beside: batches have more tickets than links, and links other ones than hosts."""
+    if name.startswith(BATCH):
+        return BATCH
+    part = Part.of(name)
+    return "link" if part.link_ends else "part" if part.inside else "host"
 
 
 def _told(run: ToldVerdict) -> dict[str, set[str]]:

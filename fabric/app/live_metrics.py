@@ -1,18 +1,19 @@
-"""A run that goes on, as metrics that Prometheus scrapes (``fabric watch --metrics-port``)."""
+"""A run that goes on, or a fleet that is watched, as metrics that Prometheus scrapes (``--metrics-port``)."""
 
 from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from fabric.app.monitor import FleetSeen
 from fabric.app.status import HostState, RunStatus, Watched
 from fabric.errors import ConfigError
 from fabric.report.output import visible
@@ -69,6 +70,58 @@ def _gauges(seen: RunStatus) -> Iterator[tuple[str, str, tuple[str, ...], _Found
     yield "bad_part_probes", "Probes that failed because of a part, as tools said", ("component",), bad
 
 
+class FleetMetrics(Collector):
+    """
+    What ``fabric monitor`` knows, by *now*: gauges of hosts, counters of alarms, all with the fabric's name as label.
+
+    Ports have a metric only while they are bad, the worst ``MOST_BAD`` of them: a hall has 16,384.
+    """
+
+    def __init__(self, fabric: str, now: Callable[[], FleetSeen]) -> None:
+        self._fabric, self._now = visible(fabric), now
+
+    def describe(self) -> list[Metric]:
+        """Nothing, as above."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """What is known at this moment."""
+        seen = self._now()
+        for name, text, labels, found in _of_fleet(seen):
+            made = GaugeMetricFamily(f"fabric_monitor_{name}", text, labels=("fabric", *labels))
+            for values, number in found:
+                made.add_metric((self._fabric, *map(visible, values)), number)
+            yield made
+        counter = CounterMetricFamily("fabric_monitor_alarms", "Alarms since it began", labels=("fabric", "kind"))
+        for kind, number in seen.alarms.items():
+            counter.add_metric((self._fabric, kind), number)
+        yield counter
+        cpu = CounterMetricFamily("fabric_monitor_cpu_seconds", "What it used itself", labels=("fabric",))
+        cpu.add_metric((self._fabric,), seen.cpu_s)
+        yield cpu
+
+
+MOST_BAD = 1000
+"""Ports with a metric of their own (a choice: more are one cause)."""
+
+
+def _of_fleet(seen: FleetSeen) -> Iterator[tuple[str, str, tuple[str, ...], _Found]]:
+    """As ``_gauges``."""
+    states: _Found = [(("read",), float(seen.hosts)), (("silent",), float(len(seen.silent)))]
+    yield "hosts", "Hosts whose counters are read, and of which nothing is known", ("state",), states
+    worst = sorted(seen.bad.items(), key=lambda one: (-one[1].rank, one[0]))[:MOST_BAD]
+    bad: _Found = [((part, outcome.value), 1.0) for part, outcome in worst]
+    yield (
+        "bad_port",
+        "1 for each port that is bad, as the verdict of a run would have it",
+        ("component", "outcome"),
+        bad,
+    )
+    for place, way in enumerate(("sent", "received")):
+        bits: _Found = [((host,), both[place] * 1e9) for host, both in seen.gbps.items()]
+        yield f"{way}_bits_per_second", f"What a host {way} in the last ten seconds", ("host",), bits
+
+
 class _Asked(WSGIRequestHandler):
     timeout = ASKS_S
 
@@ -76,14 +129,14 @@ class _Asked(WSGIRequestHandler):
         """Nothing: the terminal shows the run."""
 
 
-def serve(run: Path, port: int, address: str = "127.0.0.1") -> None:
+def serve(collector: Collector, port: int, address: str = "127.0.0.1") -> None:
     """
     Answer scrapes on this port of one *address*, one after the other, in one thread of this process.
 
     As OpenMetrics where that is asked for. Raises ConfigError for a port that cannot be had.
     """
     registry = CollectorRegistry()
-    registry.register(LiveMetrics(run))
+    registry.register(collector)
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         kind = type("Server", (WSGIServer,), {"address_family": family})

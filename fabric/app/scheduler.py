@@ -1,11 +1,12 @@
 """
-What a verdict does to the scheduler (Slurm): bad hosts are drained, repaired ones given back; a run reserves its hosts.
+What a verdict does to the scheduler: bad hosts are drained (Slurm) or cordoned (Kubernetes), repaired ones given back;
+a run reserves its hosts (Slurm).
 
 What the newest runs say of a host (``standing``) decides whether a job may begin there, too.
 
 Slurm has no compare-and-swap: a second drain replaces ours, and whoever ends a drain ends anybody's. So a node is read,
-altered and read again, and only a drain whose reason is the very one written here is ended. A line in the ledger of the
-results folder is on disk before Slurm is told anything.
+altered and read again, and only a drain whose reason is the very one written here is ended; of Kubernetes the same rule
+holds. A line in the ledger of the results folder is on disk before either is told anything.
 
 A reservation is no change of the fabric: it stands on no host, where a guard could end it, and other runs may measure
 beside it. So the ledger has it, with the same order of writing: a line on disk, then Slurm is told, then it is read
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
+from typing import Protocol
 
 from fabric.engine.interruption import listening
 from fabric.errors import ConfigError, ExecutorError, FabricError, MayBeLive, StoreError, ToolError
@@ -228,12 +230,80 @@ def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
         raise ToolError(f"{argv[0]}: {exc}") from exc
 
 
-def act(path: Path, *, run: Run = ask_slurm) -> Iterator[str]:
+class Node(Protocol):
+    """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
+
+    @property
+    def is_drained(self) -> bool: ...  # noqa: D102
+
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+    @property
+    def by(self) -> str: ...  # noqa: D102
+
+
+class Nodes(Protocol):
+    """
+    The nodes of a scheduler, called *name*; the ledger has them with *lead* before their names.
+
+    Each may raise ToolError, and ValueError for a word that cannot be said to it: then nothing was.
+    """
+
+    name: str
+    lead: str
+
+    def node(self, host: str) -> Node | None:
+        """How it stands; None where there is no such node."""
+
+    def drain(self, host: str, reason: str) -> str:
+        """No further job begins there; what was complained of, empty where nothing was."""
+
+    def undrain(self, host: str) -> str:
+        """The end of that, and of nothing else."""
+
+
+class SlurmNodes:
+    """Slurm's, by ``scontrol``."""
+
+    name, lead = "Slurm", ""
+
+    def __init__(self, run: Run = ask_slurm) -> None:
+        self._run = run
+
+    def node(self, host: str) -> Node | None:
+        """By ``scontrol show node``."""
+        said = self._run(slurm.show_node(host))
+        return slurm.node(host, said.stdout, said.stderr, said.exit_status)
+
+    def drain(self, host: str, reason: str) -> str:
+        """What runs there goes on to its end."""
+        return self._told(slurm.drain(host, reason))
+
+    def undrain(self, host: str) -> str:
+        """A node that is DOWN stays so."""
+        return self._told(slurm.undrain(host))
+
+    def _told(self, argv: tuple[str, ...]) -> str:
+        said = self._run(argv)
+        return complaint(said.stdout, said.stderr) if said.exit_status else ""
+
+
+def nodes_of(act: str) -> Nodes:
+    """Whose nodes ``--act`` means: ``drain`` Slurm's, ``cordon`` those of Kubernetes."""
+    if act == "drain":
+        return SlurmNodes()
+    from fabric.hosts.kubernetes import KubernetesNodes
+
+    return KubernetesNodes()
+
+
+def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
     """
     Drain the hosts of which a run found a part to be bad, or give back those that a post-repair run accepted.
 
     Says what was done, and what was not and why. Raises ConfigError for a run of the simulated fabric, StoreError for
-    one that is not judged. Where the ledger cannot be written, Slurm is told nothing.
+    one that is not judged. Where the ledger cannot be written, the scheduler is told nothing.
     """
     told = told_hosts(path)
     if told is None:
@@ -248,20 +318,20 @@ def act(path: Path, *, run: Run = ask_slurm) -> Iterator[str]:
         if now.outcome is Outcome.PASS:
             yield f"{host}: not drained: found to be good since, by {now.run}"
         else:
-            yield _drained(host, _reason(tuple(parts), told.name), results, run)
+            yield _drained(host, _reason(tuple(parts), told.name), results, nodes)
     for host in told.accepted:
-        yield _given_back(host, told.name, results, run)
+        yield _given_back(host, told.name, results, nodes)
     for part in told.wide:
         yield f"{part}: it is no part of one host: nobody is drained for it"
 
 
-def drain(standing: Standing, results: Path, *, run: Run = ask_slurm) -> str:
+def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
     """Drain the host that a gate found to be bad; says what was done, and what was not and why."""
     told = told_hosts(Path(standing.run or ""))
     if told is not None and told.too_many:
         return f"{standing.host}: not drained: {told.too_many}"
     name = "/".join(Path(standing.run or "").parts[-2:])
-    return _drained(standing.host, _reason([standing.why], name), results, run)
+    return _drained(standing.host, _reason([standing.why], name), results, nodes)
 
 
 def _reason(parts: Sequence[str], run: str) -> str:
@@ -269,53 +339,49 @@ def _reason(parts: Sequence[str], run: str) -> str:
     return f"{OURS}{', '.join(parts[:MOST_PARTS])}{more}; run {run}"
 
 
-def _node(host: str, run: Run) -> slurm.SlurmNode | None:
-    said = run(slurm.show_node(host))
-    return slurm.node(host, said.stdout, said.stderr, said.exit_status)
-
-
-def _drained(host: str, reason: str, results: Path, run: Run) -> str:
+def _drained(host: str, reason: str, results: Path, nodes: Nodes) -> str:
     """Read, write, read again."""
     told = False
     try:
-        before = _node(host, run)
+        before = nodes.node(host)
         if before is None:
-            return f"{host}: Slurm knows no node of that name"
+            return f"{host}: {nodes.name} knows no node of that name"
         if before.is_drained:
             return f"{host}: is drained already ({before.by}: {before.reason}); left as it is"
-        with Written(results / LEDGER, host, "drain", reason=reason) as written:
-            command = slurm.drain(host, reason)
+        if before.reason == reason:
+            return f"{host}: was drained for that, and somebody ended it; left as it is"
+        with Written(results / LEDGER, nodes.lead + host, "drain", reason=reason) as written:
             told = True
-            said = run(command)
-            after = _node(host, run)
+            said = nodes.drain(host, reason)
+            after = nodes.node(host)
             ours = after is not None and after.is_drained and after.reason == reason
             written.state = "done" if ours else "not seen"
-    except (ToolError, StoreError, ValueError) as exc:
+    except ValueError as exc:
+        return f"{host}: not drained: {exc}"
+    except (ToolError, StoreError) as exc:
         return f"{host}: {'told to drain, and not seen' if told else 'not drained'}: {exc}"
-    if ours:
-        return f"{host}: drained ({reason})"
     now = "not drained" if after is None or not after.is_drained else f"drained by {after.by}: {after.reason}"
-    return f"{host}: {now}" + (f" ({complaint(said.stdout, said.stderr)})" if said.exit_status else "")
+    return f"{host}: " + (f"drained ({reason})" if ours else now) + (f" ({said})" if said else "")
 
 
-def _given_back(host: str, accepted_by: str, results: Path, run: Run) -> str:
+def _given_back(host: str, accepted_by: str, results: Path, nodes: Nodes) -> str:
     """Only where the reason of the drain is the last that was written here for this node, for an older run."""
     try:
-        before = _node(host, run)
+        before = nodes.node(host)
         if before is None or not before.is_drained:
-            return f"{host}: is not drained" if before else f"{host}: Slurm knows no node of that name"
-        if before.reason != drains(results).get(host):
+            return f"{host}: is not drained" if before else f"{host}: {nodes.name} knows no node of that name"
+        if before.reason != drains(results).get(nodes.lead + host):
             return f"{host}: drained by {before.by}: {before.reason}; not by us, left as it is"
         if before.reason.rpartition("/")[2] >= accepted_by.rpartition("/")[2]:
             return f"{host}: drained since ({before.reason}), left as it is"
-        with Written(results / LEDGER, host, "undrain", reason=before.reason) as written:
-            run(slurm.undrain(host))
-            after = _node(host, run)
+        with Written(results / LEDGER, nodes.lead + host, "undrain", reason=before.reason) as written:
+            said = nodes.undrain(host)
+            after = nodes.node(host)
             free = after is not None and not after.is_drained
             written.state = "done" if free else "not seen"
     except (ToolError, StoreError, ValueError) as exc:
         return f"{host}: not given back, or not seen to be: {exc}"
-    return f"{host}: given back to Slurm" if free else f"{host}: still drained"
+    return f"{host}: " + (f"given back to {nodes.name}" if free else "still drained") + (f" ({said})" if said else "")
 
 
 _MARGIN, _LEAST_MARGIN_S = 0.2, 600.0

@@ -64,7 +64,9 @@ class Leased:
 
     @property
     def leased_until_s(self) -> float:
-        """When the lease has run out, if nobody renews it any more."""
+        """When the lease has run out, if nobody renews it any more; never where nothing had to be altered."""
+        if not self.armed:
+            return inf
         return min(self._renewed_s + self._lease.ttl_s, self._armed_s + self._lease.max_hold_s)
 
     def name(self, guard_id: str, alterations: Sequence[Alteration]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.ber import Ber
+from fabric.changes.congestion import Dcqcn, Pfc
 from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.changes.retransmission import Retransmission
@@ -23,6 +24,8 @@ OURS: tuple[type[Kind], ...] = (
     AdaptiveRouting,
     Shield,
     Retransmission,
+    Pfc,
+    Dcqcn,
 )
 GROUP = "fabric.changes"
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
+from fabric.changes.closing import closing, refuse_kept_up, seen_closed
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
 from fabric.changes.ports import (
     POLL_S,
@@ -17,10 +18,7 @@ from fabric.changes.ports import (
     Seen,
     SwitchEnd,
     adapter_end,
-    closing,
     end_named,
-    refuse_kept_up,
-    seen_closed,
     seen_end,
     until_active,
 )

@@ -21,10 +21,12 @@ REGISTER = "ROCE_ACCL"
 ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
 SELECTIVE_REPEAT = "selective_repeat_forced_en"
 ADAPTIVE_TIMERS = "roce_adp_retrans_en"
+SHORT_TIMEOUTS = "min_ack_timeout_limit_disabled"
 SELECTS = {
     ADAPTIVE_ROUTING: "adaptive_routing_forced_en_field_select",
     SELECTIVE_REPEAT: "selective_repeat_forced_en_field_select",
     ADAPTIVE_TIMERS: "roce_adp_retrans_field_select",
+    SHORT_TIMEOUTS: "min_ack_timeout_limit_disabled_field_select",
 }
 """Of each field the one that reads 1 where it may be chosen, and is written 1 for it to be taken (mstflint's adb)."""
 
@@ -35,7 +37,7 @@ def fields_on(name: str, wanted: Mapping[str, int], context: Context) -> Procedu
 
     Raises Refused for a host without RoCE, and where the firmware does not let a field be chosen.
     """
-    host = _ethernet(name, context)
+    host = ethernet_host(name, context)
     tool = context.program(name, "mlxreg")
     apply: list[Argv] = []
     undo: list[Argv] = []
@@ -75,12 +77,13 @@ def confirm_fields(
                     raise NotInForce(f"{change.component}: {check.argv[2]}: {field} is {fields[field]}")
 
 
-def _ethernet(name: str, context: Context) -> Host:
+def ethernet_host(name: str, context: Context) -> Host:
+    """A host whose links are RoCE; raises Refused for any other."""
     host = context.topology.hosts.get(name)
     if host is None:
         raise Refused(f"there is no host {name}")
     if host.platform.link_layer != "ethernet":
-        raise Refused(f"{name}: {REGISTER} is of RoCE; its links are InfiniBand")
+        raise Refused(f"{name}: this is of RoCE; its links are InfiniBand")
     return host
 
 
@@ -96,15 +99,25 @@ class Retransmission(Kind):
     adaptive_timers: Annotated[bool, OnOff()] | None = None
     """on: how long a lost answer is waited for is the firmware's, not NCCL_IB_TIMEOUT's."""
 
+    short_timeouts: Annotated[bool, OnOff()] | None = None
+    """on: the firmware has no least time of its own, so that a small NCCL_IB_TIMEOUT is kept."""
+
+    @property
+    def _asked(self) -> dict[str, tuple[str, bool]]:
+        asked = {
+            SELECTIVE_REPEAT: ("selective repeat", self.selective_repeat),
+            ADAPTIVE_TIMERS: ("adaptive timers", self.adaptive_timers),
+            SHORT_TIMEOUTS: ("short timeouts", self.short_timeouts),
+        }
+        return {field: (words, on) for field, (words, on) in asked.items() if on is not None}
+
     @property
     def fields(self) -> dict[str, int]:
         """Of the register, with their values."""
-        asked = {SELECTIVE_REPEAT: self.selective_repeat, ADAPTIVE_TIMERS: self.adaptive_timers}
-        return {field: int(on) for field, on in asked.items() if on is not None}
+        return {field: int(on) for field, (_, on) in self._asked.items()}
 
     def __str__(self) -> str:
-        asked = {"selective repeat": self.selective_repeat, "adaptive timers": self.adaptive_timers}
-        return ", ".join(f"{what} {'on' if on else 'off'}" for what, on in asked.items() if on is not None)
+        return ", ".join(f"{words} {'on' if on else 'off'}" for words, on in self._asked.values())
 
     def params(self, component: str) -> Mapping[str, str | int | float]:
         """The fields of the register."""
@@ -113,7 +126,7 @@ class Retransmission(Kind):
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """Nothing is asked for, or the hosts have no RoCE."""
         if not self.fields:
-            yield (), "'selective_repeat' or 'adaptive_timers' is required here: on or off"
+            yield (), "'selective_repeat', 'adaptive_timers' or 'short_timeouts' is required here: on or off"
         hosts = context.topology.hosts if context is not None else {}
         if any(hosts[name].platform.link_layer == "infiniband" for name in (context.hosts if context else ())):
             yield (), "it is for RoCE: InfiniBand has no such setting"

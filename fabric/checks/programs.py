@@ -62,8 +62,8 @@ _PROGRAMS = {
         ("ibportstate", "iblinkinfo", "perfquery", "sminfo", "smpquery"), _Program("infiniband-diags", "-V")
     ),
     **dict.fromkeys(("flock", "setsid"), _Program("util-linux")),
-    "timeout": _Program("coreutils"),
-    "ip": _Program("iproute2", "-V"),
+    **dict.fromkeys(("timeout", "tee"), _Program("coreutils")),
+    **dict.fromkeys(("ip", "dcb"), _Program("iproute2", "-V")),
 }
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).

@@ -68,7 +68,8 @@ def break_command(faults: tuple[str, ...], name: str) -> int:
     """
     Make parts bad: h5/mlx5_0:tx:slow=0.3 (h5 sends at 0.3 of its rate), h2/mlx5_0:loss=0.02, l1--s1:down, s1:grey.
 
-    Kinds: slow, loss, down (a cable), grey and dead (a switch), hung (a host), one_path (a leaf). Taken back: mend.
+    Kinds: slow, loss, down and flapping (a cable), grey and dead (a switch), hung (a host), one_path (a leaf). Taken
+    back: mend.
     """
     from fabric import lab as machine
 

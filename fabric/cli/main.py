@@ -46,6 +46,7 @@ GROUPS = {
         "compare": ("report", "Compare two runs: before and after a repair, a firmware, a setting."),
     },
     "Fleet": {
+        "monitor": ("monitor", "Watch the ports of a fleet at work: errors, flaps, traffic that stops."),
         "gate": ("status", "May a job begin on a host? What the newest run said of it, for Slurm's prolog."),
         "history": ("report", "All runs as one history, and the hosts in trouble again and again."),
         "inventory": ("check", "Make an inventory of what is there, show one, or its schema."),

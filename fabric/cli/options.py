@@ -70,6 +70,7 @@ _OVERRIDES = (
     click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
     click.option("--slurm-job", metavar="ID", help="Only the hosts of this Slurm job."),
     click.option("--reservation", metavar="NAME", help="Only the hosts of this Slurm reservation."),
+    click.option("--selector", metavar="LABELS", help="Only the hosts that are Kubernetes nodes with these labels."),
     click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."),
     click.option(
         "--fault",
@@ -99,13 +100,20 @@ def overrides(function: Callable[..., int]) -> Callable[..., int]:
     """What ``check``, ``plan`` and ``run`` let a command line say of a scenario, the same for all."""
 
     @wraps(function)
-    def command(*, hosts: str | None, slurm_job: str | None, reservation: str | None, **named: Any) -> int:
+    def command(
+        *, hosts: str | None, slurm_job: str | None, reservation: str | None, selector: str | None, **named: Any
+    ) -> int:
+        if [hosts, slurm_job, reservation, selector].count(None) < 3:
+            words = "--hosts, --slurm-job, --reservation and --selector"
+            raise click.UsageError(f"{words} each say which hosts: give one")
         if slurm_job is not None or reservation is not None:
-            if [hosts, slurm_job, reservation].count(None) < 2:
-                raise click.UsageError("--hosts, --slurm-job and --reservation each say which hosts: give one")
             from fabric.app.scheduler import hosts_of
 
             hosts = hosts_of(job=slurm_job, reserved=reservation)
+        if selector is not None:
+            from fabric.hosts.kubernetes import KubernetesNodes
+
+            hosts = ",".join(KubernetesNodes().selected(selector))
         return function(hosts=hosts, **named)
 
     for decorate in reversed(_OVERRIDES):
@@ -156,8 +164,8 @@ results_option = click.option("--results", type=PATH, default=Path("results"), s
 
 act_option = click.option(
     "--act",
-    type=click.Choice(["drain"]),
-    help="Slurm: drain hosts with a bad part, give back those that --because accepts.",
+    type=click.Choice(["drain", "cordon"]),
+    help="Drain (Slurm) or cordon (Kubernetes) hosts with a bad part, give back those that --because accepts.",
 )
 """What is done with the verdict."""
 
@@ -165,6 +173,21 @@ reserve_option = click.option(
     "--reserve", is_flag=True, help="Slurm: reserve the hosts for the planned time and a margin; given back at the end."
 )
 """Whether no job may begin on the hosts meanwhile."""
+
+metrics_port_option = click.option(
+    "--metrics-port", "port", type=WholeNumber(1, 65_535), metavar="PORT", help="Also serve it as OpenMetrics."
+)
+"""Where Prometheus may scrape what goes on."""
+
+metrics_address_option = click.option(
+    "--metrics-address",
+    "address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="IP",
+    help="Where; 0.0.0.0 for all interfaces.",
+)
+"""On which address."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""

@@ -19,7 +19,7 @@ from fabric.cli.options import (
     print_lines,
     results_option,
 )
-from fabric.errors import ConfigError, StoreError
+from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.report.output import say, visible, warn
 from fabric.runs.run_directory import run_path
 
@@ -90,7 +90,7 @@ def report_command(
     refuse_simulated(act, judged.backend)
     code = show(judged, as_json=as_json)
     if act is not None:
-        act_on(run)
+        act_on(run, act)
     return code
 
 
@@ -104,19 +104,24 @@ def refuse_simulated(act: str | None, backend: str, *, reserve: bool = False) ->
     """Said before anything is measured or printed."""
     if act is not None and backend == "mock":
         raise ConfigError.at("--act", "the run is simulated: no real host is drained")
+    if act is not None:
+        from fabric.app.scheduler import nodes_of
+
+        nodes_of(act)  # refuses what could not be told, before hours are measured
     if reserve and backend == "mock":
         raise ConfigError.at("--reserve", "the run is simulated: no real host is reserved")
 
 
-def act_on(run: Path) -> None:
-    """Tell Slurm of a run's verdict, and on stderr what came of it; the exit code stays that of the run."""
-    from fabric.app.scheduler import act
+def act_on(run: Path, how: str) -> None:
+    """Tell the scheduler of a run's verdict, and on stderr what came of it; the exit code stays that of the run."""
+    from fabric.app.scheduler import act, nodes_of
 
     try:
-        for line in act(run):
-            warn(visible(f"slurm: {line}"))
-    except StoreError as exc:
-        warn(visible(f"slurm: nothing was done: {exc}"))
+        nodes = nodes_of(how)
+        for line in act(run, nodes=nodes):
+            warn(visible(f"{nodes.name.lower()}: {line}"))
+    except (StoreError, ToolError) as exc:
+        warn(visible(f"{how}: nothing was done: {exc}"))
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -254,7 +259,7 @@ DAYS_MOST = 36_500
     type=PATH,
     multiple=True,
     metavar="FILE",
-    help="Also count what others wrote down: sacct -X -P, tickets (CSV), journalctl -k -o short-iso.",
+    help="Also count what others wrote down: sacct -X -P, sacctmgr -P show event, tickets (CSV), kernel messages.",
 )
 @json_option
 def history_command(

@@ -174,7 +174,7 @@ def _carried_out(how: HowRun, measure: Callable[..., JudgedRun], asked: Asked | 
             judged = measure(observer=progress, reports=not how.no_html, reservation=taken)
         code = show(judged, as_json=how.as_json)
         if how.act is not None:
-            act_on(Path(judged.path))
+            act_on(Path(judged.path), how.act)
     if hook is not None and judged.verdict.outcome is Outcome.FAIL:
         hook.end({name: value for name, value in verdict_document(judged).items() if name in _TOLD})
     return code

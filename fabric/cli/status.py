@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, act_option, answer, json_option, results_option
+from fabric.cli.options import (
+    PATH,
+    WholeNumber,
+    act_option,
+    answer,
+    json_option,
+    metrics_address_option,
+    metrics_port_option,
+    results_option,
+)
 from fabric.model.text import duration_text, fold
 from fabric.report.output import columns, counted, jsonable, say, visible, warn
 
@@ -42,21 +51,8 @@ _MOST_PHASES, _MOST_PARTS, _MOST_CHANGES = 6, 6, 4
 @click.argument("run", required=False, type=PATH)
 @results_option
 @click.option("--every", "every_s", type=WholeNumber(1, 3600), default=2, show_default=True, metavar="SECONDS")
-@click.option(
-    "--metrics-port",
-    "port",
-    type=WholeNumber(1, 65_535),
-    metavar="PORT",
-    help="Also serve it as OpenMetrics.",
-)
-@click.option(
-    "--metrics-address",
-    "address",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="IP",
-    help="Where; 0.0.0.0 for all interfaces.",
-)
+@metrics_port_option
+@metrics_address_option
 def watch_command(run: Path | None, results: Path, every_s: int, port: int | None, address: str) -> int:
     """
     Watch RUN (default: the newest below --results) until it ends: phases, hosts, bad parts, changes, time left.
@@ -69,9 +65,9 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
     run = run or newest(results)
     watched = Watched(run)
     if port is not None:
-        from fabric.app.live_metrics import serve
+        from fabric.app.live_metrics import LiveMetrics, serve
 
-        serve(run, port, address)
+        serve(LiveMetrics(run), port, address)
     if not sys.stdout.isatty():
         if port is not None:
             _wait(watched, every_s)
@@ -234,14 +230,15 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
     import os
     import platform
 
-    from fabric.app.scheduler import drain, standing
+    from fabric.app.scheduler import drain, nodes_of, standing
     from fabric.model.outcome import Outcome
 
     name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
     found = standing(name, results, days=days)
     code = {Outcome.PASS: 0, Outcome.FAIL: 1}.get(found.outcome, 3)
     if act is not None and found.outcome is Outcome.FAIL:
-        warn(visible(f"slurm: {drain(found, results)}"))
+        nodes = nodes_of(act)
+        warn(visible(f"{nodes.name.lower()}: {drain(found, results, nodes=nodes)}"))
     where = f" ({found.run})" if found.run else ""
     line = f"{found.outcome.name}  {name}: {found.why}{where}"
     return answer({**jsonable(found), "exit_code": code}, [line], as_json=as_json, code=code)

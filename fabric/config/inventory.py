@@ -20,10 +20,10 @@ from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import SAFE_NAME, Choice
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import ROUTING, Fault, Inventory, MockSettings, ProcessSettings, SlurmSettings, SshSettings
 from fabric.model.topology import Login, Topology
 
-BACKENDS = ("mock", "ssh", "process")
+BACKENDS = ("mock", "ssh", "slurm", "process")
 
 
 class InventoryFile(Entry):
@@ -32,7 +32,7 @@ class InventoryFile(Entry):
     name: Annotated[str, SAFE_NAME]
     """What this fabric is called."""
     backend: Annotated[str, Choice(BACKENDS)]
-    """How hosts are reached: mock (simulated), ssh or process."""
+    """How hosts are reached: mock (simulated), ssh, slurm or process."""
     platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1)
     """Host layouts by name."""
     hosts: tuple[HostsEntry, ...] = Field(min_length=1)
@@ -43,6 +43,8 @@ class InventoryFile(Entry):
     """How the switches choose paths, as link_burn is planned: ftree, updn, minhop, ar or ecmp."""
     ssh: SshSettings = SshSettings()
     """With backend ssh: how hosts are reached."""
+    slurm: SlurmSettings = SlurmSettings()
+    """With backend slurm: how the agents of a job's hosts are begun."""
     process: ProcessSettings = ProcessSettings()
     """With backend process: what carries a command to a host."""
     changes: ChangeSettings = ChangeSettings()
@@ -72,7 +74,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     problems.raise_if_any(command_line.all())
     assert file is not None  # else it was raised above
     mock = replace(file.mock, faults=(*file.mock.faults, *extra), routing=file.mock.routing or file.routing)
-    same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "process", "changes", "routing")}
+    same = {key: getattr(file, key) for key in ("name", "backend", "ssh", "slurm", "process", "changes", "routing")}
     return Inventory(source=str(path), topology=topology, mock=mock, **same)
 
 

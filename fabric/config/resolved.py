@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.wording import shown
-from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SlurmSettings, SshSettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
@@ -27,7 +27,7 @@ HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
 
 
-_AS_THEY_ARE = ("name", "source", "backend", "ssh", "process", "mock", "changes", "routing")
+_AS_THEY_ARE = ("name", "source", "backend", "ssh", "slurm", "process", "mock", "changes", "routing")
 """Fields that an inventory and its document have alike."""
 
 
@@ -49,6 +49,7 @@ class _InventoryDocument:
     changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
     logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
     management: dict[str, Login] = field(default_factory=dict)  # machines that are not under test
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)  # nor have runs before its backend this
     routing: str | None = None
 
 

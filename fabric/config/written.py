@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.found import FoundFabric, FoundHost, FoundRnic
-from fabric.model.text import fold
+from fabric.model.text import fold, unfold
 
 NEAR = ("PIX", "PXB")
 """What ``nvidia-smi topo -m`` prints where two parts hang off one PCIe switch, or off several below one bridge."""
@@ -206,15 +206,45 @@ def _leaves(host: str, rnics: Sequence[FoundRnic], at: Mapping[str, str]) -> tup
 
 
 def _hosts(platforms: Mapping[str, str], leaves: Mapping[str, tuple[str, ...]], address: str) -> Iterator[str]:
-    """Hosts folded: one entry for those of one platform on the same leaves."""
-    groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    """Hosts folded: one entry for those of one platform on the same leaves, or on leaves that are counted alike."""
+    of_platform: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for host, platform in platforms.items():
-        groups[platform, leaves[host]].append(host)
+        of_platform[platform][leaves[host]].append(host)
     where = "" if address == "{name}" else f', address: "{address}"'
-    for (platform, on), hosts in groups.items():
-        said = f", leaves: [{', '.join(on)}]" if on else ""
-        note = "" if on else "   # which leaves they are on was not said for every RNIC"
-        yield f'  - {{names: "{fold(hosts)}", platform: {platform}{where}{said}}}{note}'
+    for platform, groups in of_platform.items():
+        folded, size = _by_unit(list(groups.items()))
+        unit = f", hosts_per_unit: {size}" if size else ""
+        for on, hosts in folded:
+            listed = ", ".join(f'"{leaf}"' if size else leaf for leaf in on)
+            said = f", leaves: [{listed}]{unit}" if on else ""
+            note = "" if on else "   # which leaves they are on was not said for every RNIC"
+            yield f'  - {{names: "{fold(hosts)}", platform: {platform}{where}{said}}}{note}'
+
+
+_Groups = list[tuple[tuple[str, ...], list[str]]]
+"""Leaves in rail order, and the hosts on them."""
+
+
+def _by_unit(groups: _Groups) -> tuple[_Groups, int]:
+    """All groups as one whose leaves have {unit} in them, and the hosts of a unit; else as they are, and 0."""
+    every, sizes = [host for _, hosts in groups for host in hosts], [len(hosts) for _, hosts in groups]
+    alike = len(groups) > 2 and {*sizes[:-1]} == {sizes[0]} and sizes[-1] <= sizes[0]
+    if not alike or unfold(fold(every)) != tuple(every) or len({len(on) for on, _ in groups}) > 1:
+        return groups, 0
+    pattern = tuple(map(_counted_up, groups[0][0], groups[1][0]))
+    made = [tuple(leaf.format(unit=number) for leaf in pattern) for number in range(len(groups))]
+    return ([(pattern, every)], sizes[0]) if made == [on for on, _ in groups] else (groups, 0)
+
+
+def _counted_up(first: str, second: str) -> str:
+    """``su{unit:02}-leaf0`` of su00-leaf0 and su01-leaf0: where the one has a 0 and the other a 1."""
+    pairs = zip(re.split("([0-9]+)", first), re.split("([0-9]+)", second), strict=False)
+    return "".join(
+        ("{unit}" if len(one) == 1 else f"{{unit:0{len(one)}}}")
+        if one.isdecimal() and len(one) < 10 and (int(one), other) == (0, f"{1:0{len(one)}}")
+        else one
+        for one, other in pairs
+    )
 
 
 def _switches(found: FoundFabric, leaves: set[str], host_gbps: float) -> Iterator[str]:

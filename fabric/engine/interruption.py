@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,7 +15,7 @@ from fabric.errors import out_of_memory
 from fabric.runs.run_directory import RunDirectory
 
 STOP = "STOP"
-"""What the file is called; what is in it does not matter."""
+"""What the file is called; its first line, if it has one, is told as the reason."""
 
 LOOK_S = 1.0
 """How often it is looked for (seconds of the executor's clock; choice: one ``stat`` costs nothing)."""
@@ -40,8 +41,19 @@ class StopFile:
             self.next_s = now_s + LOOK_S
             if self._path.exists():
                 self.seen, self.next_s = True, inf
-                self._directory.events.append("stop", now_s, {"reason": f"the file {self._path} is there"})
+                why = "".join(one for one in _first_line(self._path) if one.isprintable())
+                reason = f"the file {self._path} is there{': ' if why else ''}{why}"
+                self._directory.events.append("stop", now_s, {"reason": reason})
         return self.seen
+
+
+def _first_line(path: Path) -> str:
+    """At most 200 characters; empty where it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline(200)
+    except OSError:
+        return ""
 
 
 _TOLD_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -17,9 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import Protocol
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
+from fabric.engine.interruption import STOP
 from fabric.engine.link_views import HostView, OpticsAsk, Subnet, SwitchView, View, askers_of, switches_of
+from fabric.engine.pauses import PauseStorms
 from fabric.errors import ExecutorError, StoreError, ToolError
 from fabric.model.command import MIB, CommandResult
 from fabric.model.inventory import Inventory
@@ -27,8 +30,8 @@ from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Host
-from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
-from fabric.probes.sources import SLOWLY, meaning, sources_of
+from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
+from fabric.probes.sources import SLOWLY, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
 from fabric.tools.mlxlink import Optics
@@ -42,13 +45,31 @@ AGAIN_S = 60.0
 _Key = tuple[str, str]
 
 
+class SampleTaker(Protocol):
+    """Takes what is sampled; ``SampleLog`` writes it down."""
+
+    def add(self, host: str, at_s: float, keys: Sequence[_Key], values: Sequence[Value]) -> None:
+        """A row: parts and names of what has changed, and their values."""
+
+    def gone(self, host: str, at_s: float) -> None:
+        """Nothing is known of the host from here on."""
+
+    def close(self) -> None:
+        """No more comes; safe to call twice."""
+
+
 @dataclass(slots=True)
 class _Series:
-    """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
+    """
+    One sampling of one host: the names that came last, what they mean, and the last row of each set of names.
+
+    *once*: it is not begun again when it is lost.
+    """
 
     host: str
     sources: tuple[Source, ...]
     period_s: float
+    once: bool = False
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
@@ -83,14 +104,24 @@ class Watch(Beside):
     """
     Samples on some hosts.
 
-    ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
-    nothing is known of it meanwhile, and it is tried again.
+    ``begin`` starts it, ``end`` makes what was sampled durable. A storm of pauses writes *stop*, which ends a run. A
+    host that cannot be sampled is no trouble of the run: nothing is known of it meanwhile, and it is tried again.
     """
 
-    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings, *, sudo: bool = False) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        log: SampleTaker,
+        settings: SampleSettings,
+        *,
+        sudo: bool = False,
+        told_s: float = TOLD_S,
+        stop: Path | None = None,
+    ) -> None:
         super().__init__(executor)
+        self._told_s = told_s
         self._settings, self._sudo = settings, sudo
-        self._log = SampleLog(folder / FILE, settings.every_s)
+        self._log, self._stop, self._storms = log, stop, PauseStorms()
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
@@ -103,9 +134,21 @@ class Watch(Beside):
         of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
-            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):
+            fast_s = self._settings.congestion_s
+            fast = congestion_sources(host.platform) if fast_s else ()
+            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s), (fast, fast_s or 0.0)):
                 if sources:
                     self._start(_Series(host.name, sources, period_s))
+
+    def begin_burst(self, host: Host, period_s: float) -> Ticket:
+        """Sample this host more often, beside what goes on; until ``end_burst``."""
+        sources, _ = sources_of(host.platform, self._settings, sudo=self._sudo)
+        return self._start(_Series(host.name, sources, period_s, once=True))
+
+    def end_burst(self, ticket: Ticket) -> None:
+        """No more of it."""
+        self._inner.stop_sampling(ticket)
+        self._series.pop(ticket, None)
 
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
@@ -135,16 +178,19 @@ class Watch(Beside):
             if series is not None:
                 self._take(series, sampled)
 
-    def _start(self, series: _Series) -> None:
+    def _start(self, series: _Series) -> Ticket:
         series.rows.clear()
-        self._series[self._inner.start_sampling(series.host, series.sources, series.period_s)] = series
+        told_s = TOLD_S if series.once else self._told_s
+        ticket = self._inner.start_sampling(series.host, series.sources, series.period_s, told_s)
+        self._series[ticket] = series
+        return ticket
 
     def _is_ours(self, happening: Happening) -> bool:
         """Of what we started only the loss is told."""
         series = self._series.pop(happening.ticket, None)
         if series is None:
             return False
-        if isinstance(happening, Lost):
+        if isinstance(happening, Lost) and not series.once:
             self._log.gone(series.host, happening.at_s)
             self._kept = {key: value for key, value in self._kept.items() if key[0] != series.host}
             for other in self._series.values():
@@ -176,8 +222,21 @@ class Watch(Beside):
                 keys.append(key)
                 values.append(value)
             self._log.add(series.host, at_s, keys, values)
+            if self._stop is not None and self._settings.congestion_s and not self._storms.found:
+                self._look_for_storm(series.host, at_s, means, row)
             before = row
         series.rows[sampled.names] = before
+
+    def _look_for_storm(
+        self, host: str, at_s: float, means: Sequence[tuple[_Key, float, float] | None], row: Sequence[Value]
+    ) -> None:
+        """Of a whole row: what did not change says that nothing moves."""
+        for found, value in zip(means, row, strict=True):
+            if found is not None:
+                self._storms.take(host, *found[0], at_s, value)
+        if self._storms.found and self._stop is not None:
+            with suppress(OSError):  # a full disk is told by what is written next
+                self._stop.write_text(f"{self._storms.found}\n")
 
     def _moved(self, host: str, key: _Key, value: float, step: float) -> float:
         """What is written of something that wavers: the same until it has moved far enough."""
@@ -418,7 +477,8 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     topology, settings = inventory.topology, scenario.sample
     if settings is None:
         return executor
-    watch = Watch(executor, folder, settings, sudo=inventory.changes.sudo)
+    log = SampleLog(folder / FILE, settings.every_s)
+    watch = Watch(executor, log, settings, sudo=inventory.changes.sudo, stop=folder / STOP)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     asked = dict.fromkeys((*((inventory.changes.via,) if inventory.changes.via else ()), *scenario.hosts))
     able = [name for name in asked if topology.hosts[name].platform.rnics]

@@ -11,7 +11,7 @@ from math import inf
 from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
+from fabric.ports import TOLD_S, Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.sysfs import Readings
@@ -109,8 +109,11 @@ class MockExecutor:
     def wake(self) -> None:
         """Nothing here ever blocks."""
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample a moment from now; see ``ports.Executor``. A simulated host expands few patterns."""
+    def start_sampling(
+        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
+    ) -> Ticket:  # fmt: skip
+        """Begin to sample a moment from now, and tell each row at once. A simulated host expands few patterns."""
+        del told_s
         self._last = ticket = self._last + 1
         lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
         if lost is not None:

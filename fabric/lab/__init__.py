@@ -49,9 +49,14 @@ _PACKAGES = {
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = """
 hostname "$1" && mount --bind "$2/$1/run" /run && mount --bind "$2/hosts" /etc/hosts &&
-mount --bind "$2/ssh_config" /etc/ssh/ssh_config && shift 2 && exec "$@"
+mount -t tmpfs -o size=16m,mode=700 home ~root && mount --bind "$2/ssh_config" /etc/ssh/ssh_config &&
+shift 2 && exec "$@"
 """
-"""Run in a mount and UTS namespace of its own, made for it; its arguments are the node, the folder, and a program."""
+"""
+Run in a mount and UTS namespace of its own, made for it; its arguments are the node, the folder, and a program.
+
+The home is empty, so that nothing that this machine's shells do when they start is waited for in every session.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +255,7 @@ def _network(box: Box) -> None:
 def _dress(box: Box, node: str) -> None:
     words = layout.sysctls(box, node)
     if words:
-        _act(box, [Act(node, ("sysctl", "-q", "-w", *words))])
+        _act(box, [Act(node, ("sysctl", "-q", "-e", "-w", *words))])
     _batch(box, node, "ip", layout.address_lines(box, node))
     _batch(box, node, "tc", [layout.shaped(port, box.rate_mbit) for port in box.ports(node)])
 
@@ -271,7 +276,12 @@ def _daemons(box: Box) -> None:
             shutil.chown(path, "frr", "frr")
     for daemon in layout.DAEMONS:
         for node in box.switches:
-            _start(box, node, (str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"))
+            # A switch's control plane has a processor of its own; BFD gives up after 150 ms without one.
+            _start(
+                box,
+                node,
+                ("nice", "-n", "-15", str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"),
+            )
         if daemon == "zebra":
             _wait_for(box, [folder / node / "run" / "frr" / "zserv.api" for node in box.switches], "zebra listens")
     for host in box.leaf_of:
@@ -282,7 +292,7 @@ def _daemons(box: Box) -> None:
 
 
 def _start(box: Box, node: str, argv: Sequence[str]) -> None:
-    program = Path(argv[0]).name
+    program = Path(next(word for word in argv if word.startswith("/"))).name
     enter_node = ("unshare", "--uts", "sh", "-c", _ENTER, "sh", node, box.folder)
     with (Path(box.folder) / node / f"{program}.log").open("ab") as log:
         subprocess.run(

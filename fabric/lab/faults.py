@@ -16,6 +16,7 @@ KINDS = {
     "slow": "=SHARE of its rate is left",
     "loss": "=SHARE of its packets is lost",
     "down": "a cable is pulled: both ends lose their carrier",
+    "flapping": "a cable is pulled for half a second, every two seconds",
     "grey": "a switch keeps up BGP and BFD and forwards nothing",
     "dead": "a switch sends nothing any more, its ports stay up",
     "hung": "a host does not answer: all its processes are stopped",
@@ -23,6 +24,11 @@ KINDS = {
 }
 COMPONENTS = f"h5 (a host), h5/{DEVICE} (its cable), h5/{DEVICE}:tx, h5/{DEVICE}:rx, l1 or s1, l1--s1, l1->s1, s1->l1"
 _VALUED = frozenset({"slow", "loss"})
+_FLAPPING = """
+exec >/dev/null 2>&1 && echo $$ >"$2" || exit
+while ip link set "$1" down; do sleep 0.5; ip link set "$1" up; sleep 1.5; done
+"""
+"""Pulls the port *$1* until it is killed, whose id is in the file *$2*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,8 @@ def fault(box: Box, text: str, number: int) -> BoxFault:
         return _slow(box, _ends(box, text, component), share)
     if kind == "loss":
         return _lossy(_ends(box, text, component), f"numgen random mod 1000 < {round(1000 * share)} ", number)
-    if kind == "down":
-        return _down(text, _cables(box, text, component))
+    if kind in ("down", "flapping"):
+        return _pulled(box, text, _cables(box, text, component), number if kind == "flapping" else None)
     what = {"hung": "host", "one_path": "leaf"}.get(kind, "switch")
     if component not in {"host": [*box.leaf_of], "leaf": box.leaf_names, "switch": box.switches}[what]:
         raise _wrong(text, f"no {what} {component!r}")
@@ -136,13 +142,17 @@ def _dropped(family: str, chains: Mapping[str, str], number: int) -> BoxFault:
     )
 
 
-def _down(text: str, cables: list[BoxCable]) -> BoxFault:
-    """At the upper end: the lower one loses its carrier and keeps its address and routes."""
+def _pulled(box: Box, text: str, cables: list[BoxCable], flap: int | None) -> BoxFault:
+    """At the upper end: the lower one loses its carrier and keeps its address and routes; *flap*: again and again."""
     if len(cables) != 1:
-        raise _wrong(text, "only a cable can be down: h5/mlx5_0 or l1--s1")
+        raise _wrong(text, "only a cable can be down or flap: h5/mlx5_0 or l1--s1")
     high = cables[0].high
     acts = {state: Act(high.node, ("ip", "link", "set", high.name, state)) for state in ("down", "up")}
-    return BoxFault((acts["down"],), (acts["up"],))
+    if flap is None:
+        return BoxFault((acts["down"],), (acts["up"],))
+    pid = f"{box.folder}/flapping_{flap}.pid"
+    begin = Act(high.node, ("setsid", "--fork", "sh", "-c", _FLAPPING, "sh", high.name, pid))
+    return BoxFault((begin,), (Act(high.node, ("sh", "-c", 'kill "$(cat "$1")" && rm "$1"', "sh", pid)), acts["up"]))
 
 
 def _one_path(box: Box, leaf: str) -> BoxFault:

@@ -179,9 +179,14 @@ def shaped(port: BoxPort, rate_mbit: float, *, verb: str = "replace") -> str:
 
 
 def sysctls(box: Box, node: str) -> list[str]:
-    """Settings of the node's own network namespace: routing by layer 4 on switches; Reno, which TBF suits, on hosts."""
+    """
+    Settings of the node's own network namespace: routing by layer 4 on switches; Reno, which TBF suits, on hosts.
+
+    A connection that gets nowhere keeps the way that it drew, as a queue pair does: without ``txrehash`` Linux gives it
+    another hash, which the switches of the same kernel see.
+    """
     if node in box.leaf_of:
-        return ["net.ipv4.tcp_congestion_control=reno"]
+        return ["net.ipv4.tcp_congestion_control=reno", "net.core.txrehash=0"]
     if node in box.switches:
         return ["net.ipv4.ip_forward=1", "net.ipv4.fib_multipath_hash_policy=1", "net.ipv4.conf.all.rp_filter=0"]
     return []

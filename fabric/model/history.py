@@ -24,13 +24,17 @@ LEAST_RUNS = 2
 
 @dataclass(frozen=True, slots=True)
 class HostSignals:
-    """One host (of records also a part) over all runs: values in order of ``SIGNALS``; *high*: which of them count."""
+    """
+    One host (of records also a part) over all runs: values in order of ``SIGNALS``; *high*: which of them count, beside
+    what is of its kind. *told_by*: where the last records of it stand, ``tickets.csv:3``.
+    """
 
     host: str
     runs: int
     troubled: int  # runs, and days of records, with any trouble
     values: tuple[float, ...]
     high: tuple[str, ...]
+    told_by: tuple[str, ...] = ()
 
     @property
     def lemon(self) -> bool:

@@ -10,7 +10,7 @@ from pydantic import with_config
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import STRICT, WrittenAs, key
 from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Duration, Flag, Line, Span, Whole
-from fabric.model.topology import Topology
+from fabric.model.topology import OptionWords, Topology
 
 SITE = {
     "root": "the account is root, as which Open MPI does not start without --allow-run-as-root",
@@ -28,6 +28,7 @@ SITE = {
 """What of a real site the simulated one may have; without them it is the kindest there is."""
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
+ADDRESSES, POLARISED = "addresses", "polarised"
 RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
@@ -90,6 +91,15 @@ class ProcessSettings:
 
     prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = key((), max_length=64)
     """The argv before each command, {host} replaced; empty runs it here."""
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """How the agents of a Slurm job's hosts are begun."""
+
+    options: OptionWords = ()
+    """Words put after srun's own, such as --gres=gpu:8."""
 
 
 WHOLE = 1.0
@@ -178,6 +188,8 @@ class MockSettings:
     """With ecmp: the queue pairs of each connection, which are hashed apart."""
     salt: Annotated[int, Whole(0, 2**32 - 1)] = 0
     """With ecmp and lft_random: another number is another draw of paths."""
+    hashing: Annotated[str, Choice(("ports", ADDRESSES, POLARISED))] = "ports"
+    """With ecmp: ports are hashed, or addresses alone; polarised: spines hash as leaves do."""
     shield: Annotated[bool, Flag()] = False
     """Whether the switches reroute around dead ports by themselves (SHIELD)."""
     sm_reroute_s: Annotated[float, Span(0, 600)] = key(15.0, alias="sm_reroute")
@@ -202,11 +214,12 @@ class Inventory:
     name: str
     source: str  # the file it came from, for messages
     topology: Topology
-    backend: str  # "mock" | "ssh" | "process"
+    backend: str  # "mock" | "ssh" | "slurm" | "process"
     ssh: SshSettings
     process: ProcessSettings
     mock: MockSettings
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
     routing: str | None = None
 
     def __post_init__(self) -> None:

@@ -92,10 +92,11 @@ class Measurement:
 @dataclass(frozen=True, slots=True)
 class NamedPart:
     """
-    A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* ``down`` or ``absent``.
+    A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* what is wrong with it.
 
-    Those a tool itself said. Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer, or
-    ``garbled``: its tools print what cannot be read.
+    A tool itself said ``down``, ``absent`` or ``unreached``: an RNIC with no way to the other's address (RoCE).
+    Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer, or ``garbled``: its tools
+    print what cannot be read.
     """
 
     component: str

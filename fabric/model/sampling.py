@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry, NotInFiles
-from fabric.model.fields.scalars import Decimal, Duration, Flag
+from fabric.model.fields.scalars import Decimal, Duration, Flag, Span
 
 Value = int | float | None
 """A number that was read; None: it could not be."""
@@ -20,7 +20,9 @@ class SampleSettings(Entry):
     """
     What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
-    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged.
+    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged. With *congestion_s*
+    they and the counters of congestion are read so often, and a storm of pauses stops the run. *traffic*: what every
+    port sent and received, with those counters that are judged, and nothing else: what ``fabric monitor`` reads.
     """
 
     every_s: Annotated[float, Duration(1, 3600), AfterValidator(float)] = Field(10.0, validation_alias="every")
@@ -33,7 +35,10 @@ class SampleSettings(Entry):
     """Of RNICs, modules and GPUs; clocks of GPUs."""
     optics: Annotated[bool, Flag()] = False
     """Light received and sent (mlxlink -m, as root), five times less often."""
+    congestion_s: Annotated[float, Span(0.01, 10)] | None = Field(None, validation_alias="congestion")
+    """RoCE: how often marks, CNPs, retransmissions and pauses, 10ms to 10s; a storm of pauses stops the run."""
     pfc: Annotated[bool, NotInFiles()] = False
+    traffic: Annotated[bool, NotInFiles()] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,9 @@ JUDGED = (
 )
 """Those whose growth says that a link is not well."""
 
+TRAFFIC = ("port_xmit_data", "port_rcv_data")
+"""What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
+
 HOT_C = 70.0
 """A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
 
@@ -89,7 +97,7 @@ WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_
 
 WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
-WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")}
+WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")} | {"sent_bytes": 64, "received_bytes": 64}
 
 _NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
 

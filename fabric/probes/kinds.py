@@ -15,6 +15,7 @@ from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.entropy import EntropySpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec, GroupAllToAllSpec
 from fabric.probes.incast import IncastSpec
 from fabric.probes.latency import LatencySpec
@@ -22,6 +23,7 @@ from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import BidirectionalSpec, PairwiseSpec
 from fabric.probes.perftest_pair import PerftestSpec
+from fabric.probes.permutation import BisectionSpec, PermutationSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.routes import RoutesSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
@@ -48,6 +50,9 @@ _OWN: tuple[type[ProbeSpec], ...] = (
     BidirectionalSpec,
     IncastSpec,
     VictimSpec,
+    PermutationSpec,
+    BisectionSpec,
+    EntropySpec,
 )
 
 

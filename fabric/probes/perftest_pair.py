@@ -205,7 +205,7 @@ def _failures(side: AnsweredSide, tool: str) -> Iterator[tuple[str, Reading]]:
         if failure.kind in _OF_THE_SHELL and result.exit_status == 0 and side.log.tests:
             continue  # a wrapper lacks something, and the test ran all the same
         outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
-        condition = _CONDITIONS.get(failure.kind)
+        condition = "unreached" if " to RTR" in failure.text else _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
         text = f"{host}: {tool} on {side.device}: {failure.text}"
         known = failure_kind(failure.kind, failure.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import JUDGED, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
 
@@ -120,16 +120,23 @@ def sources_of(
     ethernet = platform.link_layer == "ethernet"
     for rnic in platform.rnics:
         device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
+        names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
+        if settings.traffic:
+            often += [
+                Source(f"{port}/counters/{name}") for name in (*(one for one in names if one in JUDGED), *TRAFFIC)
+            ]
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
         if settings.counters:
-            names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
             often += [Source(f"{port}/counters/{name}") for name in names]
             hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
-            often += [Source(f"{port}/hw_counters/{name}") for name in hardware]
+            often += [
+                Source(f"{port}/hw_counters/{name}") for name in hardware if not (ethernet and settings.congestion_s)
+            ]
             often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
             slowly.append(Source(f"{port}/counters/{WAIT}"))
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
-        if settings.pfc and ethernet:
+        if settings.pfc and ethernet and not settings.congestion_s:
             slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
         if settings.optics:
             slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device, *mlxlink)))
@@ -137,6 +144,17 @@ def sources_of(
         smi = platform.program("nvidia-smi")
         often.append(Source(argv=(smi, f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
     return tuple(often), tuple(slowly)
+
+
+def congestion_sources(platform: Platform) -> tuple[Source, ...]:
+    """What tells of congestion on RoCE ports, millisecond by millisecond; nothing of others."""
+    found: list[Source] = []
+    for rnic in platform.rnics if platform.link_layer == "ethernet" else ():
+        port = f"{ROOT}/{rnic.device}/ports/{rnic.port}"
+        found += [Source(f"{port}/hw_counters/{name}") for name in (*HARDWARE, *HARDWARE_ETHERNET)]
+        found += [Source(f"{port}/counters/{name}") for name in TRAFFIC]
+        found.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
+    return tuple(found)
 
 
 def meaning(sampled: str) -> Meaning | None:

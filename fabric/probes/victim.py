@@ -14,12 +14,13 @@ from typing import ClassVar
 
 from fabric.model.probe import Measurement, Probe
 from fabric.model.topology import Topology
-from fabric.probes.incast import IncastSpec, Least, Many
+from fabric.probes.at_once import AtOnceSpec, Least
+from fabric.probes.incast import Many
 from fabric.probes.pairwise import planes_of
 from fabric.probes.shapes import Name, int_param
 
 
-class VictimSpec(IncastSpec):
+class VictimSpec(AtOnceSpec):
     """A flow alone, then beside an incast to another RNIC; it must keep its bandwidth (ib_write_bw)."""
 
     kind: ClassVar[str] = "victim"
@@ -41,11 +42,8 @@ class VictimSpec(IncastSpec):
             others = [*near, *far]
             for count in (0, *sorted({min(count, len(others)) for count in self.senders})):
                 flows = [(sender, other), *((host, receiver) for host in others[:count])]
-                yield from self.probes_of(flows, plane, phase=phase, topology=topology)
-
-    def label(self, flows: Sequence[tuple[str, str]]) -> tuple[str, str]:
-        """The victim, and how many send beside it."""
-        return "+".join(flows[0]), f"n{len(flows) - 1}"
+                label = ("+".join(flows[0]), f"n{count}")
+                yield from self.probes_of(flows, plane, phase=phase, topology=topology, label=label)
 
     @classmethod
     def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -139,6 +139,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MOST_RUNS = 40
 _MOST_HOSTS = 20
 _MOST_NAMES = 4
+_MOST_TOLD = 2
 
 
 def spark(shares: Sequence[float | None]) -> str:
@@ -153,7 +154,8 @@ def history_text(found: PartHistory) -> str:
     about = [one for one in found.signals if not host or one.host == host]
     lemons = [one for one in about if one.lemon]
     rows = lemons or [one for one in about if one.troubled]
-    table = [("host", "runs", *_HEADS), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
+    told = ("told by",) if any(one.told_by for one in rows[:_MOST_HOSTS]) else ()
+    table = [("host", "runs", *_HEADS, *(told or ("",))), *(_signal_row(one) for one in rows[:_MOST_HOSTS])]
     return templates.text(
         "history.txt.j2",
         it=found,
@@ -176,7 +178,7 @@ def history_text(found: PartHistory) -> str:
 def _signal_row(one: HostSignals) -> tuple[str, ...]:
     cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
     marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
-    return one.host, str(one.runs), *marked
+    return one.host, str(one.runs), *marked, some(one.told_by[::-1], _MOST_TOLD)
 
 
 _HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")

@@ -1,5 +1,5 @@
 """
-One run of a scenario, and one run on a host, at a time: ``results/<scenario>/.lock``, while a run goes on.
+One run on a host at a time: ``results/<scenario>/.lock`` while a run goes on, ``.lock.2`` of a second one on others.
 
 Who has the file flocked holds it: the kernel lets go when that process ends, however it does. Its content, a JSON
 document, says who that is (run, machine, process), since when, and on which hosts; it is emptied in the end. Not every
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -25,7 +26,7 @@ from fabric.model.text import fold
 from fabric.runs.plain_file import MIB, NotPlain, append_durably, open_plain, plain_stream, storing
 
 FILE = ".lock"
-"""Its name in a scenario's folder."""
+"""Its name in a scenario's folder; those of further runs there begin so."""
 
 _MOST_BYTES = 4 * MIB  # 100,000 hosts
 _TAKING_S = 10.0
@@ -98,8 +99,8 @@ class RunLock:
 @contextmanager
 def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = "") -> Iterator[RunLock]:
     """
-    Hold the lock of a scenario for a run on these hosts. Raises StoreError that names the run which holds it, or one of
-    the hosts, already.
+    Hold a lock of a scenario for a run on these hosts. Raises StoreError that names the run which holds one of them
+    already.
     """
     folder, since = results / scenario, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     holder = Holder("", socket.gethostname(), os.getpid(), since, tuple(hosts))
@@ -109,7 +110,8 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
         looking = _taken(results / f"{FILE}.held", 0o600)
         try:
             _refuse_overlap(results, folder, hosts)
-            lock = RunLock(folder / FILE, holder)
+            names = (FILE if number == 1 else f"{FILE}.{number}" for number in count(1))
+            lock = RunLock(next(folder / name for name in names if holder_of(folder / name) is None), holder)
         finally:
             os.close(looking)
     try:
@@ -156,10 +158,10 @@ def refuse_at_work(run: Path, hosts: Sequence[str]) -> None:
 
 def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str]) -> None:
     wanted = set(hosts)
-    for path in sorted(results.glob(f"*/{FILE}")):
+    for path in sorted(results.glob(f"*/{FILE}*")):
         holder = holder_of(path)
         shared = sorted(wanted.intersection(holder.hosts)) if holder is not None else []
-        if holder is not None and (path.parent == folder or shared):
+        if holder is not None and (shared or (path.parent == folder and not holder.hosts)):
             what = f"holds {fold(shared)}" if shared else "is of the same scenario"
             by_hand = "" if holder.is_here else f"; where {holder.machine} certainly runs it no more: rm {path}"
             raise StoreError(
@@ -171,5 +173,5 @@ def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str]) -> None:
 def running(run: Path) -> Holder | None:
     """Who is at work on this run; None: nobody. Reads only."""
     run = run.resolve()  # the lock lies beside it, also where a person stands in it and writes "."
-    holder = holder_of(run.parent / FILE)
-    return holder if holder is not None and Path(holder.run).name == run.name else None
+    holders = map(holder_of, sorted(run.parent.glob(f"{FILE}*")))
+    return next((one for one in holders if one is not None and Path(one.run).name == run.name), None)

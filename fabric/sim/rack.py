@@ -130,7 +130,8 @@ def rack(
     topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
 ) -> Rack:
     """A rack with the faults that are there from its beginning on."""
-    faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
+    faults = tuple(from_start(mock.faults))
+    routing = Routing(mock.routing, mock.qps, mock.salt, mock.hashing)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline, mock)
     above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock, seed=seed)

@@ -62,6 +62,57 @@ def switched_on(interface: str) -> str:
     return f"^[0-9]+: {escaped}(@[^ ]+)?: <([A-Z0-9_-]+,)*UP[,>]"
 
 
+FORGOTTEN = (("-6", "address"), ("-4", "route"), ("-6", "route"))
+"""What the kernel forgets of an interface that is switched off, in the order in which it can be given back."""
+
+_STATE = frozenset({"linkdown", "dead", "offload", "rt_offload", "trap", "rt_trap", "offload_failed"})
+"""What ``ip`` says of a route's state, and does not take."""
+
+
+def forgotten(interface: str, what: tuple[str, str], *, tool: str = "ip") -> tuple[str, ...]:
+    """Ask for one of FORGOTTEN."""
+    every = ("table", "all") if what[1] == "route" else ("scope", "global")
+    return (program(tool), "-o", *what, "show", "dev", word(interface, "interface"), *every)
+
+
+def read_forgotten(
+    what: tuple[str, str], stdout: str, stderr: str = "", exit_status: int = 0
+) -> tuple[tuple[str, ...], ...]:
+    """
+    Each route or address that an administrator gave, in words that ``ip`` takes; kernel and daemons bring back theirs.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for a line that is none.
+    """
+    need_success("ip", stdout, stderr, exit_status)
+    lines = [tuple(line.split()) for line in plain(stdout).split("\n") if line.strip()]
+    if what[1] == "address":
+        lines = [words for words in lines if not {"dynamic", "temporary"} & {*words}]
+        flags = [tuple(word for word in ("nodad", "noprefixroute") if word in words) for words in lines]
+        found = tuple(
+            words[3:4] + kept if words[2:3] == ("inet6",) else () for words, kept in zip(lines, flags, strict=True)
+        )
+    else:
+        lines = [
+            words for words in lines if "proto" not in words or words[words.index("proto") + 1 :][:1] == ("static",)
+        ]
+        found = tuple(tuple(one for one in words if one not in _STATE) for words in lines)
+    if not all(words and all(re.fullmatch(r"[A-Za-z0-9:][A-Za-z0-9:./_-]*", one) for one in words) for words in found):
+        raise UnreadableOutput(f"ip: no {what[1]} in {stdout[:120]!r}")
+    return found
+
+
+def given_back(interface: str, what: tuple[str, str], words: tuple[str, ...], *, tool: str = "ip") -> tuple[str, ...]:
+    """Give an interface back what ``read_forgotten`` found; it may be there."""
+    return (program(tool), *what, "replace", *words, "dev", word(interface, "interface"))
+
+
+def told_again(words: tuple[str, ...]) -> str:
+    """A pattern (grep -E) for what ``forgotten`` prints of it: the address, or where a route goes and by whom."""
+    by = words.index("via") if "via" in words else 0
+    shown = [re.sub(r"([.])", r"[\1]", one) for one in (words[0], *words[by + 1 : by + 2])]
+    return rf"(^| ){shown[0]} .*via {shown[1]}( |$)" if by else rf"(^| ){shown[0]}( |$)"
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """

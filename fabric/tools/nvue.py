@@ -198,12 +198,18 @@ _RAW, _LAST_BIN = "phy-raw-errors-lane", "rs-num-corr-err-bin15"  # RS(544,514) 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """One port of a front panel; None: it does not say. *counters* by the kernel's names, as on hosts."""
+    """
+    One port of a front panel; None: it does not say. *counters* by the kernel's names, as on hosts.
+
+    *sent_bytes* and *received_bytes* since somebody cleared them.
+    """
 
     up: bool
     speed_gbps: float | None
     counters: Mapping[str, int]
     mtu: int | None = None
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
 
 
 def ports() -> tuple[str, ...]:
@@ -261,9 +267,10 @@ def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str,
             link = _below(told, "link")
             if link.get("oper-status") not in ("up", "down"):
                 raise UnreadableOutput(f"nv show: {name} is neither up nor down: {link.get('oper-status')!r}")
-            mtu = link.get("mtu")
+            mtu, stats = link.get("mtu"), _below(link, "stats")
             up, speed = link["oper-status"] == "up", _gbps(link.get("speed"))
-            found[name] = SwitchPort(up, speed, _counters(link), _whole(mtu))
+            sent, received = (_whole(stats.get(f"{way}-bytes")) for way in ("out", "in"))
+            found[name] = SwitchPort(up, speed, _counters(link), _whole(mtu), sent, received)
     return need(found, f"nv show: no port in {stdout[:120]!r}")
 
 

@@ -1,7 +1,8 @@
 """
-What others wrote down of hosts, links and switches: jobs (``sacct``), tickets (CSV), kernel messages (``journalctl``).
+What others wrote down of hosts, links, switches and batches of modules: jobs (``sacct``), nodes that were taken out
+(``sacctmgr``), tickets (CSV), kernel messages (``journalctl``, ``dmesg``).
 
-No I/O; which of the three a text is, its first line tells.
+No I/O; which of them a text is, its first line tells.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TypeVar
 
 from pydantic_core import PydanticCustomError
 
@@ -20,18 +22,36 @@ from fabric.errors import UnreadableOutput
 from fabric.model.fields.folded import FoldedNames
 
 _SACCT, _TICKETS = ("JobID", "State", "NodeList", "End"), ("component", "opened")
+_EVENTS = ("NodeName", "TimeStart", "State", "Reason")
 _BROKEN = ("NODE_FAIL", "BOOT_FAIL")
 """States of a job that a node ended; FAILED and TIMEOUT are mostly the job's own (Slurm's list of job states)."""
 
 _NO_NODES, _NOT_YET = ("", "None assigned"), ("", "Unknown")
-_KERNEL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)) (\S{1,255}) kernel: (.*)", re.ASCII)
-"""As ``journalctl -k -o short-iso`` writes a line."""
+_OUT = ("DOWN", "DRAIN", "FAIL")
+"""States of a node in which Slurm gives it no job."""
+
+_EXCLUDES = re.compile(r"(?:^|\s)(?:--exclude[= ]|-x ?)([^\s=]{1,4096})", re.ASCII)
+"""As a job's command line names the nodes that it does not want."""
+
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+_KERNEL = re.compile(
+    rf"(?P<at>{_TIME}(?:Z|[+-]\d\d:?\d\d)) (?P<host>\S{{1,255}}) kernel: (?P<said>.*)"
+    rf"|(?P<host2>[^\s:]{{1,255}}): (?P<at2>{_TIME},\d{{1,9}}[+-]\d\d:?\d\d) (?P<said2>.*)",
+    re.ASCII,
+)
+"""As ``journalctl -k -o short-iso`` writes a line, and ``dmesg --time-format iso`` of many hosts (pdsh, clush)."""
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?[0-9a-fA-F:.]+\): (\d{1,4}),", re.ASCII)
 _LINK = re.compile(r"mlx5_core \S+ \S+: Link down|mlx5_core \S+: Port module event\[error\]", re.ASCII)
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/>+-]{0,254}", re.ASCII)
 _LONGEST_KIND = 64
+MOST_PROBLEMS = 20
+"""Lines that cannot be read are told, so many of a file."""
+
+BATCH = "batch:"
+"""How a batch of modules is called, before the name that its tickets give it."""
 _NODES = FoldedNames(16_384)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +59,46 @@ class Record:
     """
     One thing that happened, at a time (UTC), to the components *names*.
 
-    *signal*: which signal of a lemon it is one of (``tickets``, ``single_fails``, ``multi_fails``); ``jobs``: a job
-    that a node did not end; empty where it is none by itself. *kind* of trouble, as ``xid 79``; empty where unknown.
+    *signal*: which signal of a lemon it is one of (``tickets``, ``out``, ``excluded``, ``single_fails``,
+    ``multi_fails``); ``jobs``: a job that a node did not end; empty where it is none by itself. *kind* of trouble, as
+    ``xid 79``; empty where unknown. *line*: where it stands.
     """
 
     at: datetime
     names: tuple[str, ...]
     signal: str
     kind: str = ""
+    line: int = 0
+
+
+class UnreadableLines(UnreadableOutput):
+    """Lines of a file that are no records: *lines*, each with its number and what was expected instead."""
+
+    def __init__(self, lines: Sequence[tuple[int, str]]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("; ".join(f"line {number}: {why}" for number, why in lines))
 
 
 def read_records(text: str) -> tuple[Record, ...]:
-    """Every record, in the order written; UnreadableOutput for another text, with the line that is wrong."""
+    """Every record, in the order written; UnreadableOutput for another text, UnreadableLines with all that is wrong."""
     text = text.removeprefix("\ufeff")
     first = text.partition("\n")[0].strip()
-    if set(_SACCT) <= set(first.split("|")):
-        return tuple(_each(text, _Sacct, _job))
-    if set(_TICKETS) <= set(first.split(",")):
-        return tuple(_each(text, csv.excel, _ticket))
+    for columns, form, read in (
+        (_SACCT, _Sacct, _job),
+        (_EVENTS, _Sacct, _event),
+        (_TICKETS, csv.excel, _ticket),
+    ):
+        if set(columns) <= set(first.split(form.delimiter)):
+            return tuple(_read(_rows(text, form), read))
     lines = enumerate(text.split("\n"), start=1)
     found = [(number, line) for number, raw in lines if (line := _KERNEL.fullmatch(raw.rstrip("\r")))]
     if not found:
-        columns = f"columns {'|'.join(_SACCT)} (sacct -X -P), {','.join(_TICKETS)} (tickets)"
-        raise UnreadableOutput(f"expected {columns}, or lines of journalctl -k -o short-iso; got {first[:80]!r}")
-    return tuple(_messages(found))
+        texts = (
+            f"columns {'|'.join(_SACCT)} (sacct -X -P), {'|'.join(_EVENTS)} (sacctmgr), {','.join(_TICKETS)} (tickets)"
+        )
+        kernel = "lines of journalctl -k -o short-iso, or of dmesg --time-format iso with HOST: before each"
+        raise UnreadableOutput(f"expected {texts}, or {kernel}; got {first[:80]!r}")
+    return tuple(_read(found, _message))
 
 
 class _Sacct(csv.Dialect):
@@ -71,26 +107,54 @@ class _Sacct(csv.Dialect):
     delimiter, quoting, lineterminator = "|", csv.QUOTE_NONE, "\n"
 
 
-def _each(text: str, form: type[csv.Dialect], read: Callable[[Mapping[str, str]], Record | None]) -> Iterator[Record]:
+def _rows(text: str, form: type[csv.Dialect]) -> Iterator[tuple[int, Mapping[str, str] | str]]:
+    """Each row with its line, or what is wrong with it; what is no CSV ends it."""
     rows = csv.reader(io.StringIO(text, newline=""), form, strict=True)
     try:
         names = next(rows)
         if len(set(names)) < len(names):
             raise ValueError("a column is there twice")
         for cells in rows:
-            if any(cells) and (found := read(dict(zip(names, cells, strict=True)))) is not None:
-                yield found
+            if any(cells):
+                wrong = f"expected {len(names)} cells, got {len(cells)}"
+                yield rows.line_num, dict(zip(names, cells, strict=False)) if len(cells) == len(names) else wrong
     except (ValueError, csv.Error) as exc:
-        raise UnreadableOutput(f"line {rows.line_num}: {exc}") from exc
+        yield rows.line_num, str(exc)
 
 
-def _job(row: Mapping[str, str]) -> Record | None:
-    """A job that ran and is over; a step (``1234.0``) is none."""
-    if "." in row["JobID"] or row["End"] in _NOT_YET or row["NodeList"] in _NO_NODES:
-        return None
-    names = _nodes(row["NodeList"])
-    failed = "single_fails" if len(names) == 1 else "multi_fails"
-    return Record(_at(row["End"]), names, failed if row["State"].startswith(_BROKEN) else "jobs")
+def _read(rows: Iterable[tuple[int, T | str]], read: Callable[[T], Iterable[Record]]) -> Iterator[Record]:
+    problems: list[tuple[int, str]] = []
+    for number, row in rows:
+        try:
+            if isinstance(row, str):
+                raise ValueError(row)
+            for found in read(row):
+                yield replace(found, line=number)
+        except ValueError as exc:
+            problems.append((number, str(exc)))
+            if len(problems) == MOST_PROBLEMS:
+                break
+    if problems:
+        raise UnreadableLines(problems)
+
+
+def _job(row: Mapping[str, str]) -> Iterator[Record]:
+    """A job that ran and is over, and the nodes that it would not have; a step (``1234.0``) is none."""
+    if "." in row["JobID"] or row["End"] in _NOT_YET:
+        return
+    at = _at(row["End"])
+    for listed in _EXCLUDES.findall(row.get("SubmitLine") or ""):
+        yield Record(at, _nodes(listed), "excluded")
+    if row["NodeList"] not in _NO_NODES:
+        names = _nodes(row["NodeList"])
+        failed = "single_fails" if len(names) == 1 else "multi_fails"
+        yield Record(at, names, failed if row["State"].startswith(_BROKEN) else "jobs")
+
+
+def _event(row: Mapping[str, str]) -> Iterator[Record]:
+    """A node was taken out; an event without a node is the whole cluster's."""
+    if row["NodeName"] and row["State"].startswith(_OUT):
+        yield Record(_at(row["TimeStart"]), _nodes(row["NodeName"]), "out")
 
 
 @lru_cache(maxsize=1024)  # many jobs ran on the same nodes
@@ -107,28 +171,22 @@ def _component(name: str) -> str:
     return name
 
 
-def _ticket(row: Mapping[str, str]) -> Record:
+def _ticket(row: Mapping[str, str]) -> Iterator[Record]:
+    """Of a component, and of the leaf and the batch of modules that its row may name."""
     name, kind = _component(row["component"].strip()), (row.get("kind") or "").strip()
     if len(kind) > _LONGEST_KIND or not kind.isprintable():
         raise ValueError(f"expected a kind of at most {_LONGEST_KIND} printable characters, got {kind[:80]!r}")
-    return Record(_at(row["opened"]), (name,), "tickets", kind)
+    leaf, batch = ((row.get(column) or "").strip() for column in ("leaf", "batch"))
+    also = [_component(one) for one in (leaf, BATCH + batch if batch else "") if one]
+    yield Record(_at(row["opened"]), (name, *also), "tickets", kind)
 
 
-def _messages(lines: Iterable[tuple[int, re.Match[str]]]) -> Iterator[Record]:
-    for number, line in lines:
-        try:
-            if (found := _message(line)) is not None:
-                yield found
-        except ValueError as exc:
-            raise UnreadableOutput(f"line {number}: {exc}") from exc
-
-
-def _message(line: re.Match[str]) -> Record | None:
-    xid, link = _XID.search(line[3]), _LINK.search(line[3])
-    if xid is None and link is None:
-        return None
-    kind = f"xid {xid[1]}" if xid else "link down" if "Link down" in line[3] else "module error"
-    return Record(_at(line[1]), (_component(line[2]),), "", kind)
+def _message(line: re.Match[str]) -> Iterator[Record]:
+    host, at, said = (line[name] or line[f"{name}2"] or "" for name in ("host", "at", "said"))
+    xid, link = _XID.search(said), _LINK.search(said)
+    if xid or link:
+        kind = f"xid {xid[1]}" if xid else "link down" if "Link down" in said else "module error"
+        yield Record(_at(at), (_component(host),), "", kind)
 
 
 def _at(text: str) -> datetime:

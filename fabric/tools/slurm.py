@@ -1,19 +1,22 @@
-"""Slurm's own commands: whose hosts a job or a reservation has, how a node stands, drain and its end; no I/O."""
+"""Slurm's own commands: whose hosts a job or a reservation has, steps of a job, how a node stands, drain; no I/O."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError
-from fabric.model.text import unfold
-from fabric.tools.driver import complaint, need_success, whole, word
+from fabric.model.text import fold, unfold
+from fabric.tools.driver import complaint, need_success, option_word, whole, word
 
 _LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,65535}")
 _STATE = re.compile(r" State=([A-Z_+*]+) ")
 _REASON = re.compile(r" Reason=(.*?) \[([^\s\[\]@]+)@[0-9T:-]+\]", re.DOTALL)
 _NODES = re.compile(r" Nodes=(\S+) ")
 _NONE = ("", "(null)")
+_NOT_LAUNCHED = re.compile(r"^srun: error: Task launch for \S+ failed on node (\S+): (.*)$", re.MULTILINE)
+_PORTS = re.compile(r"^SrunPortRange\s*=\s*(\d+)-(\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,39 @@ def job_nodes(job: str) -> tuple[str, ...]:
     if not re.fullmatch(r"[0-9]{1,12}(_[0-9]{1,9})?", job, re.ASCII):
         raise ValueError(f"a job is a number like 1234 or 1234_7, got {job!r}")
     return ("squeue", "-h", "-j", job, "-o", "%N")
+
+
+def step(job: str, nodes: Sequence[str], options: Sequence[str], argv: Sequence[str]) -> tuple[str, ...]:
+    """
+    Begin a step of a job: *argv* once on each of *nodes*, beside all other steps, whatever becomes of single tasks.
+
+    The site's own *options* come last: of two srun takes the last. ``env`` looks for the program there: srun itself
+    looks for it here, and hands on the path.
+    """
+    job_nodes(job)
+    many, listed = str(len(nodes)), fold([word(node, "node") for node in nodes])
+    where = (f"--nodes={many}", f"--ntasks={many}", "--ntasks-per-node=1", f"--nodelist={listed}")
+    alone = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0")
+    plain = ("--input=all", "--output=none", "--mpi=none", "--cpu-bind=none", "--job-name=fabric")
+    own = map(option_word, options)
+    return ("srun", f"--jobid={job}", "--overlap", *where, *alone, *plain, *own, "/usr/bin/env", *argv)
+
+
+def not_launched(stderr: str) -> Mapping[str, str]:
+    """The nodes on which srun could not begin a step, and why: it takes back all of the step then."""
+    return dict(_NOT_LAUNCHED.findall(stderr))
+
+
+def show_config() -> tuple[str, ...]:
+    """Ask how the site is set up."""
+    return ("scontrol", "show", "config")
+
+
+def srun_ports(stdout: str) -> range:
+    """The TCP ports at which steps may answer to the machine where srun runs; empty where any will do."""
+    found = _PORTS.search(stdout)
+    first, last = map(int, found.groups()) if found else (0, 0)
+    return range(first, last + 1) if first else range(0)
 
 
 def reservation(name: str) -> tuple[str, ...]:

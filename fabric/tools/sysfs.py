@@ -75,6 +75,11 @@ def node_guid(device: str) -> tuple[str, ...]:
     return ("cat", f"{ROOT}/{word(device, 'device')}/node_guid")
 
 
+def vendor(device: str) -> tuple[str, ...]:
+    """Ask for the PCI vendor of a device; soft RoCE has none."""
+    return ("cat", f"{ROOT}/{word(device, 'device')}/device/vendor")
+
+
 def netdev(device: str, port: int) -> tuple[str, ...]:
     """Ask for the network interface under a RoCE device: that of its first GID."""
     return ("cat", f"{_port_folder(device, port)}/gid_attrs/ndevs/0")

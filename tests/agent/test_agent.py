@@ -207,7 +207,7 @@ def test_samples_of_files_and_tools(talk: Talk, tmp_path: Path):
     (tmp_path / "pairs").write_text("a 1\nb 2\n")
     tools = [{"argv": ["sh", "-c", "echo ' rx: 7'; echo x"], "form": "pairs"}]
     tools.append({"argv": ["printf", "index, power [W]\\n0, 70.5\\n1, [N/A]\\n"], "form": "csv"})
-    talk.ask(v="sample", id=9, period=0.05, files=[f"{tmp_path}/*"], tools=tools)
+    talk.ask(v="sample", id=9, period=0.05, told=0.5, files=[f"{tmp_path}/*"], tools=tools)
     names = talk.until(lambda one: one["e"] == "names" and one["part"] == 0)["names"]
     assert names == [f"{counter}", f"{tmp_path}/pairs:a", f"{tmp_path}/pairs:b"]
     assert talk.until(lambda one: one["e"] == "rows" and one["part"] == 0)["rows"][0] == [5, 1, 2]

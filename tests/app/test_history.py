@@ -76,8 +76,14 @@ def test_what_others_wrote_down_makes_an_offender(results: Path, tmp_path: Path)
     assert (found.records, "  8 records of others counted in" in history_text(found)) == (8, True)
     assert signals["gpu001"].high == ("troubles", "multi_fails")
     assert history(results, imports=imports, days=1).records == 0
-    with pytest.raises(ConfigError, match="none: expected columns"):
-        history(results, imports=[none])
+    assert signals["gpu001"].told_by[0] == "jobs:3"
+    assert "kernel:3, kernel:2 and 4 more" in history_text(history(results, component="gpu001", imports=imports))
+    (tmp_path / "bad.csv").write_text(TICKETS + "leaf3,never,,\nleaf4,soon,,\n")
+    with pytest.raises(ConfigError, match="none: expected columns") as raised:
+        history(results, imports=[none, tmp_path / "bad.csv", tmp_path / "absent"])
+    assert [(Path(one.file).name, one.line) for one in raised.value.problems] == [
+        *(("absent", 0), ("bad.csv", 4), ("bad.csv", 5), ("none", 0))
+    ]
     (tmp_path / "empty").mkdir()
     alone = {one.host: one.lemon for one in history(tmp_path / "empty", imports=imports).signals}
     assert alone == {"gpu001": True, "gpu004": False, "leaf3": False}

@@ -41,6 +41,7 @@ def report(run: Path, *words: str) -> None:
     CliRunner().invoke(main, ["report", str(run), *words], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_the_first_page_of_a_validation_has_its_decision(rejected: Path) -> None:
     assert "REJECT</span> gpu003" in above(rejected)
     assert "REJECT gpu003" in (rejected / "summary.md").read_text("utf-8")
@@ -70,6 +71,7 @@ def test_a_page_that_is_made_again_decides_first(rejected: Path, tmp_path: Path)
     assert "REJECT</span> gpu003" in above(run)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_older_than_the_decision_is_made_again(rejected: Path, tmp_path: Path) -> None:
     """The decision was made, and then the disk was full: the page still asks for it."""
     run = shutil.copytree(rejected, tmp_path / rejected.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fabric.app.scheduler import act, drain, hosts_of, standing
+from fabric.app.scheduler import SlurmNodes, act, drain, hosts_of, standing
 from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -85,7 +85,9 @@ def accepted(path: Path, **decisions: str) -> Path:
 def test_a_host_with_a_bad_part_is_drained_and_others_are_not(tmp_path: Path) -> None:
     """The reason names the part and the run; the ledger has a line before and one after."""
     run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu001", "gpu003")
-    assert list(act(run, run=slurm)) == ["gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"]
+    assert list(act(run, nodes=SlurmNodes(slurm))) == [
+        "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"
+    ]
     assert slurm.nodes["gpu003"].is_drained
     assert not slurm.nodes["gpu001"].is_drained
     lines = [(line["change"], line["state"], line["act"]) for line in read_journal(tmp_path / LEDGER)]
@@ -97,11 +99,11 @@ def test_a_drain_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
     other = SlurmNode("gpu003", frozenset({"IDLE", "DRAIN"}), "NHC: disk", "ops")
     slurm.nodes["gpu003"] = other
-    assert list(act(run, run=slurm)) == ["gpu003: is drained already (ops: NHC: disk); left as it is"]
+    assert list(act(run, nodes=SlurmNodes(slurm))) == ["gpu003: is drained already (ops: NHC: disk); left as it is"]
     assert slurm.nodes["gpu003"] == other
     late = Slurm("gpu003")
     late.then = {2: other}
-    assert list(act(run, run=late)) == ["gpu003: drained by ops: NHC: disk"]
+    assert list(act(run, nodes=SlurmNodes(late))) == ["gpu003: drained by ops: NHC: disk"]
     assert [line["state"] for line in read_journal(tmp_path / LEDGER)] == ["intended", "not seen"]
 
 
@@ -109,33 +111,33 @@ def test_an_accepted_host_is_given_back_and_only_ours(tmp_path: Path) -> None:
     """A foreign drain, an edited reason, a drain of ours that no ledger knows: all stay."""
     bad = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     slurm = Slurm("gpu003")
-    list(act(bad, run=slurm))
+    list(act(bad, nodes=SlurmNodes(slurm)))
     ours = slurm.nodes["gpu003"]
     good = accepted(judged(tmp_path, "20251123-2"), gpu003="ACCEPT")
     for foreign in (replace(ours, reason="NHC: disk", by="ops"), replace(ours, reason=ours.reason + ", and hot")):
         slurm.nodes["gpu003"] = foreign
-        assert list(act(good, run=slurm)) == [
+        assert list(act(good, nodes=SlurmNodes(slurm))) == [
             f"gpu003: drained by {foreign.by}: {foreign.reason}; not by us, left as it is"
         ]
     slurm.nodes["gpu003"] = ours
     elsewhere = accepted(judged(tmp_path / "other", "20251123-2"), gpu003="ACCEPT")
-    assert "not by us" in next(iter(act(elsewhere, run=slurm)))
-    assert list(act(good, run=slurm)) == ["gpu003: given back to Slurm"]
+    assert "not by us" in next(iter(act(elsewhere, nodes=SlurmNodes(slurm))))
+    assert list(act(good, nodes=SlurmNodes(slurm))) == ["gpu003: given back to Slurm"]
     assert not slurm.nodes["gpu003"].is_drained
-    assert list(act(good, run=slurm)) == ["gpu003: is not drained"]
+    assert list(act(good, nodes=SlurmNodes(slurm))) == ["gpu003: is not drained"]
 
 
 def test_a_rejected_host_is_drained(tmp_path: Path) -> None:
     """A validation that fails names no suspect where the repair is what is missing."""
     slurm = Slurm("gpu003")
-    (said,) = act(accepted(judged(tmp_path, "20251123-2"), gpu003="REJECT"), run=slurm)
+    (said,) = act(accepted(judged(tmp_path, "20251123-2"), gpu003="REJECT"), nodes=SlurmNodes(slurm))
     assert said == "gpu003: drained (fabric: post-repair: REJECT; run self-check/20251123-2)"
 
 
 def test_a_bad_leaf_drains_nobody(tmp_path: Path) -> None:
     """It is said, for it is not done."""
     slurm = Slurm()
-    (said,) = act(judged(tmp_path, "20251123-1", leaf1=["leaf1:uplinks"]), run=slurm)
+    (said,) = act(judged(tmp_path, "20251123-1", leaf1=["leaf1:uplinks"]), nodes=SlurmNodes(slurm))
     assert said == "leaf1:uplinks: it is no part of one host: nobody is drained for it"
     assert slurm.asked == []
 
@@ -144,7 +146,7 @@ def test_many_bad_hosts_are_not_drained_at_once(tmp_path: Path) -> None:
     """Three of eight: then it is the network, or the measurement."""
     fails = {f"gpu00{number}": [f"gpu00{number}/mlx5_0"] for number in (1, 2, 3)}
     slurm = Slurm(*fails)
-    assert list(act(judged(tmp_path, "20251123-1", **fails), run=slurm)) == [
+    assert list(act(judged(tmp_path, "20251123-1", **fails), nodes=SlurmNodes(slurm))) == [
         "3 of 8 hosts have a bad part: too many to be drained at once"
     ]
     assert slurm.asked == []
@@ -154,7 +156,7 @@ def test_nothing_is_told_to_slurm_where_nothing_can_be_written_down(tmp_path: Pa
     """No drain without its line."""
     run, slurm = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]), Slurm("gpu003")
     (tmp_path / LEDGER).mkdir()
-    (said,) = act(run, run=slurm)
+    (said,) = act(run, nodes=SlurmNodes(slurm))
     assert said.startswith("gpu003: not drained: ")
     assert not slurm.nodes["gpu003"].is_drained
 
@@ -162,14 +164,14 @@ def test_nothing_is_told_to_slurm_where_nothing_can_be_written_down(tmp_path: Pa
 def test_a_simulated_run_and_one_without_a_verdict_drain_nobody(tmp_path: Path) -> None:
     """Neither says anything of a real host."""
     with pytest.raises(ConfigError, match="simulated"):
-        list(act(judged(tmp_path, "20251123-1", backend="mock", gpu003=["gpu003"]), run=Slurm("gpu003")))
+        list(act(judged(tmp_path, "20251123-1", backend="mock", gpu003=["gpu003"]), nodes=SlurmNodes(Slurm("gpu003"))))
     with pytest.raises(StoreError, match="not judged"):
-        list(act(tmp_path / "none" / "run", run=Slurm()))
+        list(act(tmp_path / "none" / "run", nodes=SlurmNodes(Slurm())))
 
 
 def test_a_host_that_slurm_does_not_know_is_told(tmp_path: Path) -> None:
     """Names of the inventory may be others."""
-    (said,) = act(judged(tmp_path, "20251123-1", gpu003=["gpu003"]), run=Slurm())
+    (said,) = act(judged(tmp_path, "20251123-1", gpu003=["gpu003"]), nodes=SlurmNodes(Slurm()))
     assert said == "gpu003: Slurm knows no node of that name"
 
 
@@ -200,7 +202,7 @@ def test_a_gate_drains_what_it_found(tmp_path: Path) -> None:
     """With the same ledger and the same rules."""
     judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     slurm = Slurm("gpu003")
-    said = drain(standing("gpu003", tmp_path, days=100_000), tmp_path, run=slurm)
+    said = drain(standing("gpu003", tmp_path, days=100_000), tmp_path, nodes=SlurmNodes(slurm))
     assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20251123-1)"
     assert len(list(read_journal(tmp_path / LEDGER))) == 2
 
@@ -259,7 +261,7 @@ def test_either_of_a_pair_is_no_pass_and_nobody_is_drained(tmp_path: Path) -> No
     for host in ("gpu001", "gpu002", "gpu003"):
         assert standing(host, tmp_path, days=DAYS).outcome is OPEN
     slurm = Slurm("gpu001", "gpu002", "gpu003")
-    assert all("nobody is drained" in line for line in act(run, run=slurm))
+    assert all("nobody is drained" in line for line in act(run, nodes=SlurmNodes(slurm)))
     assert slurm.asked == []
 
 
@@ -278,9 +280,9 @@ def test_an_old_run_does_not_undo_a_newer_one(tmp_path: Path) -> None:
     slurm = Slurm("gpu003")
     old = judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"])
     good = accepted(judged(tmp_path, "20251123-2"), gpu003="ACCEPT")
-    assert list(act(old, run=slurm)) == [f"gpu003: not drained: found to be good since, by {good}"]
-    list(act(judged(tmp_path, "20251123-3", gpu003=["gpu003/mlx5_2"]), run=slurm))
-    assert "drained since" in next(iter(act(good, run=slurm)))
+    assert list(act(old, nodes=SlurmNodes(slurm))) == [f"gpu003: not drained: found to be good since, by {good}"]
+    list(act(judged(tmp_path, "20251123-3", gpu003=["gpu003/mlx5_2"]), nodes=SlurmNodes(slurm)))
+    assert "drained since" in next(iter(act(good, nodes=SlurmNodes(slurm))))
     assert slurm.nodes["gpu003"].is_drained
 
 
@@ -288,7 +290,7 @@ def test_a_gate_drains_no_host_of_a_run_with_too_many(tmp_path: Path) -> None:
     """Each host's own gate would drain all of them, one by one."""
     judged(tmp_path, "20251123-1", **{f"gpu00{number}": [f"gpu00{number}/mlx5_0"] for number in (1, 2, 3)})
     slurm = Slurm("gpu001")
-    assert "too many" in drain(standing("gpu001", tmp_path, days=DAYS), tmp_path, run=slurm)
+    assert "too many" in drain(standing("gpu001", tmp_path, days=DAYS), tmp_path, nodes=SlurmNodes(slurm))
     assert slurm.asked == []
 
 
@@ -297,7 +299,7 @@ def test_the_ledger_is_in_the_results_folder_also_from_within_a_run(
 ) -> None:
     """``fabric report . --act drain``."""
     monkeypatch.chdir(judged(tmp_path, "20251123-1", gpu003=["gpu003/mlx5_2"]))
-    list(act(Path(), run=Slurm("gpu003")))
+    list(act(Path(), nodes=SlurmNodes(Slurm("gpu003"))))
     assert (tmp_path / LEDGER).is_file()
 
 
@@ -317,6 +319,8 @@ def test_hosts_that_are_drained_at_once_wait_for_the_ledger(tmp_path: Path) -> N
         )
     slurm = Slurm(*names)
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda name: drain(standing(name, tmp_path, days=DAYS), tmp_path, run=slurm), names))
+        said = list(
+            pool.map(lambda name: drain(standing(name, tmp_path, days=DAYS), tmp_path, nodes=SlurmNodes(slurm)), names)
+        )
     assert all(": drained (" in line for line in said), said
     assert len(list(read_journal(tmp_path / LEDGER))) == 2 * len(names)

@@ -50,8 +50,10 @@ def change(kind: str, component: str, *, scope: str = "port", when: When | None 
         spec = from_file(Passing, {kind: more["on"], "scope": scope, "lasting_s": times.for_s})
     elif kind in ("adaptive_routing", "shield"):
         spec = asked(kind, scope=scope, **{kind: more["on"]})
-    elif kind == "retransmission":
+    elif kind in ("retransmission", "dcqcn"):
         spec = asked(kind, **more)
+    elif kind == "pfc":
+        spec = asked(kind, scope=scope, **more)
     else:
         keys = {"at": times.at_s, "for_": times.for_s, "stop_above": dict(times.stop_above) or None}
         spec = asked(

@@ -14,9 +14,9 @@ from fabric.changes.procedure import Ask, Pause
 from fabric.changes.rails import Concurrency
 from fabric.changes.watching import LOOK_S, Lookout, over, watch_cable, watch_host, watched_ports
 from fabric.errors import CommandTimeout, ExecutorError, FabricError
-from fabric.model.change import Change, Lease, When
+from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.command import CommandResult
-from tests.changes.played import MANAGED, VIA, Played, change
+from tests.changes.played import MANAGED, VIA, Played, change, topology
 
 
 def held(
@@ -81,6 +81,19 @@ def test_a_change_whose_lease_had_run_out_when_the_phase_ended_is_lost() -> None
 
     hold = held(rack, change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER), on_pause=paused_too_long)
     assert hold.state == "lost"
+
+
+def test_what_is_so_already_has_no_lease_that_could_run_out() -> None:
+    """Nothing is armed for it: late in a run, too, it was in force to the end."""
+    rack = Played(ChangeSettings(), world=topology(link_layer="ethernet"))
+    rack.now_s = 5000.0
+    asked = change("retransmission", "gpu001", scope="host", hosts=("gpu001",), selective_repeat=False)
+
+    def ends(hold: Hold, step: Pause) -> float:
+        hold.signal.stop = True
+        return step.until_s if step.until_s < 1e9 else rack.now_s
+
+    assert held(rack, asked, on_pause=ends).state == "reverted"
 
 
 def test_a_lease_shorter_than_the_settling_of_routes_is_renewed_meanwhile() -> None:

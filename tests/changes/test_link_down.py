@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fabric.changes.ports import SwitchEnd, cable_of, distances, end_to_close
-from fabric.errors import MayBeLive, NotInForce, Refused, ToolError
+from fabric.errors import MayBeLive, NotInForce, Refused, ToolError, UnreadableOutput
 from fabric.model.change import ChangeSettings
+from fabric.tools import interfaces
 from tests.changes.played import VIA, Played, change, topology
 from tests.changes.test_ports import said
 
@@ -144,6 +145,81 @@ def test_an_interface_that_is_off_while_the_light_stays_on_is_no_closed_link():
         played.confirm(asked, alterations)
     played.undo(alterations)
     assert played.checks_hold(alterations)
+
+
+STATES = {False: "4: ACTIVE\n5: LinkUp\n", True: "1: DOWN\n3: Disabled\n"}
+ROUTES = "default via 10.1.0.1 table 101 proto static linkdown \n10.1.0.0/24 proto kernel scope link src 10.1.0.11 \n"
+
+
+def without_mlxlink(vendor=""):
+    """A RoCE host whose adapter is of that vendor (PCI), with a static route and a static IPv6 address."""
+    played = Played(VIA, world=topology(link_layer="ethernet"))
+
+    def cat(words):
+        if words[1].endswith("/vendor"):
+            return (vendor, "", 0) if vendor else ("", "cat: No such file or directory\n", 1)
+        if words[1].endswith("/state"):
+            closed = ("gpu001", ("ip", "link", "set", "dev", "eth1", "down")) in played.asked
+            return STATES[closed], "", 0
+        return ("eth1\n", "", 0) if words[1].endswith("/ndevs/0") else None
+
+    def ip(words):
+        address = "3: eth1    inet6 2001:db8::11/64 scope global noprefixroute \\ valid_lft forever\n"
+        told = {"-4 route": ROUTES, "-6 address": address}
+        return (told[" ".join(words[2:4])], "", 0) if words[1] == "-o" and " ".join(words[2:4]) in told else None
+
+    played.answers |= {"gpu001 cat": cat, "gpu001 ip": ip, "gpu001 mlxlink": ("", "mlxlink: not found\n", 127)}
+    return played
+
+
+def test_an_adapter_without_mlxlink_is_read_from_the_kernel_and_gets_its_routes_back():
+    """Soft RoCE, irdma, bnxt_re; with the interface the kernel forgets what only an administrator gives it."""
+    played, asked = without_mlxlink(), down(by="ip")
+    alterations = played.prepare(asked)
+    assert alterations[0].undo == (
+        ("ip", "link", "set", "dev", "eth1", "up"),
+        ("ip", "-6", "address", "replace", "2001:db8::11/64", "noprefixroute", "dev", "eth1"),
+        (
+            "ip",
+            "-4",
+            "route",
+            "replace",
+            "default",
+            "via",
+            "10.1.0.1",
+            "table",
+            "101",
+            "proto",
+            "static",
+            "dev",
+            "eth1",
+        ),
+    )
+    assert played.checks_hold(alterations)
+    with pytest.raises(NotInForce, match="ACTIVE"):
+        played.confirm(asked, alterations)
+    played.apply(alterations)
+    played.confirm(asked, alterations)
+    played.answers["gpu001 ip"] = lambda words: ("", "", 0) if words[2:4] == ("-4", "route") else None
+    played.ask("gpu001", ("ip", "link", "set", "dev", "eth1", "up"))
+    assert not played.checks_hold(alterations)  # the interface is up, its route is not there
+
+
+def test_the_kernels_word_is_not_enough_for_an_adapter_of_nvidia():
+    """Its firmware may keep the light on, which only mlxlink shows."""
+    played, asked = without_mlxlink("0x15b3\n"), down(by="ip")
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    with pytest.raises(ToolError, match="mlxlink: not found"):
+        played.confirm(asked, alterations)
+
+
+@pytest.mark.parametrize("line", ["10.0.0.0/8 via $(reboot)", "3: eth1 ether $(reboot)", "-f x", "a;b"])
+@pytest.mark.parametrize("what", interfaces.FORGOTTEN)
+def test_what_is_no_route_never_reaches_an_undo(what, line):
+    """The guard runs it as root."""
+    with pytest.raises(UnreadableOutput):
+        interfaces.read_forgotten(what, f"{line}\n")
 
 
 def test_a_port_that_was_never_closed_is_not_in_force():

@@ -60,6 +60,7 @@ def test_a_clean_rack_of_any_shape_has_no_finding(shape: str, tmp_path: Path) ->
     assert findings(*looked(drawn_up(SHAPES[shape], tmp_path, "clean"))) == []
 
 
+@pytest.mark.slow
 def test_a_hundred_exchanged_cables_are_each_named_with_both_ends(pod: tuple[Inventory, FoundFabric]) -> None:
     """Two cables of RNICs or of switches, drawn at random: one finding, about these two and nothing else."""
     inventory, whole = pod

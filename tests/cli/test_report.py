@@ -29,6 +29,7 @@ def fabric(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_html_is_made_again_after_it_was_deleted(run: Path) -> None:
     for name in ("report.html", "junit.xml", "metrics.prom", "summary.md"):
         (run / name).unlink()

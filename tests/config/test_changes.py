@@ -115,7 +115,10 @@ def test_adaptive_routing_of_the_job_is_asked_of_nccl(
 
 
 BAD = [
-    ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing, shield or retransmission) and its"]),
+    (
+        "ber",
+        ["7: expected one change (ber, link_down, port_flap, adaptive_routing, shield, retransmission, pfc or dcqcn)"],
+    ),
     ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
     ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
     ("ber: {links: gpu1/mlx5_0}", ["7: 'raw' or 'effective' is required here"]),
@@ -137,7 +140,16 @@ BAD = [
     ("{shield: on, scope: job}", ["7: expected fabric, got 'job'"]),
     ("{adaptive_routing: on, scope: host}", ["7: scope host is for RoCE"]),
     ("retransmission: {selective_repeat: on}", ["7: it is for RoCE"]),
-    ("retransmission: {}", ["7: 'selective_repeat' or 'adaptive_timers' is required here", "7: it is for RoCE"]),
+    (
+        "retransmission: {}",
+        ["7: 'selective_repeat', 'adaptive_timers' or 'short_timeouts' is required here", "7: it is for RoCE"],
+    ),
+    ("{pfc: off, priority: 3}", ["7: 'scope' is required here: fabric, because a class that is lossy at one end"]),
+    ("{pfc: off, scope: fabric}", ["7: 'priority' is required here: which one: 0 to 7"]),
+    ("{pfc: off, priority: 3, scope: fabric}", ["7: it is for RoCE"]),
+    ("dcqcn: {np: off}", ["7: 'priority' is required with 'np' and 'rp'", "7: it is for RoCE"]),
+    ("dcqcn: {priority: 3}", ["7: 'np', 'rp' or 'knobs' is required here", "7: it is for RoCE"]),
+    ("dcqcn: {knobs: {np_cnp_prio: 6}}", ["7: expected a knob that stands for itself: rp_clamp_tgt_rate, "]),
     (
         "{shield: on, scope: fabric}\n      - {shield: off, scope: fabric}",
         ["8: shield with scope fabric is in this phase twice"],

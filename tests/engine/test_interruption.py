@@ -119,6 +119,7 @@ def until_in_force(folder: Path, child: subprocess.Popen[bytes], terminal: int |
     raise AssertionError("no change came into force")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_ends_a_run_in_order(tmp_path: Path) -> None:
     """What cannot be shown any more keeps no change from its undo, and the run says that it was interrupted."""
     ours, theirs = pty.openpty()

@@ -20,7 +20,7 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples, Sample
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.topology import Topology, Uplinks
 from fabric.ports import Ended
-from fabric.runs.samples import LinkSamples, read_links, read_samples
+from fabric.runs.samples import SAMPLES, LinkSamples, SampleLog, read_links, read_samples
 from fabric.sim.world import World
 
 HOSTS = ("gpu001", "gpu002")
@@ -218,7 +218,8 @@ def mock() -> Iterator[MockExecutor]:
 
 def watched(mock: MockExecutor, folder: Path, until_s: float, settings: SampleSettings | None = None) -> Samples:
     """A host sleeps for so long while both are sampled."""
-    watch = Watch(mock, folder, settings or SampleSettings(every_s=10.0, optics=True))
+    wanted = settings or SampleSettings(every_s=10.0, optics=True)
+    watch = Watch(mock, SampleLog(folder / SAMPLES, wanted.every_s), wanted)
     watch.begin(list(RACK.hosts.values()))
     ticket = watch.start(Command("gpu001", ("sleep", str(until_s)), until_s + 60))
     found = []

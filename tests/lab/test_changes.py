@@ -84,11 +84,23 @@ def place(change_rack: ChangeRack, tmp_path: Path) -> Iterator[Place]:
 
 
 def test_a_run_closes_a_real_link_and_opens_it_again(place: Place) -> None:
-    """Three times, as the kernel counts it: what all other tests here rely on."""
+    """Three times, as the kernel counts it; what it forgets with the interface is there again."""
+    space = ("-n", place.rack.lab.namespaces.of(place.host))
+    ip(*space, "-6", "address", "replace", "2001:db8::11/64", "dev", "eth1", "nodad")
+    ip(*space, "-4", "route", "replace", "198.18.0.0/15", "dev", "eth1", "table", "101")
+    ip(*space, "-6", "route", "replace", "2001:db8:1::/48", "via", "2001:db8::1", "dev", "eth1", "metric", "7")
+    kept = (
+        ("-6", "address", "show", "scope", "global"),
+        ("-4", "route", "show", "table", "101"),
+        ("-6", "route", "show"),
+    )
+    there = [ip(*space, *what, "dev", "eth1") for what in kept]
     before = place.rack.times_down(place.host)
     code, said = place.run("port_flap: {{links: {host}/mlx5_0, down: 0.3s, count: 3, period: 0.6s}}")
     assert place.rack.times_down(place.host) == before + 3, said
     assert (code, "is taken back" in said) == (3, True), said
+    assert all(there)
+    assert [ip(*space, *what, "dev", "eth1") for what in kept] == there
 
 
 def test_a_session_that_is_cut_does_not_lose_the_undo(place: Place) -> None:

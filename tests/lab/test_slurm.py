@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 import random
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.slurm_site import missing, slurm_site, until
 from fabric.app.restore import restore
 from fabric.app.scheduler import act, hosts_of
 from fabric.runs.journal import LEDGER, read_journal, reservations
@@ -27,67 +26,19 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 NODES = [f"gpu{number:03d}" for number in range(1, 9)]
 KILLS = 6
-_CONF = """\
-ClusterName=t
-SlurmctldHost={host}(127.0.0.1)
-AuthType=auth/none
-CredType=cred/none
-SlurmUser=root
-SlurmctldPort={port}
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-ReturnToService=2
-{plugins}
-NodeName=gpu[001-008] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=1 RealMemory=10
-PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
-
-
-def until(true: Callable[[], bool], *, timeout_s: float = 20.0) -> bool:
-    """Whether something became true in time."""
-    end_s = time.monotonic() + timeout_s
-    while not true():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.fixture(scope="module")
 def controller(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A slurmctld of eight nodes that this process and what it starts speak with; no job can run on them."""
-    daemon = shutil.which("slurmctld") or shutil.which("slurmctld-wlm")
-    if daemon is None or shutil.which("scontrol") is None:
-        pytest.skip("needs slurmctld and slurm-client")
+    if why := missing("slurmctld", "scontrol"):
+        pytest.skip(why)
     folder = tmp_path_factory.mktemp("slurm")
-    (folder / "state").mkdir()
-    first = 20_000 + os.getpid() % 20_000
-    plugins = os.environ.get("SLURM_PLUGINS")
-    conf = folder / "slurm.conf"
-    conf.write_text(
-        _CONF.format(
-            host=platform.node(),
-            folder=folder,
-            port=first,
-            first=first + 1,
-            last=first + len(NODES),
-            plugins=f"PluginDir={plugins}" if plugins else "",
-        )
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLURM_CONF", str(conf))
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen((daemon, "-D", "-i"), stdout=log, stderr=log)
-        try:
-            assert until(lambda: scontrol("ping").returncode == 0), (folder / "log").read_text()[-2000:]
-            yield folder
-        finally:
-            process.terminate()
-            process.wait(20)
+    with slurm_site(folder, len(NODES), jobs=False) as env, pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        assert until(lambda: scontrol("ping").returncode == 0), (folder / "slurmctld.log").read_text()[-2000:]
+        yield folder
 
 
 def scontrol(*words: str) -> subprocess.CompletedProcess[str]:

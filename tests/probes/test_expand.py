@@ -133,15 +133,21 @@ def test_buffers_are_on_the_nearest_gpu_or_next_to_the_rnic(memory: str, gpu: bo
     assert (made.servers[0].host, made.client.host, made.client.argv[-1]) == ("gpu002", "gpu001", "gpu002")
 
 
-def test_a_port_that_is_down_is_named() -> None:
+@pytest.mark.parametrize(
+    ("said", "outcome", "condition"),
+    [
+        ("Port number 1 state is Down\n Couldn't set the link layer\n", Outcome.FAIL, "down"),
+        ("Failed to modify QP 18 to RTR\n Unable to Connect the HCA's through the link\n", Outcome.ERROR, "unreached"),
+    ],
+)
+def test_an_rnic_that_cannot_begin_is_named(said: str, outcome: Outcome, condition: str) -> None:
     probe = expanded(LinkBurnSpec(stages=(RING[:1],)))[0]
     made = LinkBurnSpec.commands(probe, RACK)
-    down = "Port number 1 state is Down\n Couldn't set the link layer\n"
-    server = CommandResult(replace(made.servers[0]), 1, "", down, 0.0, 1.0)
+    server = CommandResult(replace(made.servers[0]), 1, "", said, 0.0, 1.0)
     found = LinkBurnSpec.read(probe, RACK, Answered([server], None))
-    assert found.outcome is Outcome.FAIL
+    assert found.outcome is outcome
     assert found.named is not None
-    assert (found.named.component, found.named.condition) == ("gpu002/mlx5_0", "down")
+    assert (found.named.component, found.named.condition) == ("gpu002/mlx5_0", condition)
 
 
 def grouped(spec: ProbeSpec, hosts: int) -> tuple[list[tuple[str, ...]], list[str]]:

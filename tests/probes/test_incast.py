@@ -11,7 +11,8 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import JudgedRun
-from fabric.probes.incast import COUNT, IncastSpec
+from fabric.probes.at_once import COUNT
+from fabric.probes.incast import IncastSpec
 from fabric.probes.victim import VictimSpec
 from tests.builders import asked, on_mock
 from tests.places import INVENTORY, SCENARIOS
@@ -93,6 +94,7 @@ def test_congested_is_told_from_bad(
     assert judged.suspects == ()
 
 
+@pytest.mark.slow
 def test_only_marks_keep_a_victim_out_of_an_incast(tmp_path: Path) -> None:
     """With ECN it loses what the few flows on its cable have by right; with PFC alone it waits with all of them."""
     least = {}

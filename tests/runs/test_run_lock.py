@@ -27,13 +27,25 @@ from fabric.runs.run_lock import FILE, holder_of, holding, running
 from tests.runs.other_account import place, shut
 
 
-def test_a_second_run_of_a_scenario_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
+def test_a_second_run_on_a_host_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     with (
         holding(tmp_path, "s", ["h1"], run="one"),
-        pytest.raises(StoreError, match=r"s/one is going on .* fabric status"),
-        holding(tmp_path, "s", ["h2"]),
+        pytest.raises(StoreError, match=r"s/one is going on .* holds h1: .* fabric status"),
+        holding(tmp_path, "s", ["h1", "h2"]),
     ):
         pass
+
+
+def test_parts_of_a_fleet_are_measured_at_once_into_one_folder(tmp_path: Path) -> None:
+    """Each of them is known to go on; a third one that has a host of theirs is refused."""
+    one, two = tmp_path / "s" / "one", tmp_path / "s" / "two"
+    with holding(tmp_path, "s", ["h1"], run="one"):
+        with holding(tmp_path, "s", ["h2"], run="two"):
+            assert running(one)
+            assert running(two)
+            with pytest.raises(StoreError, match="s/two is going on"), holding(tmp_path, "s", ["h2", "h3"]):
+                pass
+        assert (running(one) is not None, running(two)) == (True, None)
 
 
 def test_a_run_of_another_scenario_on_the_same_host_is_refused_and_the_host_is_named(tmp_path: Path) -> None:

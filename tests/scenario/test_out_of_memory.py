@@ -128,6 +128,7 @@ def test_a_limit_that_is_too_low_is_said_before_anything_is_begun(tmp_path: Path
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_what_takes_changes_back_is_never_refused_for_memory(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     assert limited(150, "restore", "--results", str(tmp_path / "results")).returncode == 0

@@ -120,6 +120,7 @@ def linked(folder: Path, *timed: TimedFault, given: str = "", layer: str = "infi
     return builders.on_mock(builders.asked(path, timed=timed), folder / "results")
 
 
+@pytest.mark.slow
 def test_links_that_are_well_pass_and_how_much_was_seen_is_said(tmp_path: Path) -> None:
     """The cables of both hosts and all that lead up from their leaves; each end is a row."""
     judged = linked(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
 from fabric.tools.mlxlink import Light, Module
-from fabric.tools.records import Record, read_records
+from fabric.tools.records import Record, UnreadableLines, read_records
 from tests.places import CAPTURES
 
 HOSTS = (("gpu001", 8), ("gpu002", 8))
@@ -108,18 +108,52 @@ def at(day: int, hour: int = 10, second: int = 0) -> datetime:
 def test_jobs_that_a_node_ended_count_by_how_many_nodes_they_had() -> None:
     """Steps, jobs that never ran and jobs that go on are none."""
     assert read_records(SACCT) == (
-        Record(at(20), ("gpu003",), "jobs"),
-        Record(at(21), ("gpu003", "gpu004"), "multi_fails"),
-        Record(at(22), ("gpu003",), "single_fails"),
+        Record(at(20), ("gpu003",), "jobs", line=2),
+        Record(at(21), ("gpu003", "gpu004"), "multi_fails", line=3),
+        Record(at(22), ("gpu003",), "single_fails", line=5),
     )
 
 
 def test_tickets_have_a_component_and_a_kind() -> None:
     """Hosts, leaves and links alike; a time without a zone is UTC."""
     assert read_records(TICKETS) == (
-        Record(at(20, 0), ("gpu003",), "tickets", "cable"),
-        Record(at(21, 7), ("leaf3",), "tickets", ""),
+        Record(at(20, 0), ("gpu003",), "tickets", "cable", 2),
+        Record(at(21, 7), ("leaf3",), "tickets", "", 3),
     )
+    batches = "component,opened,leaf,batch\nleaf3--spine02,2026-11-20,leaf3,MMS4X00-2431\n"
+    assert read_records(batches)[0].names == ("leaf3--spine02", "leaf3", "batch:MMS4X00-2431")
+
+
+def test_nodes_that_were_taken_out_or_that_jobs_would_not_have() -> None:
+    """Two of the seven signals: ``sacctmgr show event``, and ``--exclude`` in a job's command line."""
+    events = """Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
+lab||2026-11-20T10:00:00|Unknown||Cluster Registered TRES|
+lab|gpu003|2026-11-20T10:00:00|2026-11-20T12:00:00|DOWN*|Not responding|slurm(64030)
+lab|gpu004|2026-11-21T10:00:00|Unknown|DRAIN|NHC: check_hw_ib|root(0)
+lab|gpu004|2026-11-21T10:00:00|Unknown|PLANNED||
+"""
+    assert [(one.names, one.signal, one.line) for one in read_records(events)] == [
+        (("gpu003",), "out", 3),
+        (("gpu004",), "out", 4),
+    ]
+    lines = ["sbatch -x gpu[003-004] job.sh", "srun --exclude=gpu003 -N2 x", "sbatch job-x y.sh"]
+    rows = [f"{n}|COMPLETED|gpu001|2026-11-20T10:00:00|{line}" for n, line in enumerate(lines, 1)]
+    found = read_records("\n".join(["JobID|State|NodeList|End|SubmitLine", *rows]))
+    assert [one.names for one in found if one.signal == "excluded"] == [("gpu003", "gpu004"), ("gpu003",)]
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    """Each with its line, twenty at most."""
+    text = SACCT + "12|x|FAILED|gpu003\n13|x|FAILED|gpu003|yesterday\n14|x|FAILED|gpu003|2026-11-20T10:00:00\n"
+    with pytest.raises(UnreadableLines) as raised:
+        read_records(text)
+    assert raised.value.lines == (
+        (8, "expected 5 cells, got 4"),
+        (9, "expected a time such as 2026-11-23T12:00:00, got 'yesterday'"),
+    )
+    with pytest.raises(UnreadableLines) as raised:
+        read_records(TICKETS + "x,never,,\n" * 50)
+    assert len(raised.value.lines) == 20
 
 
 def test_the_kernel_tells_kinds_of_trouble() -> None:
@@ -129,6 +163,9 @@ def test_the_kernel_tells_kinds_of_trouble() -> None:
         (("gpu003",), "", kind) for kind in ("xid 79", "link down", "module error")
     ]
     assert found[0].at == at(20, 9)
+    told = "gpu003: 2026-11-20T10:00:00,123456+01:00 NVRM: Xid (PCI:0000:3b:00): 79, pid=1, x\n"
+    (only,) = read_records("gpu001: 2026-11-20T09:00:00,000001+01:00 Linux version 6.1\n" + told)
+    assert (only.names, only.kind, only.line, only.at.hour) == (("gpu003",), "xid 79", 2, 9)
 
 
 def test_a_text_of_a_spreadsheet_is_read_as_it_is() -> None:

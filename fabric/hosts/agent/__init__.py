@@ -22,7 +22,7 @@ from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
 from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
 from fabric.model.command import Command
-from fabric.ports import Ended, Happening, Lost, Sampled, Source, Ticket
+from fabric.ports import TOLD_S, Ended, Happening, Lost, Sampled, Source, Ticket
 
 _WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
 _TRIES = 2
@@ -81,6 +81,7 @@ class AgentExecutor(ABC):
     """
 
     _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried again
+    _plain = True  # whether a command can have a stream of its own, where no agent can be started
 
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
@@ -129,9 +130,11 @@ class AgentExecutor(ABC):
         environed(command)
         return self._order(Order(0, command.host, command))
 
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+    def start_sampling(
+        self, host: str, sources: Sequence[Source], period_s: float, told_s: float = TOLD_S
+    ) -> Ticket:  # fmt: skip
         """Begin to sample; see ``ports.Executor``."""
-        return self._order(Order(0, host, None, tuple(sources), period_s))
+        return self._order(Order(0, host, None, tuple(sources), period_s, told_s))
 
     def stop_sampling(self, ticket: Ticket) -> None:
         """End a sampling."""
@@ -196,9 +199,10 @@ class AgentExecutor(ABC):
                 return
             session.abandon("connection lost")
             self._ended(host, session)
-        if host.no_agent and order.command is None:
-            cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
-            self._lose(order, HostUnreachable(host.name, "sampling", cause))
+        if host.no_agent and (order.command is None or not self._plain):
+            what, step = ("a command", f"starting {order.tool}") if order.command else ("sampling", "sampling")
+            cause = f"{what} needs an agent, and none can be started: {host.no_agent}"
+            self._lose(order, HostUnreachable(host.name, step, cause))
             return
         host.waiting[order.ticket] = order
         self._connect(host)

@@ -86,7 +86,7 @@ class AgentSession(Conversation):
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
         running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
         if order.command is None:
-            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s))
+            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s, order.told_s))
         else:
             self._ask(agent.start_request(order.ticket, order.command))
             self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)

@@ -27,6 +27,7 @@ from fabric.hosts.ssh.keys import (
     user_keys,
     user_name,
 )
+from fabric.hosts.stream import notice_loss
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 
@@ -214,16 +215,6 @@ def _said(exc: BaseException) -> str:
 # connections are opened one after the other, and all that goes through a jump host is carried by one connection.
 _HANDSHAKES = 32
 _TRIES = 3
-# Keepalive 5/2/3 notices a black-holed host in 11 s, TCP_USER_TIMEOUT one with data under way in 13 s; without
-# TCP_NODELAY each command waits 40 ms for a delayed acknowledgement. All measured with paramiko 5.1.
-_OPTIONS = (
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000),
-)
 _UNLIMITED = 1 << 30  # MaxSessions does not count forwarded connections
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
 _REFUSALS = (
@@ -467,8 +458,7 @@ def connected(
     for family, kind, protocol, _, target in found:
         sock = socket.socket(family, kind, protocol)
         try:
-            for level, option, value in _OPTIONS:
-                sock.setsockopt(level, option, value)
+            notice_loss(sock)
             sock.settimeout(timeout_s / len(found))
             opened(sock)
             sock.connect(target)

@@ -56,6 +56,8 @@ _RECOVER = {
     "nvlink": "we could not measure it: check nvidia-smi nvlink -s, the fabric manager and dmesg (Xid), then run the "
     "command of raw/ by hand",
     "inventory": "correct the inventory, then run it again",
+    "unreached": "no packet was sent, for this RNIC's address has no way to the other one's: on its host ip route get "
+    "and ip neigh to that address, policy routing where two rails are in one subnet, and gid_index of the platform",
 }
 
 
@@ -66,9 +68,8 @@ def next_step(kind: str, outcome: Outcome, condition: str | None = None, *, alon
     An ERROR asks to mend the measurement, not the fabric.
     """
     if outcome is Outcome.ERROR:
-        return _RECOVER.get(
-            kind, "we could not measure it: check dmesg on the host, and run the command of raw/ by hand"
-        )
+        found = _RECOVER.get(condition or "") or _RECOVER.get(kind)
+        return found or "we could not measure it: check dmesg on the host, and run the command of raw/ by hand"
     if condition is not None and (kind, condition) in _NAMED:
         return _NAMED[kind, condition]
     if alone and kind in _ALONE:

@@ -1,5 +1,5 @@
 """
-Kinds of probes with rules of their own: incasts and their victims, and latencies.
+Kinds of probes with rules of their own: incasts and their victims, all hosts at once, and latencies.
 
 **Incasts**: slow because congested, or slow because bad? Of an incast the sum at the receiver is judged against its
 line rate (``at_least``). Each sender then has a share only, and that is no fault: the fabric told them to slow down
@@ -7,6 +7,9 @@ line rate (``at_least``). Each sender then has a share only, and that is no faul
 are lost, a receiver that pauses its switch, and senders who are slow though nobody told them to be are faults. Senders
 that are told to, and nothing lost, is congestion on the way there: narrow uplinks or how congestion is controlled,
 which this test cannot tell apart.
+
+Of permutations, bisections and entropy probes the sum is judged in the same way, against all receivers' line rates; of
+entropy probes the hashes as well (``entropy.py``).
 
 A victim is judged against itself alone. What is not counted, or could not be read, says neither the one nor the other.
 
@@ -22,9 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+from fabric.judge.normal.entropy import collisions_told, hash_verdicts
 from fabric.judge.normal.interval import LEAST_PEERS, LEAST_SPREAD, Z_SLOW, robust
 from fabric.judge.normal.keys import ProbeLayouts, grouped, rnics_of
 from fabric.model.outcome import Outcome
@@ -32,12 +36,18 @@ from fabric.model.probe import Measurement, Probe, ProbeResult, Results
 from fabric.model.text import gbps_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
-from fabric.probes.incast import COUNT, FLOWS, RAIL, SHARE_OF_SUM, IncastSpec
+from fabric.probes.at_once import COUNT, FLOWS, RAIL, SHARE_OF_SUM, AtOnceSpec
+from fabric.probes.entropy import EntropySpec
+from fabric.probes.incast import IncastSpec
 from fabric.probes.latency import P99, TYPICAL
+from fabric.probes.permutation import BisectionSpec, CircleSpec, PermutationSpec
 from fabric.probes.shapes import int_param
 from fabric.probes.victim import VictimSpec
 
-KINDS = frozenset({IncastSpec.kind, VictimSpec.kind})
+_OF: Mapping[str, type[AtOnceSpec]] = {
+    one.kind: one for one in (IncastSpec, VictimSpec, PermutationSpec, BisectionSpec, EntropySpec)
+}
+KINDS = frozenset(_OF)
 """What is judged here: by what each probe itself counted."""
 
 
@@ -91,16 +101,22 @@ def _words(what: str, counts: Mapping[str, float], names: Sequence[str]) -> str:
 
 
 def congestion_verdicts(listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology) -> dict[str, ProbeVerdict]:
-    """The verdict of every incast and victim that was measured, by its id."""
+    """The verdict of every flow or flows of these kinds that were measured, by id."""
     found = [(probe, result) for probe, result in listed if probe.kind in KINDS and result.outcome is None]
     single = (one for one in found if one[0].kind == VictimSpec.kind and one[0].params[FLOWS] == 1)
-    alone = grouped(single, lambda one: _victim(one[0]))
-    return {
-        probe.probe_id: _incast(probe, result, topology)
-        if probe.kind == IncastSpec.kind
-        else _beside(probe, result, topology, [one.measurements[0].value for _, one in alone.get(_victim(probe), ())])
-        for probe, result in found
-    }
+    alone, hashes = grouped(single, lambda one: _victim(one[0])), hash_verdicts(found, topology)
+    verdicts = {}
+    for probe, result in found:
+        if probe.kind == VictimSpec.kind:
+            gbps = [one.measurements[0].value for _, one in alone.get(_victim(probe), ())]
+            verdicts[probe.probe_id] = _beside(probe, result, topology, gbps)
+            continue
+        one = _sum(probe, result, topology)
+        outcome, why = hashes.get(probe.probe_id, (Outcome.PASS, ""))
+        if why and outcome.rank >= one.outcome.rank:
+            one = replace(one, outcome=outcome, reason="; ".join(text for text in (why, one.reason) if text))
+        verdicts[probe.probe_id] = one
+    return verdicts
 
 
 def _victim(probe: Probe) -> Hashable:
@@ -111,9 +127,15 @@ def _line_gbps(probe: Probe, receiver: str, topology: Topology) -> float:
     return topology.hosts[receiver].platform.rnic_by_rail[int_param(probe, RAIL)].line_rate_gbps
 
 
-def _incast(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
+def _lines_gbps(probe: Probe, topology: Topology) -> float:
+    """Of all receivers together."""
+    receivers = {receiver for _, receiver in _OF[probe.kind].flows(probe)}
+    return sum(_line_gbps(probe, receiver, topology) for receiver in receivers)
+
+
+def _sum(probe: Probe, result: ProbeResult, topology: Topology) -> ProbeVerdict:
     value, said = result.measurements[0].value, counts_of(result)
-    least = float(str(probe.params["at_least"])) * _line_gbps(probe, probe.hosts[-1], topology)
+    least = float(str(probe.params["at_least"])) * _lines_gbps(probe, topology)
     text = f"{gbps_text(value)} Gb/s from {probe.params[FLOWS]} senders"
     if value >= least:
         outcome, why = _at_line_rate(probe, result.measurements, said)
@@ -144,30 +166,24 @@ def _evenness(shares: Mapping[str, float]) -> float:
     return 1 / (len(shares) * sum(share**2 for share in shares.values()))
 
 
-def congestion_told(probes: Iterable[Probe], results: Results) -> list[str]:
-    """In words what incasts and victims reached, by the number of flows, however they were judged."""
-    sums: dict[int, list[float]] = {}
-    evenness: dict[int, list[float]] = {}
-    victims: dict[int, list[float]] = {}
-    for probe in (probe for probe in probes if probe.kind in KINDS):
-        result = results.get(probe.probe_id)
-        if result is None or result.outcome is not None:
+def congestion_told(probes: Iterable[Probe], results: Results, topology: Topology) -> list[str]:
+    """In words what flows at once reached, by their kind and number, however they were judged."""
+    pairs = ((probe, results.get(probe.probe_id)) for probe in probes if probe.kind in KINDS)
+    found = [(probe, result) for probe, result in pairs if result is not None and result.outcome is None]
+    said = []
+    for (kind, flows), those in sorted(grouped(found, lambda one: (one[0].kind, int_param(one[0], FLOWS))).items()):
+        gbps = [result.measurements[0].value for _, result in those]
+        if kind == VictimSpec.kind:
+            where = "alone" if flows == 1 else f"beside an incast of {flows - 1}"
+            said.append(f"victim {where}: median {gbps_text(median(gbps))}, least {gbps_text(min(gbps))} Gb/s")
             continue
-        flows, gbps = int_param(probe, FLOWS), result.measurements[0].value
-        if probe.kind == VictimSpec.kind:
-            victims.setdefault(flows, []).append(gbps)
+        even = f"Jain's index {min(_evenness(_shares(result.measurements)) for _, result in those):.2f} at least"
+        if issubclass(_OF[kind], CircleSpec):
+            shares = [value / _lines_gbps(probe, topology) for value, (probe, _) in zip(gbps, those, strict=True)]
+            said.append(f"{kind} of {flows} hosts: {min(shares):.0%} to {max(shares):.0%} of their lines, {even}")
         else:
-            sums.setdefault(flows, []).append(gbps)
-            evenness.setdefault(flows, []).append(_evenness(_shares(result.measurements)))
-    said = [
-        f"incast of {flows} senders: sum {gbps_text(min(found))} Gb/s, Jain's index {min(evenness[flows]):.2f} at least"
-        for flows, found in sorted(sums.items())
-    ]
-    return said + [
-        f"victim {'alone' if flows == 1 else f'beside an incast of {flows - 1}'}: "
-        f"median {gbps_text(median(found))}, least {gbps_text(min(found))} Gb/s"
-        for flows, found in sorted(victims.items())
-    ]
+            said.append(f"{kind} of {flows} senders: sum {gbps_text(min(gbps))} Gb/s, {even}")
+    return [*said, *collisions_told(found, topology)]
 
 
 def _why_slow(said: CongestionCounts) -> tuple[Outcome, str]:

@@ -131,7 +131,7 @@ def conclude(
         *ports.reasons,
         *found.course.lines(accused),
         *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
-        *(f"{NOTE}{line}" for line in (*congestion_told(probes, results), *found.shared)),
+        *(f"{NOTE}{line}" for line in (*congestion_told(probes, results, topology), *found.shared)),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(

@@ -21,7 +21,8 @@ class Ring:
 
     *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
     two hosts only the first sends; *to_rails*: to these rails of the next host, where they are others. *every*: no
-    ring, each host sends to every other as much. *draw*: the ports of its connections, which a hash goes by.
+    ring, each host sends to every other as much. *draw*: the ports of its connections, which a hash goes by. *qps*: so
+    many connections between two; 0: as many as the inventory says.
     """
 
     hosts: tuple[str, ...]
@@ -33,6 +34,7 @@ class Ring:
     to_rails: tuple[int, ...] = ()
     every: bool = False
     draw: int = 0
+    qps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

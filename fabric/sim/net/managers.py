@@ -13,7 +13,7 @@ from fabric.sim.hosts.timeline import Timeline
 @dataclass(frozen=True, slots=True)
 class Routing:
     """
-    *engine* as in ``fabric.sim.net.route``, ftree when None; *qps* and *salt* are those of its hashes.
+    *engine* as in ``fabric.sim.net.route``, ftree when None; *qps*, *salt* and *hashing* are those of its hashes.
 
     An engine that is named needs a network that is regular; without one nothing limits above the leaves.
     """
@@ -21,6 +21,7 @@ class Routing:
     engine: str | None = None
     qps: int = 1
     salt: int = 0
+    hashing: str = "ports"
 
 
 EVERY_SL = 0xFFFF

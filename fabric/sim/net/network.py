@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import ADDRESSES, POLARISED, Fault
 from fabric.model.topology import Topology
 from fabric.sim.faults import LinkFault
 from fabric.sim.hosts.site import Flow, Ring
@@ -63,7 +63,7 @@ def _steps(ring: Ring) -> list[int]:
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 
 
-_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int]
+_PathKey: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], bool, bool, bool, int, int]
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class Network:
         if self._is_adaptive(ring):
             return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
         best = Known(self.known.engine, self._health.down)
-        found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw)
+        found = self.static_paths(*ends_of(self.net, ring), best, draw=ring.draw, qps=ring.qps)
         return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
@@ -188,10 +188,24 @@ class Network:
             if found.ring.one_way or self.known.engine == DRAWN:
                 self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
 
-    def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0) -> Paths:
-        """The routes in force: what SHIELD did lies over what the subnet manager did. A hash goes by *draw*, too."""
-        salt = self._routing.salt ^ draw if known.engine == DRAWN else self._routing.salt
-        routed = partial(routes, self.net.clos, src, dst, engine=known.engine, salt=salt, qps=self._routing.qps)
+    def static_paths(self, src: Ints, dst: Ints, known: Known, *, draw: int = 0, qps: int = 0) -> Paths:
+        """
+        The routes in force: what SHIELD did lies over what the subnet manager did.
+
+        A hash goes by the ports of *qps* connections, too, which *draw* gives, unless it does not look at them.
+        """
+        looks = self._routing.hashing != ADDRESSES
+        salt = self._routing.salt ^ draw if known.engine == DRAWN and looks else self._routing.salt
+        routed = partial(
+            routes,
+            self.net.clos,
+            src,
+            dst,
+            engine=known.engine,
+            salt=salt,
+            qps=(qps or self._routing.qps) if looks else 1,
+            alike=self._routing.hashing == POLARISED,
+        )
         found = routed(down=known.routed, healing="sm")
         hit = np.isin(found.links, np.fromiter(known.shielded, dtype=np.int64)).any(axis=1)
         if known.shielded and hit.any():
@@ -290,7 +304,7 @@ class Network:
 
     def _key(self, ring: Ring, *, adaptive: bool) -> _PathKey:
         draw = ring.draw if self.known.engine == DRAWN else 0
-        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw
+        return ring.hosts, ring.rails, ring.to_rails, ring.one_way, ring.every, adaptive, draw, ring.qps
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
         key = self._key(ring, adaptive=adaptive)
@@ -300,7 +314,7 @@ class Network:
             if adaptive:
                 found = routes(self.net.clos, src, dst, engine="ar")
             else:
-                found = self.static_paths(src, dst, self.known, draw=ring.draw)
+                found = self.static_paths(src, dst, self.known, draw=ring.draw, qps=ring.qps)
             if ring.every:
                 found = replace(found, weight=found.weight / len(_steps(ring)))
             self._paths[key] = found

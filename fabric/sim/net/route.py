@@ -81,10 +81,11 @@ def _turn(clos: Clos, trip: Trips, here: Ints, there: Ints, leaves: int) -> Ints
     return found
 
 
-def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -> Words:
-    """What the spine (counted in its pod) goes by to choose a core."""
+def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int, alike: bool = False) -> Words:
+    """What the spine (counted in its pod) goes by to choose a core; *alike*: by the very hash of the leaf."""
     if engine == "ecmp":
-        return mixed(salt ^ _SPINE_SALT, trip.src, trip.dst, trip.pair, _PLANE)
+        own = _LEAF_SALT if alike else _SPINE_SALT
+        return mixed(salt ^ own, trip.src, trip.dst, trip.pair, _PLANE)
     if engine == "lft_random":
         return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, _PLANE)
     # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
@@ -235,12 +236,13 @@ def routes(
     qps: int = 1,
     down: Collection[int] = frozenset(),
     healing: str = "sm",
+    alike: bool = False,
 ) -> Paths:
     """The paths of flows between RNICs.
 
     Only ``ecmp`` tells the *qps* queue pairs of a flow apart; to a forwarding table they are one destination, so they
     stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
-    of `pooled`, where the capacity 0 of a dead link does the same.
+    of `pooled`, where the capacity 0 of a dead link does the same. *alike*: the tiers of ``ecmp`` hash alike.
     """
     parts = qps if engine == DRAWN else 1
     flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
@@ -251,11 +253,13 @@ def routes(
     if engine == "ar":
         anywhere = np.zeros_like(flow)  # all links of a trunk are alike
         return Paths(trunk_of(clos)[_links(clos, trip, anywhere, anywhere)].astype(np.int32), weight, flow)
-    spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing)
+    spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing, alike=alike)
     return Paths(_links(clos, trip, spine, core), weight, flow)
 
 
-def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str) -> tuple[Ints, Ints]:
+def _chosen(
+    clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str, *, alike: bool
+) -> tuple[Ints, Ints]:
     keys = spine_keys(clos, trip, engine=engine, salt=salt)
     spine = choice(keys, max(1, clos.spec.up))  # without uplinks nobody leaves a leaf
     rows = np.flatnonzero(touched(trip, cables)) if cables is not None else np.zeros(0, dtype=np.int64)
@@ -266,7 +270,7 @@ def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | Non
         spine[rows] = picked(anew[rows], live_spines(trip, cables, rows), healing=healing)
     if not clos.cores_up:
         return spine, spine
-    keys = core_keys(clos, trip, spine, engine=engine, salt=salt)
+    keys = core_keys(clos, trip, spine, engine=engine, salt=salt, alike=alike)
     core = choice(keys, clos.cores_up)
     if cables is not None and len(rows):
         live = cables.core[trip.src_pod[rows], spine[rows]] & cables.core[trip.dst_pod[rows], spine[rows]]

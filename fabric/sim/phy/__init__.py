@@ -25,7 +25,7 @@ from fabric.sim.phy.port import (
     Traffic,
     traffic_of,
 )
-from fabric.sim.phy.qos import Qos, misset_ends, qos_at
+from fabric.sim.phy.qos import Qos, altered, misset_ends, qos_at
 from fabric.sim.phy.quality import (
     CODEWORD_BITS,
     DOWN_SHARE,
@@ -110,7 +110,7 @@ class Ports:
 
     def qos(self, port: Port) -> Qos:
         """How the port is set for RoCE."""
-        return qos_at(port.end, self.cabling, self._misset, self._mock)
+        return altered(qos_at(port.end, self.cabling, self._misset, self._mock), port.registers)
 
     @cached_property
     def _misset(self) -> Mapping[End, tuple[str, ...]]:

@@ -104,6 +104,13 @@ def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], moc
     return found
 
 
+def altered(qos: Qos, registers: Mapping[str, int]) -> Qos:
+    """With what was set at a host's end since: ``pfc/3``, ``np/3``, ``rp/3``."""
+    keys = {"pfc": qos.pfc, "np": qos.answers, "rp": qos.slows}
+    pfc, answers, slows = (bool(registers.get(f"{key}/{qos.priority}", was)) for key, was in keys.items())
+    return replace(qos, pfc=pfc, answers=answers, slows=slows)
+
+
 def misset_ends(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, tuple[str, ...]]:
     """
     The kinds of each end that is set wrong.

@@ -21,6 +21,8 @@ _SAYS: Mapping[tuple[str, ...], str] = {
     ("flock", "--version"): "flock from util-linux 2.38.1\n",
     ("setsid", "--version"): "setsid from util-linux 2.38.1\n",
     ("timeout", "--version"): "timeout (GNU coreutils) 9.1\n",
+    ("tee", "--version"): "tee (GNU coreutils) 9.1\n",
+    ("dcb", "-V"): "dcb utility, iproute2-6.1.0\n",
     ("ip", "-V"): "ip utility, iproute2-6.1.0, libbpf 1.1.0\n",
     ("python3", "--version"): "Python 3.11.2\n",
     ("systemctl", "--version"): "systemd 252 (252.39-1~deb12u1)\n",

@@ -47,8 +47,10 @@ def lldpctl(asked: ToolCall) -> Said:
 
 
 def ip(asked: ToolCall) -> Said:
-    """One call: ``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``."""
+    """``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``; routes and addresses of its own has none."""
     words = [word for word in asked.words if not word.startswith("-")]
+    if words[:2] in (["route", "show"], ["address", "show"]):
+        return Said()
     if not words or not "link".startswith(words[0]):
         what = words[0] if words else ""
         return Said(stderr=f'Object "{what}" is unknown, try "ip help".\n', status=1)
@@ -217,7 +219,8 @@ def _files(port: Port, qos: Qos, device: str, name: str, place: str) -> str:
     files |= {f"{net}/ecn/roce_{side}/enable/{at}": int(at in on[side]) for side in ("np", "rp") for at in range(8)}
     files[f"{net}/ecn/roce_np/cnp_dscp"] = qos.cnp_dscp
     files |= {f"{own}/ports/1/gid_attrs/types/{at}": kind for at, kind in enumerate(qos.gid_types * 2)}
-    files |= {f"/sys/kernel/debug/mlx5/{place}/cc_params/{knob}": value for knob, value in _KNOBS.items()}
+    knobs = {knob: port.registers.get(knob, value) for knob, value in _KNOBS.items()}
+    files |= {f"/sys/kernel/debug/mlx5/{place}/cc_params/{knob}": value for knob, value in knobs.items()}
     return "".join(f"{file}:{value}\n" for file, value in files.items())
 
 
@@ -229,3 +232,30 @@ def _mlnx_qos(qos: Qos, rate_gbps: float) -> str:
     wrapped = [(at, dscps[n : n + 8]) for at, dscps in places.items() for n in range(0, len(dscps), 8)]
     sizes = [20_016, qos.headroom_bytes(rate_gbps) if qos.lossless else 0, *[0] * (_BUFFERS - 2)]
     return page("mlnx_qos", qos=qos, places=wrapped, sizes=sizes)
+
+
+RNIC_NAME = "fabric-rnic"
+
+
+def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    """``show|set DEVICE PORT NAME[=VALUE]...``, as that text does it: PFC, NP and RP of priorities, and knobs."""
+    verb, device, _, *names = words
+    port = next((one for one in interfaces(asked).values() if one.node.device == device and one.node.ethernet), None)
+    if port is None:
+        return Said(stderr=f"{RNIC_NAME}: {device} has no interface\n", status=1)
+    for name, _, value in (one.partition("=") for one in names if verb == "set"):
+        if _value_of(asked, port, name) is None:
+            return Said(stderr=f"{RNIC_NAME}: {device}: {name} cannot be set\n", status=1)
+        port.registers[name] = int(value)
+    told = ((name, _value_of(asked, port, name)) for name in names if verb == "show")
+    return Said("".join(f"{name}={value}\n" for name, value in told if value is not None))
+
+
+def _value_of(asked: ToolCall, port: Port, name: str) -> int | None:
+    kind, _, priority = name.partition("/")
+    qos = asked.ports.qos(port)
+    of_class = {"pfc": qos.pfc and qos.dscp is not None, "np": qos.answers, "rp": qos.slows}
+    if kind in of_class and priority:
+        own = of_class[kind] if int(priority) == qos.priority else False
+        return port.registers.get(name, int(own))
+    return port.registers.get(name, _KNOBS.get(name))

@@ -64,11 +64,15 @@ def _ports_of(asked: ToolCall, switch: NvueSwitch) -> list[Port]:
 
 
 def _link(asked: ToolCall, port: Port) -> dict[str, object]:
-    """How a port stands; bytes and packets are left out, which are dear to know."""
+    """How a port stands; packets are left out, and bytes of ports to hosts, which are dear to know."""
     counts, up = port.tally.errors(asked.at_s), port.physical == LINK_UP
     downs = int(counts.downed)
     stats = {"carrier-down-count": downs, "carrier-transitions": 2 * downs + up, "carrier-up-count": downs + up}
     stats |= {"in-drops": 0, "in-errors": counts.effective_errors, "out-drops": 0, "out-errors": 0}
+    peer = asked.ports.peer(port)
+    if peer is not None and peer.node.host is None:
+        carried = asked.ports.counts(port, asked.at_s)
+        stats |= {"in-bytes": int(carried.received_gb * 1e9 / 8), "out-bytes": int(carried.sent_gb * 1e9 / 8)}
     link: dict[str, object] = {"admin-status": "up" if port.admin_up else "down", "oper-status": "up" if up else "down"}
     link |= {"mtu": asked.ports.qos(port).mtu}
     link |= {"speed": f"{port.rate_gbps * port.mark.width / 4:g}G"} if up else {}

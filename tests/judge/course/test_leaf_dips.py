@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import pytest
+
 from benchmarks.measured_rack import one_number
 from fabric.judge.course.located import over_time
 from fabric.model.probe import Probe, ProbeResult
@@ -59,6 +61,7 @@ def test_two_leaves_with_bad_uplinks_are_both_named() -> None:
     assert {one.component for one in found(half_dead)} == {"su1-leaf0:uplinks", "su4-leaf0:uplinks"}
 
 
+@pytest.mark.slow
 def test_parts_of_one_leaf_that_dip_under_it_too_are_no_uplinks() -> None:
     """Five RNICs of a leaf that dip with everybody."""
     bad = NAMES[UNIT : UNIT + 5]

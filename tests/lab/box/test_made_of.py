@@ -85,6 +85,7 @@ def test_no_interface_is_ever_outside_of_the_box() -> None:
         ("s1:slow=0.5", {"l1", "l2", "l3", "s1"}),
         ("h5/mlx5_0:down", {"l2"}),
         ("s1--l1:down", {"s1"}),
+        ("h5/mlx5_0:flapping", {"l2"}),
         ("s1:grey", {"s1"}),
         ("s1:dead", {"s1"}),
         ("l1:one_path", {"l1"}),

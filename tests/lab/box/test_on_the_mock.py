@@ -8,10 +8,9 @@ import pytest
 
 from benchmarks.lab.box_matrix import CASES, judged
 from fabric.lab.layout import Box, baseline_text, inventory_text
-from tests.places import SCENARIOS
 
 FAST = ("none", "host tx slow", "cable down", "spine dead")
-SLOW = ("leaf port slow", "uplink one way", "spine grey", "two faults")
+SLOW = ("host rx slow", "uplink one way", "spine grey", "cable flapping", "two faults", "no data network")
 
 
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
@@ -23,6 +22,6 @@ def test_the_mock_and_the_box_agree(name: str, tmp_path: Path) -> None:
     (tmp_path / "baselines" / "simulated.yaml").write_text(baseline_text(box))
     inventory.write_text(inventory_text(box, with_mpi=False))
     case = next(case for case in CASES if case.name == name)
-    row = judged(case, box, 1, tmp_path, SCENARIOS / "box.yaml", inventory)
+    row = judged(case, box, 1, tmp_path, inventory)
     assert (row.healthy, row.passed) == ((), not case.costs), row
     assert row.first or not case.costs, row

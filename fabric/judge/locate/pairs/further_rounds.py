@@ -100,6 +100,14 @@ def _next(askers: Sequence[str], tried: Sequence[str]) -> str | None:
     return next((host for host in askers if host not in tried), None)
 
 
+DRAWS = 7
+"""
+Ways that ECMP draws from each leaf, and to it, before all its uplinks count as crossed.
+
+A choice: of two uplinks one stays undrawn in 1 of 128, of four in 1 of 8. In the box of twelve hosts, where the first
+rounds draw four a leaf, one direction of an uplink stayed unseen in 1 of 16, and the run passed.
+"""
+
 PROBES_MOST = 100_000
 """In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
 
@@ -145,9 +153,19 @@ class FurtherRounds:
         return [
             probe
             for found, fitted in zip(planes, said, strict=True)
-            for test in _tests(found, fitted, settings)
+            for test in _tests(self._drawing(found, planes), fitted, settings)
             for probe in self._probes(test, found, specs[found.name])
         ]
+
+    def _drawing(self, found: RunPlane, planes: Sequence[RunPlane]) -> RunPlane:
+        """
+        Where Ethernet switches draw a way per connection, all are to be drawn; adaptive routing takes every way.
+
+        Rails that hang on the same leaves draw from the same ways.
+        """
+        ethernet = all(self.topology.hosts[host].platform.link_layer == "ethernet" for host in found.plane.hosts)
+        alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
+        return replace(found, state=replace(found.state, draws=-(-DRAWS // alike) if ethernet else 0))
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """

@@ -49,7 +49,7 @@ class PairState:
     *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
     is left out, for it is evidence for nothing, unless packets were lost between its hosts: that is 0 Gb/s. *routes*:
     paths are static, and this is the spine that a leaf sends over to a host; then a test names the spine that it will
-    cross.
+    cross. *draws*: so many ways are drawn from each leaf, and to it, before its uplinks count as crossed.
     """
 
     leaves: Mapping[str, Sequence[str]]
@@ -60,6 +60,7 @@ class PairState:
     rail: str | None = None
     directed: bool = False
     most_rounds: int = MOST_ROUNDS
+    draws: int = 0
 
     def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
         """After one more round."""
@@ -102,7 +103,7 @@ def next_round(state: PairState, fitted: Fitted | None = None) -> tuple[PairTest
         return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
     if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
-    return tuple(_Round(fitted or fit(state.samples())).covering())
+    return tuple(_Round(fitted or fit(state.samples())).covering(state.draws))
 
 
 def targeted(fitted: Fitted) -> list[PairTest]:
@@ -152,13 +153,16 @@ class _Round:
                     self._test(component, turn)
         return self._found
 
-    def covering(self) -> list[PairTest]:
+    def covering(self, draws: int) -> list[PairTest]:
         """
         What is to be settled, then what no good sample has gone through: what is free is enough for many.
 
-        That is a direction of a host side, and of an uplink where routes say that it is in use.
+        That is a direction of a host side, and of an uplink where routes say that it is in use; where ways are drawn,
+        the uplinks of each leaf, as often as *draws* says.
         """
         self.of(to_settle(self.fitted))
+        for component in _seldom_drawn(self.fitted, draws):
+            self._test(component, 0)
         missing = not_crossed(self.fitted)
         self._open[missing] = True
         for component in missing:
@@ -212,6 +216,7 @@ class _Round:
     def _ends(self, component: int) -> tuple[Ints, Ints]:
         """From whom to whom a test through a switch or a cable may go."""
         leaf, kind = int(self.fitted.components.leaf[component]), self.fitted.components.kinds[component]
+        sent, received = _draws(self.fitted)
         free = np.flatnonzero(self._free & self._partner)
         free = free[np.argsort(~self._cleared[free], kind="stable")]
         under = self.fitted.samples.leaf[free]
@@ -224,7 +229,7 @@ class _Round:
         else:
             here = free[under == leaf]
             a, b = np.meshgrid(here, free, indexing="ij")
-            if kind == "link_down":
+            if kind == "link_down" or (kind == "uplinks" and received[leaf] < sent[leaf]):
                 a, b = b, a
         return a.ravel(), b.ravel()
 
@@ -260,11 +265,24 @@ class _Round:
         if doubts[best] == _NEVER:
             return False
         self._open[paths[best]] = False
-        self._crossed[paths[best]] += 1
+        self._crossed[self._told(component, paths[best])] += 1
         host = int(components.hosts[component])
         name = components.names[component] if host == UNKNOWN else self.fitted.samples.hosts[host]
         self._add(int(a[best]), int(b[best]), int(via[best]), name)
         return True
+
+    def _told(self, component: int, path: Ints) -> Ints:
+        """
+        What a test through a component tells of: of what is drawn only the component itself.
+
+        All that is above the leaves is on the way to the uplinks of each: who would tell them apart needs tests that
+        leave those uplinks out. Between two leaves there are none.
+        """
+        if len(self.fitted.samples.leaves) == 2:
+            return path
+        drawn = np.append(np.isin(self.fitted.components.kinds, BUNDLES), False)
+        found: Ints = path[~drawn[path] | (path == component)]
+        return found
 
     def _over(self, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
         """With the spine that each test would cross: as routes say, else any that can be chosen."""
@@ -362,6 +380,30 @@ def not_crossed(fitted: Fitted) -> list[int]:
     directed = components.part != np.arange(len(bad))
     found = np.flatnonzero((count == 0) & directed & (side | usable)).tolist()
     return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
+
+
+def _draws(fitted: Fitted) -> tuple[Ints, Ints]:
+    """By leaf: how many ways were drawn from it and to it."""
+    samples = fitted.samples
+    count = len(samples.leaves) or 1
+    sent, received = (
+        np.bincount(samples.leaf[ends[samples.drawn]], minlength=count) for ends in (samples.a, samples.b)
+    )
+    return sent, received
+
+
+def _seldom_drawn(fitted: Fitted, least: int) -> list[int]:
+    """The uplinks of leaves from which, or to which, fewer than *least* ways were drawn; none of a bad leaf."""
+    components = fitted.components
+    sent, received = _draws(fitted)
+    bad = {int(components.leaf[one.component]) for one in fitted.blamed if components.hosts[one.component] == UNKNOWN}
+    return [
+        c
+        for c, kind in enumerate(components.kinds)
+        if kind == "uplinks"
+        and components.leaf[c] not in bad
+        and min(sent[components.leaf[c]], received[components.leaf[c]]) < least
+    ]
 
 
 def _usable(fitted: Fitted, bad: Bools) -> Bools:

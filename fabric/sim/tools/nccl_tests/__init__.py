@@ -18,6 +18,7 @@ from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
+    OF_TWO,
     PLATFORMS,
     AllReduce,
     Ranks,
@@ -25,6 +26,8 @@ from fabric.sim.tools.nccl_tests.model import (
     algorithms_of,
     all_reduce_us,
     bus_factor,
+    comes_back,
+    fails_over,
     is_tree,
     latency_us,
     may_adapt,
@@ -304,10 +307,11 @@ class RunningCollective(Flow):
     """
     A collective test from its start-up to its last row.
 
-    When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long.
+    When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long; or goes on
+    over the other of two RNICs that are one to it (*moved*).
     """
 
-    __slots__ = ("bits", "gone", "job", "listing", "outage", "plan", "process", "rack", "retries", "timeout")
+    __slots__ = ("bits", "gone", "job", "listing", "moved", "outage", "plan", "process", "rack", "retries", "timeout")
 
     def __init__(
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
@@ -322,6 +326,7 @@ class RunningCollective(Flow):
         self.gone = False
         self.timeout, self.retries = patience_of(job.setting.env)
         self.outage: Outage | None = None
+        self.moved = False
 
     def start(self, at_s: float) -> None:
         """Set-up is over: the first size begins."""
@@ -342,6 +347,9 @@ class RunningCollective(Flow):
         of its queue pairs. A path that works between two retries helps nobody.
         """
         outage, timeline = self.outage, self.rack.timeline
+        if self.moved:
+            self.moved = self.silent = rate_gbps <= 0.0 or not comes_back(self.job.setting.env)
+            return OF_TWO * (rate_gbps or self.plan.bus_gbps) if self.moved else rate_gbps
         if rate_gbps <= 0.0:
             if outage is None:
                 self._lose(at_s)
@@ -368,11 +376,25 @@ class RunningCollective(Flow):
 
         def give_up(now_s: float) -> None:
             # The last retry still counts: with paths that work again it goes on just now.
-            if self.live and self.outage is outage and outage.retry_s is None:
+            if not self.live or self.outage is not outage or outage.retry_s is not None:
+                return
+            port = self._lost_port()
+            if port is None or not fails_over(self.job.setting.env, port[1]):
                 self._fail(now_s)
+                return
+            self._move(now_s)
 
         if self.timeout:  # 0 waits for ever
             self.rack.timeline.at(at_s + abort_window_s(self.timeout, self.retries), give_up)
+
+    def _move(self, at_s: float) -> None:
+        """From now on over the other RNIC; what that means for others on the network is left out."""
+        sharing = self.rack.timeline.sharing
+        if self.ring is not None and sharing.network is not None:
+            sharing.network.end(self, self.carried_gb(at_s))
+        self.ring, self.limit_gbps = None, inf
+        self.moved, self.outage, self.silent = True, None, True  # silent: its rate is what it says itself
+        sharing.dirty[self.shares[0][0]] = None
 
     def _retry(self, outage: Outage, at_s: float) -> None:
         """Its rate is worked out anew at this instant."""

@@ -183,6 +183,26 @@ def patience_of(env: Mapping[str, str]) -> tuple[int, int]:
     return found[0], found[1]
 
 
+OF_TWO = 0.5
+"""What is left of two RNICs that NCCL has made one, while it uses one of them."""
+
+
+def fails_over(env: Mapping[str, str], device: str) -> bool:
+    """
+    Whether NCCL (2.29.7 and later) goes on without this RNIC: failover is on, and the RNIC is made one with another.
+
+    Of what makes RNICs one only NCCL_NET_FORCE_MERGE is known here: ``mlx5_0,mlx5_1;mlx5_2,mlx5_3``.
+    """
+    groups = [group.split(",") for group in env.get("NCCL_NET_FORCE_MERGE", "").split(";")]
+    fused = any(device in group and len(group) > 1 for group in groups)
+    return env.get("NCCL_IB_RESILIENCY_PORT_FAILOVER") == "1" and fused
+
+
+def comes_back(env: Mapping[str, str]) -> bool:
+    """Whether it uses that RNIC again once its port is up (2.30.3 and later)."""
+    return env.get("NCCL_IB_RESILIENCY_PORT_RECOVERY") == "1"
+
+
 @dataclass(frozen=True, slots=True)
 class Gpus:
     """

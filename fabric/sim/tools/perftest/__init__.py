@@ -139,7 +139,8 @@ class Transfer(Flow):
             return None
         hosts = (here.host.name, there.host.name)
         one, other = rails
-        ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits)
+        pairs = self.client.options.queue_pairs
+        ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits, qps=pairs)
         return self.rack.above.ring(ring)
 
     def _gpu_fails(self, at_s: float) -> bool:

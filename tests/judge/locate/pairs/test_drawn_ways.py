@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
+from fabric.judge.locate.pairs.rounds import PairState, next_round
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
@@ -96,3 +97,38 @@ def test_a_host_that_only_drew_badly_is_no_fault_yet(lost: str) -> None:
     verdict = concluded(pairs)
     assert not [suspect for suspect in verdict.suspects if suspect.outcome is Outcome.FAIL and suspect.hosts]
     assert verdict.outcome is not Outcome.PASS
+
+
+LUCKY = (
+    "h1>h2 h3>h4 h5>h6 h7>h8 h9>h10 h11>h12 h10>h5 h11>h6 h12>h7 h9>h8=X h1>h11=X h2>h12=X h3>h9 h4>h10 h5>h4 h6>h3 "
+    "h9>h7 h10>h8 h2>h11 h5>h3 h6>h4 h10>h7 h11>h8=X"
+)
+"""A slow spine over three leaves of four hosts; by chance all four pairs of the first two leaves drew the other one."""
+
+
+def state_of(pairs: str, slow: str = "0.0198", **more: int) -> PairState:
+    """What is known after these pairs."""
+    leaves = {f"l{n + 1}": tuple(f"h{4 * n + at}" for at in range(1, 5)) for n in range(3)}
+    tests = [text.partition("=") for text in pairs.replace("X", slow).split()]
+    results = tuple((PairTest(*pair.split(">")), float(gbps or GOOD_GBPS)) for pair, _, gbps in tests)
+    return PairState(leaves, rounds=5, results=results, directed=True, **more)
+
+
+def test_a_spine_is_told_from_the_uplinks_of_a_leaf_by_pairs_that_leave_those_out() -> None:
+    """All that is slow is on l3 as well: only pairs of l1 and l2 tell the two apart."""
+    tests = next_round(state_of(LUCKY))
+    first, second = ({f"h{n}" for n in range(least, least + 4)} for least in (1, 5))
+    assert any({test.a, test.b} & first and {test.a, test.b} & second for test in tests), tests
+
+
+@pytest.mark.parametrize("draws", [0, 7])
+def test_each_leaf_draws_until_all_of_its_uplinks_are_likely_crossed(draws: int) -> None:
+    """Both ways; where switches do not draw (0) a good fleet needs no more than that each host sends and receives."""
+    state, tests = state_of(LUCKY.replace("=X", ""), draws=draws, most_rounds=16), None
+    for _ in range(9):
+        tests = next_round(state)
+        state = state.with_results((test, GOOD_GBPS) for test in tests)
+    ways = [[(int(host[1:]) - 1) // 4 for host in (test.a, test.b)] for test, _ in state.results]
+    least = min(sum(way[end] == leaf and way[0] != way[1] for way in ways) for end in (0, 1) for leaf in range(3))
+    assert (least >= 7) is (draws == 7), ways
+    assert tests == ()

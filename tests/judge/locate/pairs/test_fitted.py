@@ -104,6 +104,7 @@ def together(planes: list[Fitted]) -> list[Fitted]:
     return fit_together([one.samples for one in planes], floor=FLOOR)
 
 
+@pytest.mark.slow
 def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
     """Three pairs in four cross it: only the other rails show that those are the slow ones."""
     planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]
@@ -111,6 +112,7 @@ def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
     assert named(together(planes)) == [["r0-leaf0"], [], []]
 
 
+@pytest.mark.slow
 def test_a_rail_without_any_pair_that_reaches_the_usual_level_names_nobody() -> None:
     """It may be slower by design."""
     planes = [rail(lambda a, b: 0.03, seed=0), *(rail(good, seed=seed) for seed in range(1, 3))]

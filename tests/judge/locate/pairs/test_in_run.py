@@ -257,6 +257,7 @@ def test_the_last_round_measures_the_suspect_and_the_good_hosts_once_more() -> N
     assert len(ends) == len(set(ends)) == 24
 
 
+@pytest.mark.slow
 def test_the_rounds_end_where_the_scenario_says_and_the_last_one_measures_once_more() -> None:
     """However much is open: here every sample is something else."""
     topology = pod(3, 4)

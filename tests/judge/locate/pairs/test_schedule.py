@@ -117,6 +117,7 @@ def test_many_bad_hosts_are_localised(bad):
     assert bad > 50 or found.recall >= 0.95
 
 
+@pytest.mark.slow
 def test_a_suspect_that_stays_open_gets_a_new_partner_every_round():
     for seed in range(2):
         fabric = Fabric(Scene(0.05, 0.03, bad=3, hosts_only=True), seed)

@@ -1,0 +1,61 @@
+"""
+A task of a Slurm step, on its way to being a host's agent: it connects to the orchestrator that had the step begun.
+
+Each proves to the other that it knows the step's secret, and then the task becomes the program that it is told, whose
+stdin and stdout are the connection. So every host has a stream of its own: srun's stdin is one for all tasks, each of
+which gets all of it, and what it prints is cut at 1,024 bytes (Slurm 22.05, tried).
+
+Sent to hosts: standard library only, and nothing newer than Python 3.6.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import socket
+import sys
+
+LINE_BYTES = 8192
+"""No line is longer that is said before the program begins."""
+ANSWER_S = 20.0
+"""Each side waits so long for the other's next word while they meet."""
+_WHOLE_S = 120.0
+"""A task that has joined waits so long for the rest of its step; choice: longer than the orchestrator does."""
+
+
+def proof(secret: str, *words: str) -> str:
+    """What only somebody can say who knows the secret."""
+    return hmac.new(secret.encode("ascii"), " ".join(words).encode("ascii"), hashlib.sha256).hexdigest()
+
+
+def said_line(way: socket.socket) -> str:
+    """The next line, and not one byte more, for what follows may be somebody else's; OSError where none comes."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = way.recv(1)
+        if not byte or len(line) > LINE_BYTES:
+            raise OSError("the other side hung up, or said no line")
+        line += byte
+    return line[:-1].decode("ascii", "replace")
+
+
+def join(port: int) -> None:
+    """Meet the orchestrator at *port* of the machine where srun runs, and become the program that it names."""
+    secret = b""
+    while not secret.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            sys.exit("the step has no secret")
+        secret += byte
+    way = socket.create_connection((os.environ["SLURM_LAUNCH_NODE_IPADDR"], port), ANSWER_S)
+    host, salt, key = os.environ["SLURMD_NODENAME"], os.urandom(16).hex(), secret[:-1].decode("ascii")
+    mine = proof(key, "task", said_line(way), host)
+    way.sendall(f"{host} {salt} {mine}\n".encode("ascii"))
+    if not hmac.compare_digest(said_line(way), proof(key, "orchestrator", salt, host)):
+        sys.exit("who listens there has not begun this step")
+    way.settimeout(_WHOLE_S)
+    argv = json.loads(said_line(way))
+    way.settimeout(None)
+    for fd in (0, 1):
+        os.dup2(way.fileno(), fd)
+    os.execvp(argv[0], argv)

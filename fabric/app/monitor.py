@@ -1,0 +1,398 @@
+"""
+Watch the ports of a fleet while others use it (``fabric monitor``): errors, flaps, and traffic that declines or stops.
+
+The agents read counters once a second, as they do beside a run, and the rules of ``judge/ports`` say what is bad; there
+is no second set of thresholds. Where something happens, the host is read every 100 ms for ten seconds (a *burst*).
+Nothing is altered, and nothing grows with time: courses reach back a day, alarms and bursts have bounds.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import inf, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from fabric.engine.interruption import listening
+from fabric.engine.watching import Watch
+from fabric.judge.ports.beside import WORD_BYTES
+from fabric.judge.ports.health import port_health
+from fabric.judge.ports.traffic import WINDOW_S, Shift, Traffic
+from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.sampling import JUDGED, TRAFFIC, CounterCourse, SampleSettings, Value
+from fabric.model.text import duration_text, fold
+from fabric.model.topology import Host
+from fabric.ports import Executor, Ticket
+
+BURST_S, BURST_EVERY_S = 10.0, 0.1
+"""How long a host is read more often, and how often (choices)."""
+
+MOST_BURSTS, PAUSE_S = 8, 300.0
+"""So many hosts at once, and one host again after so long (choices): whatever happens to a fleet costs little."""
+
+TOLD_S = 5.0
+"""A host tells so many seconds at once: each packet costs this end a millisecond (``benchmarks/monitor.py``)."""
+
+SILENT_S = 15.0
+"""After so long without a row, or five periods, nothing is known of a host (a choice)."""
+
+KEPT_S, MOST_STEPS = 86_400.0, 512
+"""How far a counter's course reaches back, and how often it may have grown in it (choices)."""
+
+AGAIN_S = 3600.0
+"""So often a bad port is judged again: it is well when its courses are (a choice)."""
+
+MOST_ALARMS = 1000
+"""The last ones are kept; all are counted."""
+
+MOST_A_STEP = 20
+"""So many are told of one second; the rest is one line."""
+
+_Port = tuple[str, str]
+
+
+class _Found(NamedTuple):
+    """What became of some parts, as an alarm tells it."""
+
+    kind: str
+    outcome: Outcome
+    parts: tuple[str, ...]
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """
+    Something happened to *parts*, at a time (UTC): *kind* is ``counter``, ``traffic``, ``host`` or ``burst``.
+
+    FAIL and MARGINAL as in the verdict of a run; INCONCLUSIVE: nothing is known of it; PASS: it is over, or looked at.
+    """
+
+    at: datetime
+    kind: str
+    outcome: Outcome
+    parts: tuple[str, ...]
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSeen:
+    """
+    What is known now: hosts that are read, and *silent* ones; *bad* ports with what is wrong; alarms by kind.
+
+    *gbps*: what each host sends and receives. *cpu_s* is what this process has used. *at_s*: for how long it watches.
+    """
+
+    hosts: int
+    ports: int
+    silent: tuple[str, ...]
+    bad: Mapping[str, Outcome]
+    alarms: Mapping[str, int]
+    gbps: Mapping[str, tuple[float, float]]
+    at_s: float
+    cpu_s: float
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a port is bad, 3 where a host was not read."""
+        return 1 if Outcome.FAIL in self.bad.values() else 3 if self.silent or not self.hosts else 0
+
+
+@dataclass(slots=True)
+class _Burst:
+    """One that goes on: until when, and what was read: when, of which port, which counter."""
+
+    ticket: Ticket
+    began_s: float
+    part: str
+    rows: list[tuple[float, str, int]] = field(default_factory=list)
+
+
+class Fleet:
+    """Takes what is sampled on hosts (as ``Watch`` tells it), and says what of it is an alarm (``step``)."""
+
+    def __init__(self, hosts: Sequence[Host], every_s: float, began_s: float) -> None:
+        self.hosts = {host.name: host for host in hosts}
+        self._every_s, self._began_s = every_s, began_s
+        self._ports = {(host.name, rnic.device): rnic for host in hosts for rnic in host.platform.rnics}
+        self._place = {port: place for place, port in enumerate(self._ports)}
+        self.traffic = Traffic([rnic.line_rate_gbps for rnic in self._ports.values() for _ in TRAFFIC])
+        self._first: dict[_Port, dict[str, tuple[float, Value]]] = {}
+        self._courses: dict[_Port, dict[str, CounterCourse]] = {}
+        self._at_s: dict[str, float] = {}
+        self.silent: set[str] = set()
+        self._grew: set[_Port] = set()
+        self._told: dict[_Port, dict[str, tuple[Outcome, int]]] = {}
+        self._again_s = began_s + AGAIN_S
+        self.bad: dict[str, Outcome] = {}
+        self.bursts: dict[str, _Burst] = {}
+
+    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
+        """A row: what has changed. One that was overtaken by a burst's is left out, for counters never go back."""
+        if at_s <= self._at_s.get(host, -inf):
+            return
+        burst = self.bursts.get(host)
+        for (device, name), value in zip(keys, values, strict=True):
+            if name in TRAFFIC:
+                row = self._place[host, device] * len(TRAFFIC) + TRAFFIC.index(name)
+                self.traffic.read(row, value)
+            elif name in JUDGED:
+                self._count((host, device), name, at_s, value)
+            if burst is not None and value is not None and name in (*JUDGED, TRAFFIC[0]):
+                burst.rows.append((at_s, f"{device}:{name}", int(value)))
+        if any(value is not None for value in values) or host in self._at_s:
+            self._at_s[host] = at_s
+
+    def gone(self, host: str, at_s: float) -> None:
+        """Its connection is lost: what it counts meanwhile is not known."""
+        for device in (rnic.device for rnic in self.hosts[host].platform.rnics):
+            for name in self._first.pop((host, device), {}):
+                if (course := self._courses.get((host, device), {}).get(name)) is not None:
+                    course.at_s.append(at_s)
+                    course.values.append(None)
+        self._at_s.pop(host, None)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+    def _count(self, port: _Port, name: str, at_s: float, value: Value) -> None:
+        """A counter is this from now on; a course begins when it first changes, as nearly none ever does."""
+        first = self._first.setdefault(port, {})
+        courses = self._courses.get(port, {})
+        if name not in first:
+            first[name] = at_s, value
+            if name not in courses:
+                return
+        course = courses.get(name) or CounterCourse([first[name][0]], [first[name][1]])
+        if course.values[-1] == value:
+            return
+        course.at_s.append(at_s)
+        course.values.append(value)
+        self._courses.setdefault(port, {})[name] = course
+        self._grew.add(port)
+
+    def step(self, now_s: float) -> Iterator[_Found]:
+        """Everything that is new."""
+        limit_s = now_s - max(SILENT_S, 5 * self._every_s)
+        silent = {name for name in self.hosts if self._at_s.get(name, self._began_s) < limit_s}
+        for names, outcome, said in (
+            (silent - self.silent, Outcome.INCONCLUSIVE, "no counters are read: nothing is known of it"),
+            (self.silent - silent, Outcome.PASS, "is read again"),
+        ):
+            if names:
+                yield _Found("host", outcome, tuple(sorted(names)), said)
+        self.silent = silent
+        if now_s >= self._again_s:
+            self._again_s = now_s + AGAIN_S
+            self._grew |= self._told.keys()
+        grew, self._grew = self._grew, set()
+        for port in sorted(grew):
+            yield from self._judged(port, now_s)
+
+    def _judged(self, port: _Port, now_s: float) -> Iterator[_Found]:
+        """By the rules of a run's verdict; said again when it is worse, or twice as much."""
+        host, device = port
+        courses, told, part = self._courses[port], self._told.setdefault(port, {}), f"{host}/{device}:port"
+        for course in courses.values():
+            course.until_s = now_s
+            while len(course.at_s) > MOST_STEPS or (len(course.at_s) > 1 and course.at_s[1] < now_s - KEPT_S):
+                del course.at_s[0], course.values[0]
+        health = port_health(
+            *port,
+            courses,
+            (),
+            every_s=self._every_s,
+            line_rate_gbps=self._ports[port].line_rate_gbps,
+            ethernet=self.hosts[host].platform.link_layer == "ethernet",
+            ports=len(self._ports),
+        )
+        if health is None or not health.bad:
+            del self._told[port]
+            if self.bad.pop(part, None) is not None:
+                yield _Found("counter", Outcome.PASS, (part,), f"counted nothing for {duration_text(KEPT_S)}")
+            return
+        self.bad[part] = health.outcome
+        for name, outcome, said in health.found:
+            grown = sum(step.by for step in health.steps if step.name == name)
+            before, then = told.get(name, (Outcome.PASS, 0))
+            if outcome.rank > before.rank or grown >= 2 * then > 0:
+                told[name] = outcome, grown
+                yield _Found("counter", outcome, (part,), said)
+
+    def shifts(self) -> list[Shift]:
+        """Close a window of the traffic."""
+        at_s = [self._at_s.get(host, nan) for host, _ in self._ports for _ in TRAFFIC]
+        return self.traffic.window(np.asarray(at_s))
+
+    def parts_of(self, shift: Shift) -> tuple[str, ...]:
+        """The ports of a shift, or one way of a port."""
+        ports = list(self._ports)
+        ways = Counter(row // len(TRAFFIC) for row in shift.rows)
+        both = {place for place, number in ways.items() if number == len(TRAFFIC)}
+        names = [f"{'/'.join(ports[place])}:port" for place in sorted(both)]
+        alone = [row for row in shift.rows if row // len(TRAFFIC) not in both]
+        return (*names, *(f"{'/'.join(ports[row // 2])}:{('tx', 'rx')[row % 2]}" for row in alone))
+
+    def host_gbps(self) -> dict[str, tuple[float, float]]:
+        """What each host sent and received in the last window; 0 where that is not known."""
+        gbps = np.nan_to_num(self.traffic.gbps).reshape(-1, len(TRAFFIC))
+        sums: dict[str, tuple[float, float]] = {}
+        for (host, _), (sent, received) in zip(self._ports, gbps.tolist(), strict=True):
+            before = sums.get(host, (0.0, 0.0))
+            sums[host] = before[0] + sent, before[1] + received
+        return sums
+
+
+def shown_parts(parts: Sequence[str]) -> str:
+    """Many parts in few words: ``gpu[001-032]/mlx5_[0-7]:port``."""
+    inside: dict[str, list[str]] = {}
+    for part in map(Part.of, parts):
+        inside.setdefault(part.inside, []).append(part.host)
+    alike: dict[str, list[str]] = {}
+    for rest, hosts in inside.items():
+        alike.setdefault(fold(hosts), []).append(rest)
+    return ", ".join(f"{hosts}/{fold(rests)}" if any(rests) else hosts for hosts, rests in alike.items())
+
+
+def burst_text(began_s: float, device: str, rows: Sequence[tuple[float, str, int]]) -> str:
+    """What ten seconds of a port at 100 ms show: how much it sent, how long nothing, and which counters grew when."""
+    said: list[str] = []
+    counted: dict[str, list[tuple[float, int]]] = {}
+    for at_s, name, value in rows:
+        counted.setdefault(name, []).append((at_s, value))
+    sent = counted.pop(f"{device}:{TRAFFIC[0]}", [])
+    steps = [(b[0] - a[0], (b[1] - a[1]) * WORD_BYTES * 8e-9 / (b[0] - a[0])) for a, b in pairwise(sent)]
+    if steps:
+        longest_s, most = max(took_s for took_s, _ in steps), max(gbps for _, gbps in steps)
+        said.append(f"sent up to {most:.1f} Gb/s" + (f", nothing for {longest_s:.1f} s" if longest_s > 0.25 else ""))
+    else:
+        said.append("sent nothing")
+    for name, course in counted.items():
+        where, _, counter = name.partition(":")
+        if where == device and len(course) > 1:
+            said.append(f"{counter} +{course[-1][1] - course[0][1]} until {course[-1][0] - began_s:.1f} s")
+    return "; ".join(said)
+
+
+class Monitor:
+    """A fleet that is watched: *say* is told every alarm, ``seen`` is what is known now (read by any thread)."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        hosts: Sequence[str],
+        executor: Executor,
+        *,
+        every_s: float,
+        say: Callable[[Alarm], None],
+    ) -> None:
+        self._executor, self._say, self._every_s = executor, say, every_s
+        self._began_s, self._began_at = executor.now(), datetime.now(UTC)
+        settings = SampleSettings(every_s=every_s, counters=False, temperatures=False, traffic=True)
+        self._fleet = Fleet([inventory.topology.hosts[name] for name in hosts], every_s, self._began_s)
+        self._watch = Watch(executor, self._fleet, settings, told_s=TOLD_S)
+        self._counts: Counter[str] = Counter()
+        self.alarms: deque[Alarm] = deque(maxlen=MOST_ALARMS)
+        self._burst_s: dict[str, float] = {}
+        self._gbps: Mapping[str, tuple[float, float]] = {}
+        self.seen = self._now()
+
+    def run(self, lasts_s: float | None) -> FleetSeen:
+        """Watch for so long, or until somebody interrupts; what is known at the end."""
+        until_s = inf if lasts_s is None else self._began_s + lasts_s
+        step_s, window_s = self._began_s + self._every_s, self._began_s + WINDOW_S
+        with listening(self._executor.wake) as asked:
+            self._watch.begin(list(self._fleet.hosts.values()))
+            while not asked.times and (now_s := self._executor.now()) < until_s:
+                if now_s < step_s:
+                    self._watch.wait(min(step_s, until_s))
+                    continue
+                step_s = max(step_s + self._every_s, now_s)
+                found = list(self._fleet.step(now_s))
+                if now_s >= window_s:
+                    window_s = max(window_s + WINDOW_S, now_s)
+                    found += self._shifted()
+                    self._gbps = self._fleet.host_gbps()
+                self._tell(found, now_s)
+                self._end_bursts(now_s)
+                self.seen = self._now()
+            self._end_bursts(inf)
+        self.seen = self._now()
+        return self.seen
+
+    def close(self) -> None:
+        """End what is sampled, and let go of every host."""
+        self._watch.close()
+
+    def _shifted(self) -> Iterator[_Found]:
+        for shift in self._fleet.shifts():
+            outcome = Outcome.MARGINAL if shift.state else Outcome.PASS
+            why = ", of most that carried any: a job that ended, waits or hangs (fabric hang)" if shift.job else ""
+            yield _Found("traffic", outcome, self._fleet.parts_of(shift), shift.text + (why if shift.state else ""))
+
+    def _tell(self, found: Sequence[_Found], now_s: float) -> None:
+        """The worst first, and no more than a screen of it; a closer look at whom it happened to."""
+        listed = sorted(found, key=lambda one: -one.outcome.rank)
+        for one in listed:
+            self._note(one, now_s, aloud=one in listed[:MOST_A_STEP])
+            if one.outcome is not Outcome.PASS and one.kind != "host":
+                self._look_closer(one.parts[0], now_s)
+        if rest := listed[MOST_A_STEP:]:
+            parts = tuple(dict.fromkeys(part for one in rest for part in one.parts))
+            self._say(Alarm(self._at(now_s), rest[0].kind, rest[0].outcome, parts, f"{len(rest)} more alarms"))
+
+    def _note(self, found: _Found, now_s: float, *, aloud: bool = True) -> None:
+        self._counts[found.kind] += 1
+        alarm = Alarm(self._at(now_s), *found)
+        self.alarms.append(alarm)
+        if aloud:
+            self._say(alarm)
+
+    def _at(self, now_s: float) -> datetime:
+        return self._began_at + timedelta(seconds=now_s - self._began_s)
+
+    def _look_closer(self, part: str, now_s: float) -> None:
+        host = Part.of(part).host
+        bursts = self._fleet.bursts
+        if len(bursts) < MOST_BURSTS and now_s >= self._burst_s.get(host, -inf) + PAUSE_S:
+            self._burst_s[host] = now_s
+            ticket = self._watch.begin_burst(self._fleet.hosts[host], BURST_EVERY_S)
+            bursts[host] = _Burst(ticket, now_s, part)
+
+    def _end_bursts(self, now_s: float) -> None:
+        for host, burst in list(self._fleet.bursts.items()):
+            if now_s >= burst.began_s + BURST_S:
+                self._watch.end_burst(burst.ticket)
+                del self._fleet.bursts[host]
+                text = burst_text(burst.began_s, Part.of(burst.part).device, burst.rows)
+                found = _Found("burst", Outcome.PASS, (burst.part,), f"every 100 ms: {text}")
+                self._note(found, self._executor.now())
+
+    def _now(self) -> FleetSeen:
+        used, fleet = resource.getrusage(resource.RUSAGE_SELF), self._fleet
+        return FleetSeen(
+            hosts=len(fleet.hosts) - len(fleet.silent),
+            ports=sum(len(host.platform.rnics) for host in fleet.hosts.values()),
+            silent=tuple(sorted(fleet.silent)),
+            bad=dict(fleet.bad),
+            alarms=dict(self._counts),
+            gbps=self._gbps,
+            at_s=self._executor.now() - self._began_s,
+            cpu_s=used.ru_utime + used.ru_stime,
+        )
+
+
+def closing_line(seen: FleetSeen) -> str:
+    """What it was, at the end."""
+    bad = Counter(seen.bad.values())
+    said = ", ".join(f"{bad[one]:,} {one.name}" for one in (Outcome.FAIL, Outcome.MARGINAL) if bad[one]) or "none bad"
+    silent = f"; not read: {fold(seen.silent)}" if seen.silent else ""
+    return f"{seen.hosts:,} hosts read, {seen.ports:,} ports, {duration_text(seen.at_s)}: {said}{silent}"

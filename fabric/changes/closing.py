@@ -1,0 +1,160 @@
+"""The three ways to close a port: what each runs, how it is undone, and how a closed port is seen."""
+
+from __future__ import annotations
+
+from fabric.changes.kind import Context
+from fabric.changes.ports import (
+    AdapterEnd,
+    CableEnd,
+    End,
+    Seen,
+    SwitchEnd,
+    end_to_close,
+    queried,
+    refuse_our_way,
+    seen_end,
+)
+from fabric.changes.procedure import Procedure, Text, plainly
+from fabric.errors import Refused
+from fabric.model.change import Alteration, Argv, Check
+from fabric.tools import infiniband, interfaces, mlxlink, sysfs
+
+NVIDIA = "0x15b3"
+"""The PCI vendor of adapters whose firmware may keep up a port that the kernel has closed, as only mlxlink shows."""
+
+_NOT_CLOSED = '"State" *: *"[A-CE-Z]'
+"""mlxlink's JSON of a port that is not Disable; on Ethernet the physical state says nothing of it."""
+
+
+def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
+    """
+    What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
+
+    Raises Refused where that cannot be done, could not be undone, or the link is down already.
+    """
+    if by == "ibportstate":
+        return (yield from _in_band(cable, context))
+    if isinstance(cable.lower, SwitchEnd):
+        raise Refused(
+            f"{cable.component}: {by} numbers the ports of a switch in its own way; cables between switches are closed "
+            "by ibportstate"
+        )
+    end = cable.lower
+    yield from refuse_our_way(cable, context)
+    way = _by_mlxlink if by == "mlxlink" else _by_ip
+    seen, apply, undo, checks = yield from way(end, context)
+    if not seen.up:
+        raise Refused(f"{cable.component}: {end} is down already ({seen})")
+    prior = _prior(end, seen.text, cable.upper)
+    return Alteration(end.host, (apply,), undo, checks, prior, devices=(end.device,))
+
+
+def seen_closed(end: End, context: Context) -> Procedure[Seen]:
+    """
+    The end that is closed: a switch's as the fabric sees it, an RNIC's as mlxlink does.
+
+    Soft RoCE and adapters of other makers have no mlxlink: there the kernel's word counts. Raises ToolError on
+    one of NVIDIA's.
+    """
+    if isinstance(end, AdapterEnd):
+        said = yield from _mlxlink(end, context)
+        vendor = (yield from plainly(end.host, sysfs.vendor(end.device)))[0].strip() if _absent(said) else NVIDIA
+        if vendor == NVIDIA:
+            return _seen_by_mlxlink(said)
+    return (yield from seen_end(end, context))
+
+
+def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
+    """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
+    if context.ethernet(cable.component):
+        raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink or ip)")
+    end = yield from end_to_close(cable, context)
+    via, words = context.need_via(), context.in_band()
+    tool = context.program(via, "ibportstate")
+    look_again = infiniband.port_info(end.lid, end.port, through=words, tool=context.program(via, "smpquery"))
+    port = yield from queried(end, context)
+    if not port.active:
+        raise Refused(f"{cable.component}: {end} is {port} already")
+    lower = cable.lower
+    return Alteration(
+        host=via,
+        apply=(infiniband.port(end.lid, end.port, "disable", through=words, tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, "on", through=words, tool=tool),),
+        checks=(Check(look_again, (infiniband.NOT_DISABLED,)),),
+        prior=_prior(end, str(port), cable.upper if end == lower else lower),
+        devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
+        outlives=True,
+    )
+
+
+_Way = Procedure[tuple[Seen, Argv, tuple[Argv, ...], tuple[Check, ...]]]
+"""What is there, what closes it, what brings back all that was there, and how to see that it is."""
+
+
+def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
+    tool = context.program(end.host, "mlxlink")
+    seen = _seen_by_mlxlink((yield from _mlxlink(end, context)))
+    apply, undo = (mlxlink.port_state(end.device, up=up, tool=tool) for up in (False, True))
+    return seen, apply, (undo,), (Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,)),)
+
+
+def _by_ip(end: AdapterEnd, context: Context) -> _Way:
+    """
+    The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE).
+
+    With the interface the kernel forgets its static routes and IPv6 addresses: the undo gives them back.
+    """
+    if not context.ethernet(end.name):
+        raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate or mlxlink)")
+    tool = context.program(end.host, "ip")
+    name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
+    show = interfaces.show(name, tool=tool)
+    found = interfaces.read(*(yield from plainly(end.host, show)))[0]
+    seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
+    apply, undo = (interfaces.switch(name, up=up, tool=tool) for up in (False, True))
+    back, checks = [undo], [Check(show, (interfaces.switched_on(name),))]
+    for what in interfaces.FORGOTTEN:
+        asked = interfaces.forgotten(name, what, tool=tool)
+        there = interfaces.read_forgotten(what, *(yield from plainly(end.host, asked)))
+        back += [interfaces.given_back(name, what, words, tool=tool) for words in there]
+        checks += [Check(asked, tuple(map(interfaces.told_again, there)))] if there else []
+    return seen, apply, tuple(back), tuple(checks)
+
+
+def _prior(end: End, state: str, other: End | None) -> str:
+    """What was seen, with both ends named as ``fabric.changes.ports.end_named`` reads them back."""
+    return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
+
+
+def _mlxlink(end: AdapterEnd, context: Context) -> Procedure[Text]:
+    return (yield from context.look(end.host, mlxlink.show(end.device, tool=context.program(end.host, "mlxlink"))))
+
+
+def _seen_by_mlxlink(said: Text) -> Seen:
+    link = mlxlink.read(*said)
+    closed = link.physical_state.startswith("Disable") or link.state.startswith("Disable")
+    return Seen(f"{link.state}/{link.physical_state}", up=link.up, closed=closed)
+
+
+def _absent(said: Text) -> bool:
+    """Whether a program is not there; sudo says 1 of that."""
+    return said[2] == 127 or (said[2] != 0 and "command not found" in said[1])
+
+
+def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
+    """
+    Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
+
+    Of ways that close the RNIC's own end (mlxlink, ip): a switch that closes its end does not ask the RNIC.
+    Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
+    """
+    setting = mlxlink.keep_link_up(ethernet=context.ethernet(end.name), port=end.port)
+    argv = mlxlink.ask_setting(end.device, setting, tool=context.program(end.host, "mlxconfig"))
+    said = yield from context.look(end.host, argv)
+    if _absent(said):
+        return
+    if mlxlink.read_setting(setting, *said):
+        raise Refused(
+            f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
+            f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"
+        )

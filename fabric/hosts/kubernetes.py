@@ -1,0 +1,177 @@
+"""
+The nodes of a Kubernetes cluster, by its official Python client: cordoned, tainted, given back; selected by labels.
+
+A cordon (``spec.unschedulable``) is one bit without an owner. So ours has one: an annotation with our reason, written
+in the same patch, and a taint whose key is ours alone. A patch names the version of the node that it rests on, so the
+API server refuses it (409 Conflict) where somebody else wrote meanwhile: then the node is read again, and whoever
+cordoned it first is left alone. ``spec.taints`` is replaced as a whole, hence always sent as a whole. The condition
+``FabricHealthy`` is for people and controllers to read; it schedules nothing.
+
+The client is an extra (``fabric-testbench[kubernetes]``), imported only here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fabric.errors import ConfigError, ToolError
+
+OWNER = "fabric-testbench/drained"
+"""The annotation that says that a cordon is ours, and why."""
+
+TAINT = "fabric-testbench/unhealthy"
+"""The key of our taint; its effect is NoSchedule: what runs goes on to its end, as in a drain of Slurm."""
+
+CONDITION = "FabricHealthy"
+"""The type of our condition: True, or False with the reason in its message."""
+
+_OTHERS = ("k8saas.nvidia.com/cordon-by",)
+"""Labels in which others (NVSentinel) say that a cordon is theirs."""
+
+_TIMEOUT_S = 30.0
+_TRIES = 5
+"""A node whose version has moved on is read and patched again so often: its kubelet writes every ten seconds."""
+
+DEFAULT = Path("~/.kube/config").expanduser()
+"""Where ``kubectl`` looks without KUBECONFIG."""
+
+_MOST_NODES, _PAGE = 20_000, 500
+_NOT_FOUND, _CONFLICT, _GONE = 404, 409, 410
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesNode:
+    """One node: whether it is cordoned, the reason and owner of that; *version* and *taints* are for the next patch."""
+
+    name: str
+    is_drained: bool
+    reason: str
+    by: str
+    version: str = ""
+    taints: tuple[dict[str, Any], ...] = field(default=())
+
+
+class KubernetesNodes:
+    """As ``app.scheduler.Nodes``; reached as ``kubectl`` is (KUBECONFIG, or the service account inside a pod)."""
+
+    name, lead = "Kubernetes", "kubernetes/"
+
+    def __init__(self, api: Any = None) -> None:
+        self._api = api if api is not None else _connected()
+
+    def node(self, host: str) -> KubernetesNode | None:
+        """How it stands; None where there is no such node."""
+        found = _asked(lambda: self._api.read_node(host, _request_timeout=_TIMEOUT_S), none=_NOT_FOUND)
+        if found is None:
+            return None
+        meta, spec = found.metadata, found.spec
+        reason = (meta.annotations or {}).get(OWNER, "")
+        other = next((f"{key}={meta.labels[key]}" for key in _OTHERS if key in (meta.labels or {})), "somebody else")
+        cordoned = bool(spec.unschedulable)
+        taints = tuple(self._api.api_client.sanitize_for_serialization(spec.taints or []))
+        said = reason or ("cordoned without a reason" if cordoned else "")
+        return KubernetesNode(host, cordoned, said, "fabric" if reason else other, meta.resource_version, taints)
+
+    def drain(self, host: str, reason: str) -> str:
+        """Cordon, taint and own it in one patch, unless somebody else has meanwhile; then the condition."""
+        taint = {"key": TAINT, "value": "true", "effect": "NoSchedule"}
+        if not self._patched(host, lambda node: not node.is_drained, reason, True, (taint,)):
+            return "somebody else cordoned it meanwhile"
+        return self._told(host, "False", "BadPart", reason)
+
+    def undrain(self, host: str) -> str:
+        """Take back our cordon, taint and annotation, if the cordon still is ours; then the condition."""
+        if not self._patched(host, lambda node: node.is_drained and node.by == "fabric", None, None, ()):
+            return "the cordon is no longer ours"
+        return self._told(host, "True", "Accepted", "accepted after a repair")
+
+    def selected(self, labels: str) -> tuple[str, ...]:
+        """The names of the nodes with these labels; ConfigError where there is none, or that cannot be asked."""
+        names: list[str] = []
+        page: str | None = None
+        try:
+            while page != "" and len(names) <= _MOST_NODES:
+                asked = {"label_selector": labels, "limit": _PAGE, "_continue": page, "_request_timeout": _TIMEOUT_S}
+                found = _asked(partial(self._api.list_node, **asked), none=_GONE)
+                if found is None:  # the list that the page is of is too old by now
+                    names, page = [], None
+                    continue
+                names += [one.metadata.name for one in found.items]
+                page = found.metadata._continue or ""
+        except ToolError as exc:
+            raise ConfigError.at("--selector", f"{labels}: {exc}") from exc
+        if not names:
+            raise ConfigError.at("--selector", f"no node has the labels {labels!r}")
+        return tuple(names)
+
+    def _patched(
+        self,
+        host: str,
+        may: Callable[[KubernetesNode], bool],
+        reason: str | None,
+        unschedulable: bool | None,
+        taints: tuple[dict[str, Any], ...],
+    ) -> bool:
+        """False where the node is not any more what it *may* be when it is patched; None removes what it stands for."""
+        for _ in range(_TRIES):
+            node = self.node(host)
+            if node is None or not may(node):
+                return False
+            others = [one for one in node.taints if one.get("key") != TAINT]
+            meta = {"resourceVersion": node.version, "annotations": {OWNER: reason}}
+            body = {"metadata": meta, "spec": {"unschedulable": unschedulable, "taints": [*others, *taints]}}
+            patch = partial(self._api.patch_node, host, body, _request_timeout=_TIMEOUT_S)
+            if _asked(patch, none=_CONFLICT) is not None:
+                return True
+        raise ToolError(f"kubernetes: {host} was altered by others {_TRIES} times in a row: not patched")
+
+    def _told(self, host: str, status: str, reason: str, message: str) -> str:
+        """Write the condition; what is complained of, for the cordon stands without it."""
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        one = {"type": CONDITION, "status": status, "reason": reason, "message": message, **times}
+        body = {"status": {"conditions": [one]}}
+        try:
+            _asked(lambda: self._api.patch_node_status(host, body, _request_timeout=_TIMEOUT_S))
+        except ToolError as exc:
+            return f"the condition {CONDITION} was not written: {exc}"
+        return ""
+
+
+def _connected() -> Any:
+    """The API as ``kubectl`` would reach it; ConfigError without the client, or without a way."""
+    try:
+        from kubernetes import client, config
+    except ImportError as exc:
+        text = "needs the official client: python -m pip install 'fabric-testbench[kubernetes]'"
+        raise ConfigError.at("Kubernetes", text) from exc
+    try:
+        if (named := os.environ.get("KUBECONFIG")) or DEFAULT.exists():
+            config.load_kube_config(named or str(DEFAULT))  # type: ignore[no-untyped-call,unused-ignore]
+        else:
+            config.load_incluster_config()  # type: ignore[no-untyped-call,unused-ignore]
+    except (config.ConfigException, OSError) as exc:
+        raise ConfigError.at("Kubernetes", f"no cluster is configured here: {exc}") from exc
+    return client.CoreV1Api()
+
+
+def _asked(call: Callable[[], Any], *, none: int = 0) -> Any:
+    """What it answers, None where the status is *none*; ToolError for anything else."""
+    from kubernetes.client.exceptions import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        return call()
+    except ApiException as exc:
+        if none and exc.status == none:
+            return None
+        said = " ".join((exc.body or "").split())[:300]
+        raise ToolError(f"kubernetes: {exc.status} {exc.reason}: {said}") from exc
+    except (HTTPError, OSError) as exc:
+        raise ToolError(f"kubernetes: no answer: {exc}"[:300]) from exc

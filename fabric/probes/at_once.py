@@ -1,0 +1,211 @@
+"""
+Several flows at once, each an ib_write_bw of its own between two hosts of a rail, and what ports count meanwhile.
+
+What is judged is the sum at the receivers, and how evenly the senders have it (``judge/normal/kinds.py``). What the
+ports count of congestion is read before and after: marks, CNPs and pauses are how a good fabric does it; packets that
+are lost are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Annotated, ClassVar
+
+from fabric.model.command import Command, CommandResult
+from fabric.model.fields.scalars import Decimal
+from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.sampling import growth
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Platform, Topology
+from fabric.probes.pairwise import Plane
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec
+from fabric.probes.shapes import Seconds, int_param, repeated, through_switch
+from fabric.tools import roce
+
+FLOWS, RAIL = "flows", "rail"
+"""Parameters: how many flows there are at once, and on which rail."""
+SHARE_OF_SUM, COUNT = "share of the sum", "count"
+"""Units of measurements: what one sender has of the sum, and how much a counter grew."""
+
+MOST_SENDERS = 256
+FIRST_PORT = 24_000
+"""TCP ports of these probes' servers, above those counted from ``kinds.FIRST_PORT``; as many again for the next probe,
+for which a server that lingers is not in the way."""
+
+_READ_S = 15.0  # for the counters of one port; a choice
+_SETTLE_S = 1.0  # expected for reading them twice
+
+Least = Annotated[float, Decimal(0.01, 1)]
+
+
+class AtOnceSpec(PerftestSpec):
+    """
+    Flows of one plane at once; a kind says who sends to whom (``flows``), and in which order its hosts are listed.
+    """
+
+    some: ClassVar[bool] = True
+
+    duration_s: Seconds = 10
+    at_least: Least = 0.9
+    """The least of the receivers' line rates that the sum must be."""
+    even: Least = 0.9
+    """Jain's index of the senders' bandwidths: 1 is even; below it is MARGINAL."""
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """None: its limits are keys of its own."""
+        return iter(())
+
+    def own_params(self) -> dict[str, ParamValue]:
+        """What is asked of the sum."""
+        return {"at_least": f"{self.at_least:g}", "even": f"{self.even:g}"}
+
+    def probes_of(
+        self,
+        flows: Sequence[tuple[str, str]],
+        plane: Plane,
+        *,
+        phase: str,
+        topology: Topology,
+        label: tuple[str, str],
+        **own: ParamValue,
+    ) -> Iterator[Probe]:
+        """
+        These flows (who sends, to whom) at once, as often as that is repeated.
+
+        *label*: who it is about, and what tells it from others about these. *own*: parameters of its own.
+        """
+        about, what = label
+        for number, (text, series) in enumerate(repeated(f"rail{plane.rail}.{what}", self.repeat)):
+            bank = 2 * plane.rail + (len(flows) + number) % 2
+            first = FIRST_PORT + bank * (MOST_SENDERS + 1)
+            yield Probe(
+                probe_id=f"{phase}/{about}/{self.name}.{text}",
+                kind=self.kind,
+                phase=phase,
+                hosts=self.order(flows),
+                claims=claims_of(flows, plane.rail, topology),
+                duration_s=self.duration_s + SETUP_S + _SETTLE_S,
+                params={
+                    RAIL: plane.rail,
+                    FLOWS: len(flows),
+                    **self.load,
+                    "port": first,
+                    "series": f"{about}/{series}",
+                    "name": self.name,
+                    **self.own_params(),
+                    **own,
+                },
+            )
+
+    @classmethod
+    def order(cls, flows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """The hosts of a probe."""
+        raise NotImplementedError
+
+    @classmethod
+    def flows(cls, probe: Probe) -> list[tuple[str, str]]:
+        """Who sends to whom in a probe; the first is its client."""
+        raise NotImplementedError
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """A server for each flow on its receiver, then all clients at once; counters of all ports around that."""
+        pairs = [super(AtOnceSpec, cls).commands(one, topology) for one in cls.pairs(probe, topology)]
+        servers = tuple(server for pair in pairs for server in pair.servers)
+        client, *beside = (pair.client for pair in pairs)
+        reads = tuple(_counters(name, int_param(probe, RAIL), topology) for name in dict.fromkeys(probe.hosts))
+        return ProbeCommands(servers=servers, client=client, beside=tuple(beside), counters=reads)
+
+    @classmethod
+    def pairs(cls, probe: Probe, topology: Topology) -> list[Probe]:
+        """Each flow as a probe of two hosts."""
+        rail, first = int_param(probe, RAIL), int_param(probe, "port")
+        found = []
+        for number, ends in enumerate(cls.flows(probe)):
+            rnic, peer = (topology.hosts[name].platform.rnic_by_rail[rail].device for name in ends)
+            own: dict[str, ParamValue] = {"rnic": rnic, "peer_rnic": peer, "port": first + number}
+            found.append(replace(probe, hosts=ends, params={**probe.params, **own}))
+        return found
+
+    @classmethod
+    def each(cls, probe: Probe, topology: Topology, answered: Answered) -> list[Reading]:
+        """What each flow's two sides say."""
+        clients = [] if answered.client is None else [answered.client]
+        ended = {(one.command.host, one.command.argv): one for one in (*answered.servers, *clients, *answered.beside)}
+        readings = []
+        for pair in cls.pairs(probe, topology):
+            asked = super().commands(pair, topology)
+            servers = [one for server in asked.servers if (one := ended.get((server.host, server.argv)))]
+            client = ended.get((asked.client.host, asked.client.argv))
+            readings.append(super().read(pair, topology, Answered(servers, client)))
+        return readings
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """What the flows reached, and what the counters grew by; or why one of the flows failed."""
+        readings = cls.each(probe, topology, answered)
+        failed = next((one for one in readings if not one.measurements), None)
+        if failed is not None:
+            return failed
+        numbers = cls.measured(probe, [one.measurements[0].value for one in readings])
+        return Reading((*numbers, *cls.counted(probe, topology, answered)))
+
+    @classmethod
+    def measured(cls, probe: Probe, gbps: Sequence[float]) -> Iterator[Measurement]:
+        """The sum of the flows, and what each sender has of it."""
+        total = sum(gbps)
+        yield Measurement(probe.probe_id, "bandwidth", total, "Gb/s", int_param(probe, "size_bytes"))
+        for (sender, _), value in zip(cls.flows(probe), gbps, strict=True):
+            yield Measurement(probe.probe_id, sender, value / total if total else 0.0, SHARE_OF_SUM)
+
+    @classmethod
+    def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
+        """By how much counters grew, of all receivers together and of all senders; none where one was not there."""
+        receivers = {receiver for _, receiver in cls.flows(probe)}
+        groups = {"receivers": receivers, "senders": set(probe.hosts) - receivers}
+        after = {one.command.host: one for one in answered.after}
+        before = {one.command.host: one for one in answered.before}
+        grown = {host: _grown(before[host], after[host]) for host in before.keys() & after.keys()}
+        for group, hosts in groups.items():
+            mine = [grown.get(host, {}) for host in sorted(hosts)]
+            for name in dict.fromkeys(chain.from_iterable(mine)):
+                if all(name in one for one in mine):
+                    total = sum(one[name] for one in mine)
+                    yield Measurement(probe.probe_id, f"{group} {name}", float(total), COUNT)
+
+
+def _counters(name: str, rail: int, topology: Topology) -> Command:
+    platform = topology.hosts[name].platform
+    rnic = platform.rnic_by_rail[rail]
+    return Command(name, (*platform.wrapper, *roce.ask_congestion(rnic.device, rnic.port)), _READ_S)
+
+
+def claims_of(flows: Sequence[tuple[str, str]], rail: int, topology: Topology) -> tuple[str, ...]:
+    """The RNICs of all, the ways through their PCIe switches, and all uplinks of their leaves."""
+    claims: dict[str, None] = {}
+    leaves: dict[str, None] = {}
+    for name, way in chain.from_iterable(((sender, "down"), (receiver, "up")) for sender, receiver in flows):
+        host = topology.hosts[name]
+        rnic = host.platform.rnic_by_rail[rail]
+        claims |= dict.fromkeys(f"{name}/{part}" for part in (rnic.device, *through_switch(rnic, way)))
+        leaves |= dict.fromkeys(host.leaves[rail : rail + 1])
+    return (*claims, *(f"{leaf}:up" for leaf in leaves if len(leaves) > 1))
+
+
+_PAUSES = ("rx_prio", "tx_prio")
+
+
+def _grown(before: CommandResult, after: CommandResult) -> Mapping[str, int]:
+    """What one port counted meanwhile, priorities together; nothing of what was not there or was cleared."""
+    first, last = roce.read_congestion(before.stdout), roce.read_congestion(after.stdout)
+    grown: dict[str, int] = {}
+    for name in (first or {}).keys() & (last or {}).keys():
+        assert first is not None
+        assert last is not None
+        found = growth(name, first[name], last[name])
+        if not found.reset:
+            plain = f"{name[:7]}{name[8:]}" if name.startswith(_PAUSES) else name
+            grown[plain] = grown.get(plain, 0) + found.by
+    return dict(sorted(grown.items()))

@@ -1,0 +1,133 @@
+"""
+What hashes make of many queue pairs: how much goes up each cable of a switch, by the counters of both ends.
+
+Each queue pair has a UDP source port of its own (RoCE v2), and all else that a switch hashes is the same for two hosts.
+So every queue pair draws a cable, and each repetition draws them all anew. All hosts send at once to hosts of another
+leaf (of another pod, where there are pods); each switch that NVUE tells of is asked before and after what its ports
+have sent and received, and whom they hear. What that says of the hash: ``judge/normal/entropy.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar
+
+from fabric.errors import ToolError
+from fabric.model.command import MIB, Command, CommandResult
+from fabric.model.fields.scalars import Whole
+from fabric.model.probe import Answered, Measurement, Probe, ProbeCommands
+from fabric.model.sampling import growth
+from fabric.model.topology import Topology
+from fabric.probes.at_once import RAIL
+from fabric.probes.pairwise import NO_LEAF, Plane
+from fabric.probes.permutation import CircleSpec
+from fabric.probes.shapes import Name, QueuePairs, Repeat, int_param
+from fabric.tools import nvue
+
+SENT, RECEIVED = "bytes sent", "bytes received"
+"""Units of what went up a cable while a probe ran, as its lower end tells it, and its upper one."""
+
+_READ_S = 60.0  # for all ports of one switch; a choice: NVUE takes seconds
+_CAP_BYTES = 16 * MIB  # it prints some kilobytes a port
+
+
+class EntropySpec(CircleSpec):
+    """How evenly queue pairs spread over uplinks, tier by tier, by the counters of both ends (ib_write_bw, RoCE)."""
+
+    kind: ClassVar[str] = "entropy"
+    needs: ClassVar[str] = "RoCE, and another leaf in the run with hosts of the same rail and line rate"
+
+    name: Name = kind
+    queue_pairs: QueuePairs = 16
+    repeat: Repeat = 8
+    rounds: Annotated[int, Whole(1, 64)] = 1
+    """To hosts of how many other leaves, one after the other."""
+
+    def circles(self, plane: Plane, topology: Topology) -> Iterator[tuple[Sequence[str], int]]:
+        """As many hosts of each leaf, leaf by leaf; half of all leaves further on, then one leaf more each round."""
+        leaves = {leaf: hosts for leaf, hosts in plane.leaves.items() if leaf != NO_LEAF}
+        if len(leaves) < 2 or not leaves.keys() <= topology.ethernet_switches:
+            return
+        count = min(len(hosts) for hosts in leaves.values())
+        circle = [host for hosts in leaves.values() for host in hosts[:count]]
+        for turn in range(min(self.rounds, len(leaves) - 1)):
+            further = (len(leaves) // 2 + turn - 1) % (len(leaves) - 1) + 1
+            yield circle, further * count
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """As flows at once, and what each switch on the way tells of its ports and of whom they hear."""
+        made = super().commands(probe, topology)
+        asks = (nvue.ports(), nvue.neighbours())
+        reads = [
+            Command(name, argv, _READ_S, output_cap_bytes=_CAP_BYTES)
+            for name in switches_of(probe, topology)
+            for argv in asks
+        ]
+        return ProbeCommands(made.servers, made.client, made.beside, (*made.counters, *reads))
+
+    @classmethod
+    def counted(cls, probe: Probe, topology: Topology, answered: Answered) -> Iterator[Measurement]:
+        """What hosts counted, and by how much both ends of each cable up grew; none where a switch did not tell."""
+        yield from super().counted(probe, topology, answered)
+        before, after = (_told(answers) for answers in (answered.before, answered.after))
+        asked = switches_of(probe, topology)
+        grown = {(name, port): _grown(before, after, name, port) for name in asked for port in after.get(name, ())}
+        for name in asked:
+            for port, (far, far_port) in _heard(answered.after, name, topology).items():
+                sent, received = grown.get((name, port), {}), grown.get((far, far_port), {})
+                for unit, counted in ((SENT, sent), (RECEIVED, received)):
+                    if unit in counted:
+                        yield Measurement(probe.probe_id, f"{name} {port} {far}", float(counted[unit]), unit)
+
+
+def switches_of(probe: Probe, topology: Topology) -> list[str]:
+    """The leaves of a probe and all that is above them, as far as NVUE tells of them; the lowest first."""
+    rail = int_param(probe, RAIL)
+    tier = list(dict.fromkeys(leaf for name in probe.hosts if (leaf := topology.hosts[name].leaf(rail))))
+    found: dict[str, None] = {}
+    while tier:
+        found |= dict.fromkeys(tier)
+        tier = list(dict.fromkeys(upper for name in tier for upper in topology.above.get(name, ())))
+    logins = ((name, topology.switches[name].login) for name in found if name in topology.switches)
+    return [name for name, login in logins if login is not None and login.management == "nvue"]
+
+
+def _told(answers: Sequence[CommandResult]) -> dict[str, Mapping[str, nvue.SwitchPort]]:
+    """By switch the ports that it told of; one that cannot be read is not there."""
+    found: dict[str, Mapping[str, nvue.SwitchPort]] = {}
+    for said in answers:
+        if said.command.argv == nvue.ports() and not said.truncated:
+            try:
+                found[said.command.host] = nvue.read_ports(said.stdout, said.stderr, said.exit_status)
+            except ToolError:
+                continue
+    return found
+
+
+def _heard(answers: Sequence[CommandResult], switch: str, topology: Topology) -> dict[str, tuple[str, str]]:
+    """By port of a switch the switch above that it hears, and which port of that."""
+    for said in answers:
+        if said.command.host == switch and said.command.argv == nvue.neighbours() and not said.truncated:
+            try:
+                heard = nvue.read_neighbours(said.stdout, said.stderr, said.exit_status)
+            except ToolError:
+                continue
+            above = topology.above.get(switch, {})
+            return {one.interface: (far, one.port) for one in heard if (far := one.called(above))}
+    return {}
+
+
+def _grown(
+    before: Mapping[str, Mapping[str, nvue.SwitchPort]],
+    after: Mapping[str, Mapping[str, nvue.SwitchPort]],
+    switch: str,
+    port: str,
+) -> dict[str, int]:
+    """By how much a port's bytes grew; nothing of what it did not tell, or somebody cleared meanwhile."""
+    first, last = (told.get(switch, {}).get(port) for told in (before, after))
+    if first is None or last is None:
+        return {}
+    pairs = {SENT: (first.sent_bytes, last.sent_bytes), RECEIVED: (first.received_bytes, last.received_bytes)}
+    found = {unit: growth("sent_bytes", a, b) for unit, (a, b) in pairs.items() if a is not None and b is not None}
+    return {unit: one.by for unit, one in found.items() if not one.reset}
