@@ -30,6 +30,7 @@ class Namespaces:
         self._switch = f"{self._prefix}-switch"
         self._namespaces = {host: f"{self._prefix}-{host}" for host in hosts}
         self.addresses = {host: f"{_NET}.{number}" for number, host in enumerate(hosts, start=1)}
+        self.orchestrator_address = f"{_NET}.250"
         self.dead_address = f"{_NET}.254"  # nobody has it
 
     def make(self) -> None:
@@ -37,7 +38,7 @@ class Namespaces:
         self._add(self._switch)
         ip("-n", self._switch, "link", "add", "br0", "type", "bridge")
         ip("-n", self._switch, "link", "set", "br0", "up")
-        self._join(self.orchestrator, f"{_NET}.250", port="p0")
+        self._join(self.orchestrator, self.orchestrator_address, port="p0")
         for number, (host, namespace) in enumerate(self._namespaces.items(), start=1):
             self._join(namespace, self.addresses[host], port=f"p{number}")
 

@@ -7,9 +7,10 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from benchmarks.lab.lab import ROOT, Lab, own_environment
 from benchmarks.lab.namespaces import inside, until
@@ -76,7 +77,7 @@ class Rack:
         self.lab = Lab(folder, hosts=self.hosts, tools=tools, environment={"FABRIC_LAB_SOCKET": str(self._socket)})
         self.inventory_file = folder / "inventory" / "lab.yaml"
         self._open = contextlib.ExitStack()
-        _install(tools)
+        install_stubs(tools)
 
     def __enter__(self) -> Rack:
         with contextlib.ExitStack() as stack:
@@ -84,7 +85,8 @@ class Rack:
             self.inventory_file.parent.mkdir()
             self.inventory_file.write_text(self.inventory_text())
             (self.inventory_file.parent / "baselines").symlink_to(ROOT / "inventory" / "baselines")
-            stack.enter_context(self._serving())
+            spec = (self.inventory().topology, self.faults, self.seed, self.noise_cv, self.speed)
+            stack.enter_context(serving(self.folder, spec, self.program))
             for fault in self.faults:
                 if fault.component in self.hosts and fault.kind in ("broken", "absent"):
                     self.lab.sshd[fault.component].stop()
@@ -139,29 +141,31 @@ class Rack:
         program = "from fabric.cli.main import run; run()"
         return self.run((sys.executable, "-c", program, *words), timeout_s=timeout_s)
 
-    @contextlib.contextmanager
-    def _serving(self) -> Iterator[None]:
-        spec = self.folder / "rack.pickle"
-        spec.write_bytes(pickle.dumps((self.inventory().topology, self.faults, self.seed, self.noise_cv, self.speed)))
-        argv = (sys.executable, str(self.program), str(spec), str(self._socket))
-        log = (self.folder / "rack_server.log").open("wb")
-        with log, subprocess.Popen(argv, env=own_environment(), stdout=log, stderr=log) as server:
-            try:
-                until(lambda: self._socket.exists() or server.poll() is not None, "the rack server listens")
-                if server.poll() is not None:
-                    raise OSError((self.folder / "rack_server.log").read_text())
-                yield
-            finally:
-                server.send_signal(signal.SIGKILL)
+
+@contextlib.contextmanager
+def serving(folder: Path, spec: tuple[Any, ...], program: Path) -> Iterator[Path]:
+    """A rack server of the simulated world of *spec* (see rack_server.py); yields its socket."""
+    pickled, listening = folder / "rack.pickle", folder / "rack.socket"
+    pickled.write_bytes(pickle.dumps(spec))
+    argv = (sys.executable, str(program), str(pickled), str(listening))
+    log = (folder / "rack_server.log").open("wb")
+    with log, subprocess.Popen(argv, env=own_environment(), stdout=log, stderr=log) as server:
+        try:
+            until(lambda: listening.exists() or server.poll() is not None, "the rack server listens")
+            if server.poll() is not None:
+                raise OSError((folder / "rack_server.log").read_text())
+            yield listening
+        finally:
+            server.send_signal(signal.SIGKILL)
 
 
-def _install(tools: Path) -> None:
+def install_stubs(tools: Path, names: Sequence[str] = TOOLS) -> None:
     """Make a PATH folder in which every tool is the stub."""
     tools.mkdir()
     stub = tools / ".stub"
     stub.write_text(f"#!{sys.executable} -IS\n{(_HERE / 'tool_stub.py').read_text()}")
     stub.chmod(0o755)
-    for name in TOOLS:
+    for name in names:
         (tools / name).symlink_to(stub)
 
 

@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+
+from benchmarks.lab.namespaces import Namespaces, inside
 
 NEEDED = ("slurmctld", "slurmd", "srun", "scontrol")
 _CONF = """\
 ClusterName=t
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 AuthType=auth/none
 CredType=cred/none
 SlurmUser=root
@@ -29,7 +31,7 @@ TaskPlugin=task/none
 MpiDefault=none
 ReturnToService=2
 {more}
-NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 RealMemory=10
+{nodes}
 PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -56,26 +58,41 @@ def slurm(*argv: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[st
 
 
 @contextmanager
-def slurm_site(folder: Path, count: int, *, jobs: bool, more: str = "") -> Iterator[dict[str, str]]:
+def slurm_site(
+    folder: Path, count: int, *, jobs: bool, namespaces: Namespaces | None = None
+) -> Iterator[dict[str, str]]:
     """
-    *count* nodes gpu001 and up, on which jobs can run if *jobs*; *more* lines of slurm.conf.
+    *count* nodes gpu001 and up, on which jobs can run if *jobs*; each in its own of *namespaces*, else all in this one.
 
     Yields the environment that the site is spoken with in; all its daemons, and what they have begun, end with it.
     """
     (folder / "state").mkdir(parents=True)
-    first = 20_000 + os.getpid() % 20_000
+    first, host = 20_000 + os.getpid() % 20_000, platform.node()
     names = [f"gpu{number:03d}" for number in range(1, count + 1)]
+    at = dict.fromkeys(names, "127.0.0.1") if namespaces is None else namespaces.addresses
+    nodes = [
+        f"NodeName={name} NodeHostname={host} NodeAddr={at[name]} Port={first + number} CPUs=2 RealMemory=10"
+        for number, name in enumerate(names, start=1)
+    ]
     plugins = os.environ.get("SLURM_PLUGINS")
-    words = {"host": platform.node(), "folder": folder, "port": first, "first": first + 1, "last": first + count}
-    more += f"\nPluginDir={plugins}" if plugins else ""
     conf = folder / "slurm.conf"
-    conf.write_text(_CONF.format(**words, nodes=f"gpu[001-{count:03d}]", more=more))
+    conf.write_text(
+        _CONF.format(
+            host=host,
+            address="127.0.0.1" if namespaces is None else namespaces.orchestrator_address,
+            folder=folder,
+            port=first,
+            nodes="\n".join(nodes),
+            more=f"PluginDir={plugins}" if plugins else "",
+        )
+    )
     env = {"SLURM_CONF": str(conf), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
     daemons = [_daemon(("slurmctld", "-D", "-i"), folder / "slurmctld.log", env)]
     try:
         for name in names if jobs else ():
             (folder / "spool" / name).mkdir(parents=True)
-            daemons.append(_daemon(("slurmd", "-D", "-N", name), folder / f"{name}.log", env))
+            with nullcontext() if namespaces is None else inside(namespaces.of(name)):
+                daemons.append(_daemon(("slurmd", "-D", "-N", name), folder / f"{name}.log", env))
         yield env
     finally:
         _ended(daemons, env)

@@ -17,7 +17,8 @@ def main() -> int:
     server = socket.socket(socket.AF_UNIX)
     server.connect(os.environ["FABRIC_LAB_SOCKET"])
     argv = [sys.argv[0].rpartition("/")[2], *sys.argv[1:]]
-    asked = {"host": os.environ["FABRIC_LAB_HOST"], "argv": argv, "env": dict(os.environ)}
+    host = os.environ.get("FABRIC_LAB_HOST") or os.environ["SLURMD_NODENAME"]
+    asked = {"host": host, "argv": argv, "env": dict(os.environ)}
     server.sendall(json.dumps(asked).encode() + b"\n")
     listeners = []
     for line in server.makefile("rb"):

@@ -9,8 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.app.prepare import hosts_named
+from fabric.app.prepare import hosts_named, refuse_unguarded
 from fabric.checks import held, wiring
+from fabric.checks.beside_file import NOTHING, BesideFile, beside_file
 from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
@@ -24,7 +25,7 @@ from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import Scenario
-from fabric.model.text import unfold
+from fabric.model.text import fold, unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor, MakeExecutor
@@ -40,11 +41,16 @@ HOSTS_MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """An inventory as text, what it was made of, and how many hosts told nothing."""
+    """
+    An inventory as text, what it was made of, and which hosts told nothing.
+
+    *differing*: what is otherwise in a file that it was set beside; None where there was none.
+    """
 
     text: str
     found: FoundFabric
     silent: tuple[str, ...]
+    differing: tuple[BesideFile, ...] | None = None
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -64,12 +70,13 @@ def discovered(
     name: str,
     links: Path | None,
     make_executor: MakeExecutor,
+    beside: Path | None = None,
 ) -> Discovered:
     """
     Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
 
     *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, instead of asking a host.
-    Raises ConfigError for what is wrong with the words.
+    *beside*: an inventory that what is found is set beside. Raises ConfigError for what is wrong with the words.
     """
     for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
         if said is not None and re.fullmatch(shape.pattern, said) is None:
@@ -83,6 +90,13 @@ def discovered(
         asked = tuple(reached.topology.hosts)
     with closing(make_executor(backend or reached.backend, reached)) as executor:
         found = _found(executor, reached, asked, listed)
+    differing = None
+    if beside is not None:
+        file = load_inventory(beside)
+        known = tuple(name for name in asked if name in file.topology.hosts)
+        differing = tuple(beside_file(found, file.topology, known))
+        if strange := [name for name in asked if name not in known]:
+            differing = (BesideFile(fold(strange), "the host", "there", NOTHING), *differing)
     silent = tuple(host.name for host in found.hosts.values() if not host.rnics)
     if len(silent) == len(asked):
         reason = next(iter(found.hosts.values())).unread
@@ -96,7 +110,7 @@ def discovered(
         address=_template(reached, asked) if inventory_path is not None else address,
         ssh=f"ssh:\n{lines}".rstrip() if lines else "",
     )
-    return Discovered(text, found, silent)
+    return Discovered(text, found, silent, differing)
 
 
 def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
@@ -189,6 +203,8 @@ def check(
     listed, planned = ports_listed(links), blueprint_at(blueprint)
     scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
     name = backend or inventory.backend
+    if scenario is not None:
+        refuse_unguarded(scenario, name)
     executor = make_executor(name, inventory)
     if faults and name != "mock":
         executor.close()

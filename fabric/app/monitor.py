@@ -23,7 +23,7 @@ from fabric.engine.interruption import listening
 from fabric.engine.watching import Watch
 from fabric.judge.ports.beside import WORD_BYTES
 from fabric.judge.ports.health import port_health
-from fabric.judge.ports.traffic import WINDOW_S, Shift, Traffic
+from fabric.judge.ports.traffic import WINDOW_S, PortTraffic, Shift
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -124,7 +124,7 @@ class Fleet:
         self._every_s, self._began_s = every_s, began_s
         self._ports = {(host.name, rnic.device): rnic for host in hosts for rnic in host.platform.rnics}
         self._place = {port: place for place, port in enumerate(self._ports)}
-        self.traffic = Traffic([rnic.line_rate_gbps for rnic in self._ports.values() for _ in TRAFFIC])
+        self.traffic = PortTraffic([rnic.line_rate_gbps for rnic in self._ports.values() for _ in TRAFFIC])
         self._first: dict[_Port, dict[str, tuple[float, Value]]] = {}
         self._courses: dict[_Port, dict[str, CounterCourse]] = {}
         self._at_s: dict[str, float] = {}

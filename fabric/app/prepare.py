@@ -111,6 +111,20 @@ def require_run(asked: Asked) -> Asked:
     raise ConfigError([Problem(asked.scenario.source, line, text) for line in lines])
 
 
+def refuse_unguarded(scenario: Scenario, backend: str) -> None:
+    """
+    Refuse changes of the fabric where the guards that undo them would not outlive the run.
+
+    Slurm ends with a step whatever it began on a host, also what has left its session (proctrack/cgroup). Raises
+    ConfigError with the line of each phase that has changes.
+    """
+    text = "backend slurm makes no changes: Slurm ends with the step the guards that undo them; --backend ssh can"
+    changing = {phase.written for phase in scenario.phases if phase.changes}
+    if backend == "slurm" and changing:
+        lines = _lines_of_changes(scenario)
+        raise ConfigError(Problem(scenario.source, lines.get(phase, 0), text) for phase in changing)
+
+
 def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
     """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
     problems = Problems("--hosts")

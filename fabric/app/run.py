@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from fabric.app.analyze import concluded, shown_run, write_derived
-from fabric.app.prepare import Asked
+from fabric.app.prepare import Asked, refuse_unguarded
 from fabric.app.scheduler import Reservation
 from fabric.changes.kind import Context
 from fabric.checks.found import note_identity
@@ -89,6 +89,7 @@ def run(
     worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
+    refuse_unguarded(scenario, backend)
     executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
     try:
         with holding(results, scenario.name, scenario.hosts) as lock:

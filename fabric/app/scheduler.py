@@ -44,7 +44,7 @@ from fabric.runs.run_document import MOST_BYTES as RUN_BYTES
 from fabric.runs.run_lock import running
 from fabric.runs.told_verdict import DECISION, told_decision, told_verdict
 from fabric.tools import slurm
-from fabric.tools.driver import complaint, need_success
+from fabric.tools.driver import complaint
 
 MOST_SHARE = 0.25
 """Of the hosts of a run, more are not drained at once: then the network is bad, or the measurement (a choice)."""
@@ -230,7 +230,7 @@ def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
         raise ToolError(f"{argv[0]}: {exc}") from exc
 
 
-class Node(Protocol):
+class SchedulerNode(Protocol):
     """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
 
     @property
@@ -253,7 +253,7 @@ class Nodes(Protocol):
     name: str
     lead: str
 
-    def node(self, host: str) -> Node | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """How it stands; None where there is no such node."""
 
     def drain(self, host: str, reason: str) -> str:
@@ -271,7 +271,7 @@ class SlurmNodes:
     def __init__(self, run: Run = ask_slurm) -> None:
         self._run = run
 
-    def node(self, host: str) -> Node | None:
+    def node(self, host: str) -> SchedulerNode | None:
         """By ``scontrol show node``."""
         said = self._run(slurm.show_node(host))
         return slurm.node(host, said.stdout, said.stderr, said.exit_status)
@@ -395,14 +395,11 @@ def hosts_of(*, job: str | None, reserved: str | None, run: Run = ask_slurm) -> 
     """The hosts of a job, or of a reservation, as ``--hosts`` takes them; ConfigError where Slurm names none."""
     option, given = ("--slurm-job", job) if job is not None else ("--reservation", reserved or "")
     try:
-        if job is None:
-            listed = _nodes(given, run)
-        else:
+        if job is not None:
             said = run(slurm.job_nodes(given))
-            need_success("squeue", said.stdout, said.stderr, said.exit_status)
-            listed = said.stdout.strip()
-        if not listed:
-            raise ToolError("it has no nodes (yet, or any more)")
+            return ",".join(slurm.nodes_of_job(given, said.stdout, said.stderr, said.exit_status))
+        if not (listed := _nodes(given, run)):
+            raise ToolError("there is no such reservation")
         return ",".join(slurm.unfolded(listed))
     except (ToolError, ValueError) as exc:
         raise ConfigError.at(option, f"{given}: {exc}") from exc

@@ -119,6 +119,9 @@ def _gpus(host: Host) -> Argv:
 
 _LIST: Argv = ("ls", sysfs.ROOT)
 _NODES: Argv = ("cat", "/sys/devices/system/node/online")
+NOT_FOUND = 127
+"""The status of a program that is not there."""
+
 WALK_S = 60.0
 """Deadline of a walk over a whole subnet: 25 to 38 s were seen where a few nodes were mute (docs/hardware.md)."""
 WALK_MOST_BYTES = 64 * MIB
@@ -158,7 +161,10 @@ def discover(
     }
     second = ask_all(executor, further)
     answers = {name: {**first[name], **second.get(name, {})} for name in hosts}
-    for name, more in ask_all(executor, _unseen(hosts, answers, devices)).items():
+    unseen = _unseen(hosts, answers, devices)
+    for name in (name for name, host in hosts.items() if answers[name][_matrix(host)].exit_status == NOT_FOUND):
+        unseen[name] = (*unseen.get(name, ()), host_parts.AMD_NUMA)
+    for name, more in ask_all(executor, unseen).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
     walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
@@ -200,7 +206,7 @@ def _ibstat(host: Host) -> Argv:
 
 def _unseen(
     hosts: Mapping[str, Host], answers: Mapping[str, Answers], devices: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[Argv]]:
+) -> dict[str, tuple[Argv, ...]]:
     """Hosts that answer, but whose kernel's files tell of no port: what ibstat is to be asked there."""
     return {
         name: (_ibstat(host),)
@@ -232,7 +238,11 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     if odd:
         names = ", ".join(f"{device} ({ports[device, number].link_layer})" for device, number in odd)
         unread.append(f"left out, for an inventory has no such RNIC: {quoted(names)}")
-    matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    amd, matrix = answers.get(host_parts.AMD_NUMA), None
+    if amd is None or amd.exit_status == NOT_FOUND:
+        matrix = parsed(answers[_matrix(host)], host_parts.read_topology, "GPUs (nvidia-smi topo -m)", unread)
+    cards = parsed(amd, host_parts.read_amd_numa, "GPUs (rocm-smi)", unread) if amd and not matrix else None
+    cards = cards or dict.fromkeys(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU"))
     nodes = answers[_NODES].stdout.strip().rpartition("-")[2].rpartition(",")[2]
     return FoundHost(
         host.name,
@@ -241,11 +251,12 @@ def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
             for port, number in ports
             if (port, number) not in odd
         ),
-        tuple(part for part in (matrix.parts if matrix else ()) if part.startswith("GPU")),
+        tuple(cards),
         matrix.distance if matrix else {},
-        matrix.numa if matrix else {},
+        matrix.numa if matrix else {name: node for name, node in cards.items() if node is not None},
         int(nodes) + 1 if nodes.isascii() and nodes.isdigit() and len(nodes) < 4 else None,
         tuple(unread),
+        gpu_maker="nvidia" if amd is None or amd.exit_status == NOT_FOUND else "amd",
     )
 
 

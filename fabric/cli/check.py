@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, answer, json_option, overrides, print_json
+from fabric.cli.options import PATH, answer, json_option, overrides, print_json, print_lines
 
 links_option = click.option(
     "--links",
@@ -21,7 +21,7 @@ links_option = click.option(
 @overrides
 @click.option("--wiring", is_flag=True, help="Also compare every cable with the inventory: swapped, missing, too slow.")
 @links_option
-@click.option("--blueprint", type=PATH, help="Compare cables with this plan, port by port: CSV, NetBox's export.")
+@click.option("--blueprint", type=PATH, help="Compare cables with this plan, port by port: CSV, NetBox, .topo.")
 @json_option
 def check_command(
     scenario: Path | None,
@@ -81,32 +81,43 @@ def show(file: Path, *, as_json: bool) -> int:
 @inventory_command.command("discover", short_help="Make an inventory of what hosts and switches say is there.")
 @click.argument("hosts", required=False)
 @click.option("--inventory", type=PATH, help="Reach the hosts as this file says, instead of by name over SSH.")
-@click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says, else ssh.")
+@click.option("--backend", metavar="NAME", help="mock, ssh, slurm or process; default: the inventory's, else ssh.")
 @click.option("--address", default="{name}", show_default=True, help="Where each host is reached: {name}.mgmt.")
 @click.option("--user", metavar="NAME", help="The account on the hosts; else your own.")
 @click.option("--key-file", metavar="FILE", help="A private key; else the SSH agent.")
 @click.option("--name", default="found", show_default=True, help="What the fabric shall be called.")
 @links_option
 @click.option("--output", type=PATH, help="Write it to this new file instead of printing it.")
+@click.option("--diff", "beside", type=PATH, metavar="FILE", help="Print what is otherwise in this inventory, instead.")
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
-def discover_command(hosts: str | None, inventory: Path | None, output: Path | None, **asked: Any) -> int:
+def discover_command(
+    hosts: str | None, inventory: Path | None, output: Path | None, beside: Path | None, **asked: Any
+) -> int:
     """
     Ask HOSTS (gpu[001-064]) for their RNICs, GPUs and cables, and write the inventory of that.
 
     Nothing is altered. InfiniBand: cables as iblinkinfo lists them; Ethernet: what LLDP hears. Read the result before
-    you believe it: guesses are marked. Compare later what is there with it: fabric check --inventory FILE --wiring.
+    you believe it: guesses are marked. Later --diff FILE says what has become other (exit 1), and fabric check
+    --inventory FILE --wiring which cables to swap.
     """
     from fabric.app.check import discovered
     from fabric.model.text import fold
-    from fabric.report.output import say, warn
+    from fabric.report.output import columns, say, warn
     from fabric.wiring import make_executor
 
+    if output is not None and beside is not None:
+        raise click.UsageError("give --output or --diff")
     if output is not None and output.exists():
         raise click.UsageError(f"{output} is there already: give --output a new file")
     if output is not None and not output.parent.is_dir():
         raise click.UsageError(f"--output: there is no folder {output.parent}")
-    made = discovered(hosts, inventory_path=inventory, make_executor=make_executor, **asked)
-    if output is None:
+    reached = inventory or (beside if hosts is None else None)
+    made = discovered(hosts, inventory_path=reached, make_executor=make_executor, beside=beside, **asked)
+    if made.differing is not None:
+        heads = ("hosts", "what", "found", "in the file")
+        rows = [(one.hosts, one.what, one.found, one.file) for one in made.differing]
+        print_lines(columns([heads, *rows]) if rows else [f"{len(made.found.hosts)} hosts are as {beside} says"])
+    elif output is None:
         say(made.text.rstrip())
     else:
         output.write_text(made.text)
@@ -119,4 +130,4 @@ def discover_command(hosts: str | None, inventory: Path | None, output: Path | N
                 warn(f"before that: copy baselines/{baseline}.yaml, which it names, to {output.parent / 'baselines'}")
     if made.silent:
         warn(f"told nothing, left out: {fold(made.silent)}")
-    return 3 if made.silent else 0
+    return 1 if made.differing else 3 if made.silent else 0

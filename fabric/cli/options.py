@@ -71,7 +71,7 @@ _OVERRIDES = (
     click.option("--slurm-job", metavar="ID", help="Only the hosts of this Slurm job."),
     click.option("--reservation", metavar="NAME", help="Only the hosts of this Slurm reservation."),
     click.option("--selector", metavar="LABELS", help="Only the hosts that are Kubernetes nodes with these labels."),
-    click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."),
+    click.option("--backend", metavar="NAME", help="mock, ssh, slurm or process; default: what the inventory says."),
     click.option(
         "--fault",
         "faults",

@@ -89,10 +89,17 @@ def asked_for(given: Given, repair: AfterRepair, *, outline: bool = False) -> As
 
 
 def backend_of(asked: Asked, backend: str | None) -> str:
-    """How the hosts are reached: as the command line says, else the inventory; ConfigError for faults of real ones."""
+    """
+    How the hosts are reached: as the command line says, else the inventory.
+
+    ConfigError for faults of real hosts, and for changes that nothing there would undo.
+    """
+    from fabric.app.prepare import refuse_unguarded
+
     name = asked.inventory.backend if backend is None else backend
     if asked.given.faults and name != "mock":
         raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
+    refuse_unguarded(asked.scenario, name)
     return name
 
 

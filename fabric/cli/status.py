@@ -352,7 +352,9 @@ def _row(one: RunStatus) -> tuple[str, ...]:
     type=PATH,
     help="How to reach hosts: with --all-hosts, or a RUN without run.json.",
 )
-@click.option("--backend", metavar="NAME", help="With --inventory: mock, ssh or process; default: the inventory's.")
+@click.option(
+    "--backend", metavar="NAME", help="With --inventory: mock, ssh, slurm, process; default: the inventory's."
+)
 @json_option
 def restore_command(
     run: Path | None, results: Path, inventory: Path | None, backend: str | None, *, all_hosts: bool, as_json: bool

@@ -1,9 +1,15 @@
-"""A plan of point-to-point cables, one a row: our own CSV, or NetBox's (what it exports, and what it imports)."""
+"""
+A plan of point-to-point cables: our own CSV, NetBox's (what it exports, and what it imports), or a topology file.
+
+Topology files (``.topo``: what ``ibdiagnet -w`` writes and UFM compares with; man ibdm-topo-file) have a section a
+system, ``TYPE NAME``, and in it a line a cable, ``P1 -4x-100G-> TYPE NAME P7``; most cables stand in both sections.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +25,8 @@ _ENDS = (
     # netbox/dcim/forms/bulk_import.py: of what it imports, and of older exports
     ("side_a_device", "side_a_name", "side_b_device", "side_b_name"),
 )
+_ARROW = re.compile(r"\s-(?:[0-9A-Za-z.]+-)*>\s")
+_PANEL = re.compile(r"P([0-9]{1,3})|([a-z]\w+)/P[0-9]{1,3}", re.ASCII)
 _TYPES = ("side_a_type", "side_b_type")
 _CONNECTED = ("", "connected")
 _SEPARATORS = (",", ";", "\t", "|")
@@ -48,7 +56,7 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
     cables: list[FoundCable] = []
     left_out: list[str] = []
     taken: dict[FoundEnd, int] = {}
-    for line, row in _rows(path, text):
+    for line, row in _topology(text, problems) if _is_topology(text) else _rows(path, text):
         cells = [row[name] for name in next(names for names in _ENDS if names[0] in row)]
         if row.get("status", "").casefold() not in _CONNECTED:
             continue
@@ -69,6 +77,36 @@ def read_blueprint(path: Path, data: bytes) -> Blueprint:
         problems.at_line(0, "no cable of two network interfaces in it")
     problems.raise_if_any()
     return Blueprint(tuple(cables), tuple(left_out))
+
+
+def _is_topology(text: str) -> bool:
+    """Whether it has lines of cables, and begins as no table does."""
+    first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
+    return _ARROW.search(text) is not None and not any(separator in first for separator in ",;|")
+
+
+def _topology(text: str, problems: Problems) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Each cable of a topology file once, as a row of our own CSV, with its line."""
+    system, seen = "", set[frozenset[tuple[str, str]]]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            system = ""
+        elif not system and len(words) >= 2 and not _ARROW.search(line):
+            system = words[1]
+        elif system and len(words) == 5 and _ARROW.fullmatch(f" {words[1]} "):
+            one, other = (system, _port(words[0])), (words[3], _port(words[4]))
+            if (ends := frozenset((one, other))) not in seen:
+                seen.add(ends)
+                yield number, dict(zip(_ENDS[0], (*one, *other), strict=True))
+        else:
+            problems.at_line(number, "expected a system, TYPE NAME, or one of its cables, PORT -> TYPE NAME PORT")
+
+
+def _port(panel: str) -> str:
+    """``P7`` of a switch is its port 7, ``mlx5_0/P1`` of a host that RDMA device; other names stay."""
+    found = _PANEL.fullmatch(panel)
+    return (found[1] or found[2]) if found else panel
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:

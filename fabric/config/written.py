@@ -34,6 +34,7 @@ class _Layout:
     gpus: tuple[tuple[int, int], ...]  # index and NUMA node
     rnics: tuple[tuple[str, int, int | None], ...]  # device, port and NUMA node, in rail order
     rate_gbps: float
+    gpu_maker: str = "nvidia"
 
 
 def inventory_text(found: FoundFabric, *, name: str, backend: str, address: str = "{name}", ssh: str = "") -> str:
@@ -140,6 +141,7 @@ def _layout(host: FoundHost, rnics: Sequence[FoundRnic], usual: Mapping[str, flo
         tuple((int(gpu[3:]), host.gpu_numa.get(gpu, 0)) for gpu in host.gpus),
         tuple((rnic.device, rnic.port, rnic.numa) for rnic in rnics),
         usual.get(rnics[0].device, 0.0) if rnics else 0.0,
+        host.gpu_maker,
     )
 
 
@@ -158,8 +160,10 @@ def _left_out(
 def _platform(name: str, layout: _Layout, left_out: Sequence[str]) -> Iterator[str]:
     """One platform; PCIe switches are numbered in the order of what hangs off them."""
     baseline = _BASELINES.get((layout.link_layer, layout.rate_gbps), "h100-ndr")
+    baseline = "mi300x-400" if layout.gpu_maker == "amd" else baseline
     yield f"  {name}:"
     yield f"    baseline: {baseline}                      # guess, by the line rate: see docs/baselines.md"
+    yield from [] if layout.gpu_maker == "nvidia" else [f"    gpu_maker: {layout.gpu_maker}"]
     yield f"    link_layer: {layout.link_layer}"
     yield f"    numa_nodes: {layout.numa_nodes}"
     of = {part: at for at, switch in enumerate(layout.switches) for part in switch.parts}

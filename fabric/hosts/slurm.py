@@ -11,6 +11,7 @@ import contextlib
 import json
 import random
 import secrets
+import signal
 import socket
 import subprocess
 import threading
@@ -25,7 +26,7 @@ from fabric.agent.joining import ANSWER_S, proof, said_line
 from fabric.errors import ExecutorError, HostUnreachable, ToolError
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.process import run_here
-from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss
+from fabric.hosts.stream import GRACE_S, HostStream, Order, notice_loss, raise_file_limit
 from fabric.hosts.threads import Workers
 from fabric.ports import Ticket
 from fabric.tools import slurm
@@ -55,16 +56,19 @@ class SlurmExecutor(AgentExecutor):
         self._asked: dict[str, float] = {}  # hosts that no step has been begun for, and since when
         self._begun: set[str] = set()
         self._door: Door | None = None
-        self._steps: list[Step] = []
+        self._steps: list[SlurmStep] = []
         self._beginning = threading.Lock()
         self._shut = threading.Event()
         # Who holds the lock has these: tasks that wait for their first word, and hosts for which there is none.
         self._tasks: dict[str, _TaskStream] = {}
         self._without: dict[str, str] = {}
+        raise_file_limit()
 
     def close(self) -> None:
         """End every command, then every step."""
         super().close()
+        for task in self._tasks.values():
+            task.close()
         for step in self._steps:
             step.close()
         if self._door is not None:
@@ -116,7 +120,9 @@ class SlurmExecutor(AgentExecutor):
             if not left or self._shut.is_set():
                 return
             try:
-                step = Step(slurm.step(self._job, left, self._options, task_argv(self._door.port)), self._door, left)
+                step = SlurmStep(
+                    slurm.step(self._job, left, self._options, task_argv(self._door.port)), self._door, left
+                )
             except (OSError, ValueError) as exc:
                 self._without |= dict.fromkeys(left, f"srun: {exc}")
                 return
@@ -129,21 +135,17 @@ class SlurmExecutor(AgentExecutor):
 
 
 def _nodes(job: str) -> Sequence[str]:
-    """The nodes of a job; ToolError where Slurm names none."""
-    said = _asked_of_slurm(slurm.job_nodes(job))
-    if not said.strip():
-        raise ToolError(f"Slurm: job {job} has no nodes (yet, or any more)")
-    return slurm.unfolded(said.strip())
+    said = run_here(slurm.job_nodes(job), _ANSWER_S)
+    try:
+        return slurm.nodes_of_job(job, said.stdout, said.stderr, said.exit_status)
+    except ToolError as exc:
+        raise ToolError(f"Slurm job {job}: {exc}") from exc
 
 
 def _ports() -> range:
-    return slurm.srun_ports(_asked_of_slurm(slurm.show_config()))
-
-
-def _asked_of_slurm(argv: tuple[str, ...]) -> str:
-    said = run_here(argv, _ANSWER_S)
-    need_success(argv[0], said.stdout, said.stderr, said.exit_status)
-    return said.stdout
+    said = run_here(slurm.show_config(), _ANSWER_S)
+    need_success("scontrol", said.stdout, said.stderr, said.exit_status)
+    return slurm.srun_ports(said.stdout)
 
 
 class Door:
@@ -153,11 +155,11 @@ class Door:
         self._listener = _listening(ports)
         self.port = int(self._listener.getsockname()[1])
         self._greeters = Workers(_GREETERS)
-        self._step: Step | None = None
+        self._step: SlurmStep | None = None
         self._thread = threading.Thread(target=self._accept, name="fabric door", daemon=True)
         self._thread.start()
 
-    def opens_for(self, step: Step | None) -> None:
+    def opens_for(self, step: SlurmStep | None) -> None:
         """Let in the tasks of this step, and of no other."""
         self._step = step
 
@@ -210,7 +212,7 @@ def _listening(ports: range) -> socket.socket:
     raise OSError(f"no port of SrunPortRange {ports.start}-{ports.stop - 1} is free here: {problem}")
 
 
-class Step:
+class SlurmStep:
     """One srun, and the tasks of its step that have met us."""
 
     def __init__(self, argv: tuple[str, ...], door: Door, hosts: Iterable[str]) -> None:
@@ -273,8 +275,8 @@ class Step:
 
     def close(self) -> None:
         """Wait until its tasks have ended, and end it if it stays."""
-        for end in (lambda: None, self._srun.terminate, self._srun.kill):
-            end()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):  # 0 is none
+            self._srun.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._srun.wait(GRACE_S)
                 break
@@ -298,7 +300,7 @@ class Step:
 class _TaskStream:
     """The connection of one task that has met us, which becomes the program that it is told."""
 
-    def __init__(self, host: str, sock: socket.socket, step: Step) -> None:
+    def __init__(self, host: str, sock: socket.socket, step: SlurmStep) -> None:
         self._host, self._sock, self._step = host, sock, step
         self._given_up = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -36,6 +37,13 @@ def notice_loss(sock: socket.socket) -> None:
     """Have the kernel see that the other side has vanished, and send each word at once."""
     for level, option, value in _OPTIONS:
         sock.setsockopt(level, option, value)
+
+
+def raise_file_limit() -> None:
+    """Each connection is a file descriptor; the usual soft limit of 1,024 is too low for a large fabric."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 Tell = Callable[[Happening | Sampled], None]

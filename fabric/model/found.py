@@ -33,7 +33,7 @@ class FoundHost:
     """
     One host: *distance* between its GPUs and RDMA devices as ``nvidia-smi topo -m`` has it, *gpu_numa* by ``GPU0``.
 
-    *unread* says what it did not tell, and why.
+    *unread* says what it did not tell, and why. *gpu_maker*: ``amd`` where rocm-smi told of them.
     """
 
     name: str
@@ -43,6 +43,7 @@ class FoundHost:
     gpu_numa: Mapping[str, int] = field(default_factory=dict)
     numa_nodes: int | None = None
     unread: tuple[str, ...] = ()
+    gpu_maker: str = "nvidia"
 
 
 @dataclass(frozen=True, slots=True)

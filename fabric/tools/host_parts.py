@@ -7,6 +7,7 @@ RNICs by ``lspci`` (VPD, PCI Local Bus 3.0, appendix I), GPUs by ``nvidia-smi``,
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -175,6 +176,26 @@ def read_topology(stdout: str, stderr: str = "", exit_status: int = 0) -> GpuTop
                 raise UnreadableOutput(f"nvidia-smi: {name} and {other} are {cell} and {distance[pair[::-1]]}")
     numa = {name: found for name, cells in rows.items() if (found := _numa(cells[len(columns) :])) is not None}
     return GpuTopology({pair: cell for pair, cell in distance.items() if cell != "X"}, numa)
+
+
+AMD_NUMA = ("rocm-smi", "--showtoponuma", "--json")
+"""Ask for AMD's GPUs and the memory node of each; how far they are from RDMA devices it does not say."""
+
+_CARD = re.compile(r"card([0-9]{1,3})", re.ASCII)
+
+
+def read_amd_numa(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int | None]:
+    """The memory node of ``GPU0`` and so on, in order; None where it says -1. Warnings may stand before the JSON."""
+    need_success("rocm-smi", stdout, stderr, exit_status)
+    try:
+        told = json.loads(stdout[stdout.index("{") :])
+        nodes = {int(of[1]): one["(Topology) Numa Node"] for name, one in told.items() if (of := _CARD.fullmatch(name))}
+        numa = {number: int(node) for number, node in nodes.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}") from exc
+    if not numa or not all(-1 <= node < 1000 for node in numa.values()):
+        raise UnreadableOutput(f"rocm-smi: not the memory nodes of GPUs: {stdout[:120]!r}")
+    return {f"GPU{number}": numa[number] if numa[number] >= 0 else None for number in sorted(numa)}
 
 
 def _parts_of(text: str) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:

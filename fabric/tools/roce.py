@@ -15,21 +15,25 @@ from fabric.tools.driver import plain, whole, whole_lines, word
 NAME = "fabric-roce"
 """The name ($0) under which the text is started."""
 
-# Only sh, cat, readlink, grep and mlnx_qos; values arrive as positional parameters. What cannot be read (an empty entry
-# of a GID table, debugfs without root) is left out. The interface is that of the port's first GID: device/net lists
-# representors, too. cma_roce_tos is not called: it makes folders in configfs even to read; a folder there is read.
+# Only sh, cat, readlink, grep and mlnx_qos, or dcb of iproute2 where that is not there (dcb-pfc(8), dcb-app(8)). Values
+# arrive as positional parameters. What cannot be read (an empty entry of a GID table, debugfs without root) is left
+# out. The interface is that of the port's first GID: device/net lists representors, too. cma_roce_tos is not called: it
+# makes folders in configfs even to read; a folder there is read.
 _TEXT = (
     'for d; do b=/sys/class/infiniband/${d%:*} p=${d#*:}; i=$(cat "$b/ports/$p/gid_attrs/ndevs/0" 2>/dev/null);'
     ' echo "port ${d%:*} $i"; n=/sys/class/net/$i; l=$(readlink "$b/device" 2>/dev/null);'
     ' grep -sH . "$n/mtu" "$n/address" "$b/tc/$p/traffic_class" "$n"/ecn/roce_[nr]p/* "$n"/ecn/roce_[nr]p/enable/[0-7]'
     ' "$b/ports/$p"/gid_attrs/types/* "/sys/kernel/debug/mlx5/${l##*/}"/cc_params/*'
     ' "/sys/kernel/config/rdma_cm/${d%:*}/ports/$p/default_roce_tos";'
-    ' mlnx_qos -i "$i" 2>&1; done; echo whole'
+    ' if command -v mlnx_qos >/dev/null 2>&1; then mlnx_qos -i "$i"; else dcb pfc show dev "$i" prio-pfc;'
+    ' dcb -N app show dev "$i" dscp-prio; fi 2>&1; done; echo whole'
 )
 _TRUST = re.compile(r"Priority trust state: (\w{1,16})")
 _DCBX = re.compile(r"DCBX mode: ([\w ]{1,32})")
 _DSCP = re.compile(r"\s+prio:([0-7]) dscp:([0-9, ]{1,200})", re.ASCII)
 _ROW = r"\s+{}((?:\s+[0-9]){{8}})\s*"
+_DCB_PFC = re.compile(r"prio-pfc((?: [0-7]:(?:on|off)){8})\s*", re.ASCII)
+_DCB_DSCP = re.compile(r"dscp-prio((?: [0-9]{1,2}:[0-7]){1,64})\s*", re.ASCII)
 _ENABLED, _BUFFER = (re.compile(_ROW.format(name), re.ASCII) for name in ("enabled", "buffer"))
 _SIZES = re.compile(r"Receive buffer size \(bytes\): ((?:[0-9]{1,9},){8})", re.ASCII)
 _CABLE = re.compile(r"Cable len: ([0-9]{1,4})", re.ASCII)
@@ -105,10 +109,11 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
         address=named.get("address"),
         mtu=_whole(re.fullmatch("([0-9]{2,5})", named.get("mtu", ""), re.ASCII)),
         trust=found[1] if (found := _TRUST.search(text)) else None,
-        pfc=frozenset(at for at, bit in enumerate(enabled[1].split()) if bit == "1") if enabled else None,
+        pfc=frozenset(at for at, bit in enumerate(enabled[1].split()) if bit == "1") if enabled else _dcb_pfc(text),
         priority_of={
             int(dscp): int(prio) for prio, listed in _DSCP.findall(text) for dscp in re.findall("[0-9]{1,2}", listed)
-        },
+        }
+        or _dcb_map(text),
         ecn={side: frozenset(on) for side in ("roce_np", "roce_rp") if (on := _ecn(files, side)) is not None},
         gid_types={int(at): kind for at, kind in _types(files)},
         host_class=_whole(_CLASS.search(named.get("traffic_class", ""))),
@@ -118,6 +123,20 @@ def _port(device: str, interface: str, lines: list[str]) -> RocePort:
         buffer_bytes={prio: size[at] for prio, at in enumerate(places) if at < len(size)},
         knobs={name: int(value) for name, value in knobs.items() if re.fullmatch("[0-9]{1,10}", value, re.ASCII)},
     )
+
+
+def _dcb_pfc(text: str) -> frozenset[int] | None:
+    """What ``dcb pfc show dev IF prio-pfc`` says."""
+    found = _DCB_PFC.search(text)
+    pairs = (one.split(":") for one in found[1].split()) if found else ()
+    return frozenset(int(priority) for priority, state in pairs if state == "on") if found else None
+
+
+def _dcb_map(text: str) -> dict[int, int]:
+    """What ``dcb -N app show dev IF dscp-prio`` says; what it does not list is not known."""
+    found = _DCB_DSCP.search(text)
+    pairs = (one.split(":") for one in found[1].split()) if found else ()
+    return {int(dscp): int(priority) for dscp, priority in pairs}
 
 
 def _whole(found: re.Match[str] | None) -> int | None:

@@ -69,7 +69,20 @@ def job_nodes(job: str) -> tuple[str, ...]:
     """Ask for the nodes of a job; by ``squeue``, where nothing else that a user wrote stands in the answer."""
     if not re.fullmatch(r"[0-9]{1,12}(_[0-9]{1,9})?", job, re.ASCII):
         raise ValueError(f"a job is a number like 1234 or 1234_7, got {job!r}")
-    return ("squeue", "-h", "-j", job, "-o", "%N")
+    return ("squeue", "-h", "-j", job, "-o", "%A %i %N")
+
+
+def nodes_of_job(job: str, stdout: str, stderr: str, exit_status: int) -> tuple[str, ...]:
+    """
+    The nodes of a job; ToolError where it has none (yet, or any more), or where that was not said.
+
+    The first task of an array that begins has the number of the array, of which ``squeue`` lists all tasks.
+    """
+    need_success("squeue", stdout, stderr, exit_status)
+    found = [words for line in stdout.splitlines() if len(words := line.split()) == 3 and job in words[:2]]
+    if len(found) != 1:
+        raise ToolError("it has no nodes (yet, or any more)" if not found else f"it is {len(found)} jobs")
+    return unfolded(found[0][2])
 
 
 def step(job: str, nodes: Sequence[str], options: Sequence[str], argv: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,10 @@ from fabric.errors import ConfigError, StoreError
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import LEDGER, read_journal
+from fabric.tools import slurm as words_of_slurm
 from fabric.tools.slurm import SlurmNode
+
+ARRAY = "7"  # of two tasks, of which the second began first
 
 
 class Slurm:
@@ -37,7 +40,11 @@ class Slurm:
 
     def _answer(self, argv: Sequence[str]) -> tuple[str, int]:
         if argv[0] == "squeue":
-            return ("gpu[001-002]\n", 0) if argv[3] == "7" else ("slurm_load_jobs error: Invalid job id specified\n", 1)
+            return (
+                (f"9 {ARRAY}_0 gpu003\n{ARRAY} {ARRAY}_1 gpu[001-002]\n", 0)
+                if argv[3] == ARRAY
+                else ("slurm_load_jobs error: Invalid job id specified\n", 1)
+            )
         name = argv[-1] if argv[1] == "show" else argv[2].removeprefix("nodename=")
         node = self.nodes.get(name)
         if node is None:
@@ -324,3 +331,32 @@ def test_hosts_that_are_drained_at_once_wait_for_the_ledger(tmp_path: Path) -> N
         )
     assert all(": drained (" in line for line in said), said
     assert len(list(read_journal(tmp_path / LEDGER))) == 2 * len(names)
+
+
+def test_a_step_is_one_task_on_each_node_beside_all_others() -> None:
+    argv = words_of_slurm.step("12", ["gpu001", "gpu002"], ["--gres=gpu:8"], ["python3", "-c", "a b"])
+    assert argv[:3] == ("srun", "--jobid=12", "--overlap")
+    assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--nodelist=gpu[001-002]"} <= {*argv}
+    assert argv[-5:] == ("--gres=gpu:8", "/usr/bin/env", "python3", "-c", "a b")
+    for job, nodes, option in (
+        ("1;2", ["gpu001"], ""),
+        ("1", ["gpu 1"], ""),
+        ("1", ["-x"], ""),
+        ("1", ["gpu001"], "a b"),
+    ):
+        with pytest.raises(ValueError, match=r"job|node|option"):
+            words_of_slurm.step(job, nodes, [option] if option else [], ["true"])
+
+
+def test_what_srun_says_of_a_node_that_is_away() -> None:
+    said = (
+        "srun: error: Task launch for StepId=6.0 failed on node gpu005: Communication connection failure\n"
+        "srun: error: Application launch failed: Communication connection failure\nsrun: Job step aborted\n"
+    )
+    assert words_of_slurm.not_launched(said) == {"gpu005": "Communication connection failure"}
+
+
+@pytest.mark.parametrize(("said", "ports"), [("0-0", range(0)), ("60001-60003", range(60001, 60004))])
+def test_the_ports_of_steps_are_the_site_s(said: str, ports: range) -> None:
+    assert words_of_slurm.srun_ports(f"SlurmUser               = root(0)\nSrunPortRange           = {said}\n") == ports
+    assert words_of_slurm.srun_ports("SlurmUser = root(0)\n") == range(0)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from fabric.changes.congestion import NAME, Dcqcn, Pfc
+from fabric.changes.procedure import Pause
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import Change, ChangeSettings
+from fabric.model.change import Change, ChangeSettings, Lease
 from tests.changes.asked import asked
 from tests.changes.played import Played, change, topology
+from tests.changes.test_hold import begun
 from tests.places import ROOT
 
 TEXT = (ROOT / "fabric" / "changes" / "sh" / "congestion.sh").read_text()
@@ -81,6 +83,60 @@ def test_in_words() -> None:
     assert str(asked("dcqcn", priority=3, np=False, knobs={"rp_gd": 7})) == "NP of priority 3 off, rp_gd 7"
     assert not Pfc.is_fault
     assert Dcqcn.model_fields["scope"].default == "host"
+
+
+BEFORE = {"pfc/3": 1, "np/3": 1, "rp/3": 1, "rp_ai_rate": 5}
+KILLED = {"pfc": pfc(False), "dcqcn": dcqcn(priority=3, np=False, rp=False, knobs={"rp_ai_rate": 40})}
+
+
+def altered(rack: Played) -> list[str]:
+    """What is not as it was, by the RNICs themselves."""
+    ports = rack.world.rack.ports.known
+    return [
+        f"{port.end} {name}" for port in ports for name, was in BEFORE.items() if port.registers.get(name, was) != was
+    ]
+
+
+def left(planned: Change, *, at: int, delivered: bool) -> tuple[bool, list[str]] | None:
+    """
+    Whether something was altered when a run was killed at its *at*-th step, and what is when all leases are over.
+
+    None: it had ended by then.
+
+    *delivered*: the command of that step was carried out, and nobody heard its answer.
+    """
+    rack = Played(ChangeSettings(lease=Lease(60.0, 600.0)), world=topology(link_layer="ethernet"), lossless_class=106)
+    hold = begun(rack, planned)
+    procedure, answer = hold.procedure(), None
+    for number in range(at + 1):
+        try:
+            step = procedure.send(answer)
+        except StopIteration:
+            return None
+        if number == at and not delivered:
+            break
+        if isinstance(step, Pause):
+            hold.signal.stop = rack.now_s > 200.0
+            answer = rack.wait(min(step.until_s, rack.now_s + 30.0))
+        else:
+            answer = rack.ask(step.host, step.argv)
+    live = bool(altered(rack))
+    rack.wait(rack.now_s + 800.0)
+    return live, altered(rack)
+
+
+@pytest.mark.parametrize("kind", KILLED)
+def test_nothing_is_left_wherever_its_run_is_killed(kind: str) -> None:
+    """Before or after each command of its whole life: the guard undoes it when the lease is over."""
+    kills = []
+    for at in range(1000):
+        found = [left(KILLED[kind], at=at, delivered=delivered) for delivered in (False, True)]
+        kills += [one for one in found if one is not None]
+        if None in found:
+            break
+    assert len(kills) >= 100
+    assert sum(live for live, _ in kills) >= 50
+    assert [still for _, still in kills if still] == []
 
 
 class Port:

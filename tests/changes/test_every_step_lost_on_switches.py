@@ -8,6 +8,7 @@ import pytest
 
 from fabric.changes import nvue, retransmission
 from fabric.changes.adaptive_routing import AdaptiveRouting
+from fabric.changes.congestion import Dcqcn, Pfc
 from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import Retransmission
 from fabric.model.change import Change, ChangeSettings, Lease, When
@@ -17,6 +18,7 @@ from tests.changes.played import change
 from tests.changes.roce import SWITCHES, roce, routed, switch_of, values
 
 KIND, OF_HOST = "adaptive routing of switches", "retransmission"
+OF_RNICS = ("pfc", "dcqcn")
 
 
 class Passing(Retransmission):
@@ -34,10 +36,38 @@ def resends() -> Change:
     return replace(asked, spec=Passing(selective_repeat=True))
 
 
+class PassingPfc(Pfc):
+    """The same of PFC."""
+
+    when = Passing.when
+
+
+class PassingDcqcn(Dcqcn):
+    """The same of DCQCN."""
+
+    when = Passing.when
+
+
+def congested(kind: str) -> Change:
+    """Of the RNICs of one host, whose class is lossless in no simulated fabric here: PFC and NP go on."""
+    if kind == "pfc":
+        asked = change("pfc", "gpu001", hosts=("gpu001",), scope="fabric", pfc=True, priority=3)
+        return replace(asked, spec=PassingPfc(on=True, priority=3, scope="fabric"))
+    knobs = {"rp_ai_rate": 40}
+    asked = change("dcqcn", "gpu001", hosts=("gpu001",), scope="host", priority=3, np=True, knobs=knobs)
+    return replace(asked, spec=PassingDcqcn(priority=3, np=True, knobs=knobs))
+
+
+BEFORE = {"pfc/3": 0, "np/3": 0, "rp_ai_rate": 5}
+
+
 def altered(world: World) -> list[str]:
     """What is not as it was, by the switches and RNICs themselves."""
     ports = world.rack.ports.known
     found = [f"{port.end} sends otherwise" for port in ports if port.registers.get(retransmission.SELECTIVE_REPEAT)]
+    found += [
+        f"{port.end}: {name}" for port in ports for name, was in BEFORE.items() if port.registers.get(name, was) != was
+    ]
     found += [f"{name}: {value}" for name, value in values(world).items() if value is not None]
     found += [f"{name} has edits" for name in SWITCHES if switch_of(world, name).changes()]
     return found + [f"{name} waits" for name in SWITCHES if switch_of(world, name).waits is not None]
@@ -53,7 +83,9 @@ def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same lives, on another fabric."""
     monkeypatch.setattr(steps, "RACK", roce())
     monkeypatch.setattr(steps, "SETTINGS", ChangeSettings(lease=Lease(60.0, 600.0)))
-    monkeypatch.setattr(steps, "CHANGES", {KIND: routed(), OF_HOST: resends()})
+    monkeypatch.setattr(
+        steps, "CHANGES", {KIND: routed(), OF_HOST: resends(), **{one: congested(one) for one in OF_RNICS}}
+    )
     monkeypatch.setattr(steps, "altered", altered)
     steps.commands_of.cache_clear()
 
@@ -61,8 +93,10 @@ def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "mishap"),
     [
-        pytest.param(kind, mishap, marks=() if kind == OF_HOST or mishap in steps.EVERY else pytest.mark.slow)
-        for kind in (KIND, OF_HOST)
+        pytest.param(
+            kind, mishap, marks=() if kind in (OF_HOST, *OF_RNICS) or mishap in steps.EVERY else pytest.mark.slow
+        )
+        for kind in (KIND, OF_HOST, *OF_RNICS)
         for mishap in steps.MISHAPS
     ],
 )
@@ -70,7 +104,7 @@ def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_co
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=False) == []
 
 
-@pytest.mark.parametrize("kind", [KIND, OF_HOST])
+@pytest.mark.parametrize("kind", [KIND, OF_HOST, *OF_RNICS])
 @pytest.mark.parametrize("mishap", steps.FOR_GOOD)
 def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(
     kind: str, mishap: str

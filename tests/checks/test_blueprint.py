@@ -211,3 +211,43 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     """Before any host is asked."""
     with pytest.raises(ConfigError, match="cannot read: No such file"):
         blueprint_at(tmp_path / "none.csv")
+
+
+def test_a_topology_file_is_a_plan() -> None:
+    """As ibdiagnet writes it and UFM compares with it: a section a system, each cable in both, or in one."""
+    text = """# written by hand
+MQM9700 su0-leaf0
+    P1 -4x-100G-> HCA_1 gpu001 mlx5_0/P1
+    P33 -4x-100G-> MQM9700 spine01 P1
+
+MQM9700 spine01 CFG: x=y
+    P1 -4x-100G-> MQM9700 su0-leaf0 P33
+    P2 -> MQM9700 su0-leaf1 P33
+"""
+    cables = read_blueprint(Path("fabric.topo"), text.encode()).cables
+    assert [(one.a.node, one.a.port, one.b.node, one.b.port) for one in cables] == [
+        ("su0-leaf0", "1", "gpu001", "mlx5_0"),
+        ("su0-leaf0", "33", "spine01", "1"),
+        ("spine01", "2", "su0-leaf1", "33"),
+    ]
+    wrong = text + "    P1 -> MQM9700 su0-leaf9 P1\n    what is this\n"
+    with pytest.raises(ConfigError) as raised:
+        read_blueprint(Path("fabric.topo"), wrong.encode())
+    assert [(one.line, one.text.split(",")[0]) for one in raised.value.problems] == [
+        (9, "spine01 1 has a cable already"),
+        (10, "expected a system"),
+    ]
+
+
+def test_a_pod_as_its_topology_file_has_no_finding(pod: tuple[Inventory, FoundFabric]) -> None:
+    """Every cable of hosts and switches is compared."""
+    inventory, found = pod
+    cables = as_planned(found)
+    ends: dict[str, list[str]] = {}
+    for a, b in ((c.a, c.b) for c in cables):
+        one, other = (f"{e.port}/P1" if e.port.startswith("mlx5") else f"P{e.port}" for e in (a, b))
+        ends.setdefault(a.node, []).append(f"  {one} -4x-100G-> T {b.node} {other}")
+    text = "\n".join(line for node, lines in ends.items() for line in (f"T {node}", *lines, ""))
+    plan = read_blueprint(Path("pod.topo"), text.encode())
+    assert len(plan.cables) == len(cables)
+    assert list(wiring(found, inventory.topology, tuple(inventory.topology.hosts), plan.cables)) == []

@@ -23,7 +23,7 @@ BAD = [
         "unknown word",
         "backend: mock",
         "backend: mok",
-        ["2: expected mock, ssh or process, got 'mok'; did you mean 'mock'?"],
+        ["2: expected mock, ssh, slurm or process, got 'mok'; did you mean 'mock'?"],
     ),
     (
         "word of others: RoCE",

@@ -14,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
+from fabric.checks.beside_file import beside_file
 from fabric.checks.found import discover
 from fabric.config import load_inventory
 from fabric.config.written import inventory_text
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, UnreadableOutput
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
+from fabric.tools.host_parts import read_amd_numa
 from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
 
@@ -207,12 +209,11 @@ def test_odd_answers_still_make_a_file_that_can_be_read(tmp_path: Path) -> None:
 
 
 def test_what_nobody_said_is_left_out_and_told(tmp_path: Path) -> None:
-    """A host that hangs, and GPUs of a host without nvidia-smi."""
+    """A host that hangs."""
     _, found = looked("demo-rack-healthy.yaml", "gpu003:hanging")
     text, made = written(found, tmp_path)
     assert "gpu003" not in made.topology.hosts
     assert "# not read: gpu003: no answer" in text
-    assert "nvidia-smi is not there" in written(looked("mi300x.yaml")[1], tmp_path)[0]
 
 
 def test_words_of_a_host_stay_in_their_comment(tmp_path: Path) -> None:
@@ -220,3 +221,41 @@ def test_words_of_a_host_stay_in_their_comment(tmp_path: Path) -> None:
     _, found = looked("demo-rack-healthy.yaml")
     text, _ = written(replace(found, unread=("bad\nbackend: ssh",)), tmp_path)
     assert "# not read: bad backend: ssh\n" in text
+
+
+def test_what_is_otherwise_in_a_file_is_told_beside_it() -> None:
+    """Each place with what is found and what the file says; hosts that differ alike are one line."""
+    inventory, found = looked("pod-64.yaml")
+    hosts = tuple(inventory.topology.hosts)
+    assert beside_file(found, inventory.topology, hosts) == []
+    faults = ("gpu003/mlx5_2:port:swapped", "gpu007/mlx5_1:broken", "gpu009:hanging", "gpu010/mlx5_3:port:half_width")
+    _, found = looked("pod-64.yaml", *faults)
+    less = {name: replace(one, gpus=one.gpus[:-1]) for name, one in found.hosts.items()}
+    told = {
+        (one.hosts, one.what): (one.found, one.file)
+        for one in beside_file(replace(found, hosts=less), inventory.topology, hosts)
+    }
+    assert told["gpu003", "mlx5_2 leaf"] == ("su0-leaf3", "su0-leaf2")
+    assert told["gpu007", "mlx5_1 link"] == ("down", "400 Gb/s")
+    assert told["gpu009", "the host"] == ("told nothing", "there")
+    assert told["gpu010", "mlx5_3 link"] == ("200 Gb/s", "400 Gb/s")
+    assert told["gpu[001-008,010-064]", "GPUs"] == ("7", "8")
+    assert not any(switch.startswith("spine") for switch, _ in told)
+
+
+def test_gpus_of_amd_are_told_by_rocm_smi(tmp_path: Path) -> None:
+    """Their number and memory nodes; how far they are from RNICs it does not say."""
+    inventory, found = looked("mi300x.yaml")
+    text, made = written(found, tmp_path)
+    assert "not read" not in text
+    for name, host in made.topology.hosts.items():
+        there = inventory.topology.hosts[name].platform.gpus
+        assert (host.platform.gpu_maker, host.platform.baseline) == ("amd", "mi300x-400")
+        assert [(gpu.index, gpu.numa) for gpu in host.platform.gpus] == [(gpu.index, gpu.numa) for gpu in there]
+    warned = (
+        'WARNING: low-power state\n{"card1": {"(Topology) Numa Node": "-1"}, "card0": {"(Topology) Numa Node": "1"}}'
+    )
+    assert read_amd_numa(warned) == {"GPU0": 1, "GPU1": None}
+    for text in ("", "{}", '{"card0": {}}', '{"card0": {"(Topology) Numa Node": "x"}}', "[1]", '{"card0": 1}'):
+        with pytest.raises(UnreadableOutput):
+            read_amd_numa(text)

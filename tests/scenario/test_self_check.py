@@ -111,7 +111,7 @@ def test_cut_history_is_inconclusive_never_a_pass(tmp_path: Path) -> None:
     [
         (["run", "missing.yaml"], 2, "missing.yaml"),
         (["runn"], 2, "did you mean 'run'?"),
-        (["run", str(SCENARIO), "--backend", "sssh"], 2, "expected one of mock, ssh, process"),
+        (["run", str(SCENARIO), "--backend", "sssh"], 2, "expected one of mock, ssh, slurm, process"),
         (["run", str(SCENARIO), "--hosts", "gpu[900-901]"], 2, "gpu[900-901]"),
         (["run", str(SCENARIO), "--hosts", "gpu[1-"], 2, "--hosts"),
         (["run", str(SCENARIO), "--fault", "gpu003/mlx5_99:slow=0.5"], 2, "mlx5_99"),

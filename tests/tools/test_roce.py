@@ -79,6 +79,15 @@ def test_what_is_not_told_is_none() -> None:
     assert told["mlx5_1"] == roce.RocePort("mlx5_1", "eth3")
 
 
+def test_dcb_is_read_where_there_is_no_mlnx_qos() -> None:
+    """As its manual pages print it; a map that is empty, or an interface that it does not know, tells nothing."""
+    pfc = "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off \n"
+    told = roce.read(f"port mlx5_0 eth2\n{pfc}dscp-prio 24:3 26:3 48:6 \nport mlx5_1 eth3\nCannot find device\nwhole\n")
+    assert told is not None
+    assert (told["mlx5_0"].pfc, told["mlx5_0"].priority_of) == (frozenset({3}), {24: 3, 26: 3, 48: 6})
+    assert (told["mlx5_1"].pfc, told["mlx5_1"].priority_of) == (None, {})
+
+
 @pytest.mark.parametrize("text", ["", SAID.removesuffix("whole\n"), SAID[:400], "sh: syntax error\n"])
 def test_an_answer_that_is_cut_says_nothing(text: str) -> None:
     assert roce.read(text) is None
@@ -217,8 +226,12 @@ def ports(**link: object) -> str:
 @pytest.mark.parametrize(
     ("link", "read"),
     [
-        ({}, SwitchPort(True, 400.0, {"link_downed": 3, "rx_crc_errors": 7})),
-        ({"oper-status": "down", "speed": None}, SwitchPort(False, None, {"link_downed": 3, "rx_crc_errors": 7})),
+        ({}, SwitchPort(True, 400.0, {"link_downed": 3, "rx_crc_errors": 7}, received_bytes=1722)),
+        (
+            {"oper-status": "down", "speed": None},
+            SwitchPort(False, None, {"link_downed": 3, "rx_crc_errors": 7}, received_bytes=1722),
+        ),
+        ({"stats": {"out-bytes": 5, "in-bytes": "300 Bytes"}}, SwitchPort(True, 400.0, {}, sent_bytes=5)),
         ({"stats": {"carrier-transitions": 7}}, SwitchPort(True, 400.0, {"link_downed": 3})),
         ({"stats": {}}, SwitchPort(True, 400.0, {})),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from fabric.errors import HostUnreachable
 from fabric.hosts.agent import AgentExecutor
 from fabric.hosts.ssh.connection import Connection, HostConnections, SshConnector
 from fabric.hosts.ssh.keys import HostRefused
-from fabric.hosts.stream import HostStream
+from fabric.hosts.stream import HostStream, raise_file_limit
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Login
 
@@ -49,7 +48,7 @@ class SshExecutor(AgentExecutor):
         }
         connect = self._connector.connect
         self._connections = {name: HostConnections(name, partial(connect, name, *way)) for name, way in ways.items()}
-        _raise_file_limit()
+        raise_file_limit()
 
     def close(self) -> None:
         """End every command, then let go of all connections."""
@@ -201,10 +200,3 @@ class _Announcement(threading.Event):
 
     def clear(self) -> None:
         """Nothing waits for this event."""
-
-
-def _raise_file_limit() -> None:
-    """Each connection is a file descriptor; the usual soft limit of 1,024 is too low for a large fabric."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -67,7 +67,7 @@ class Shift:
         return f"traffic {SAID[self.state]} {self.now_gbps:.1f} Gb/s, usually {self.usual_gbps:.1f}"
 
 
-class Traffic:
+class PortTraffic:
     """
     What each row (one way of one port) carries, window by window; *line_gbps* is the line rate of each.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -63,13 +64,17 @@ def _matrix(asked: ToolCall, gpus: Sequence[Gpu]) -> str:
 
 
 def rocm_smi(asked: ToolCall) -> Said:
-    """``rocm-smi --showid --csv``, ``rocm-smi --showpids --csv``: AMD's GPUs, and who uses them."""
+    """AMD's GPUs, and who uses them: ``--showid --csv``, ``--showpids --csv``, ``--showtoponuma --json``."""
     if not asked.site.layout.platform.amd:
         return Said(stderr="bash: line 1: rocm-smi: command not found\n", status=127)
     if asked.words == ("--showpids", "--csv"):
         busy = [flow.process.pid for flow in asked.site.flows if isinstance(flow, RunningCollective)]
         rows = "".join(f"PID{pid},all_reduce_perf,1,0,0,0\n" for pid in sorted(set(busy)))
         return Said(f"process,PROCESS NAME,GPU(s),VRAM USED,SDMA USED,CU OCCUPANCY\n{rows}")
+    if asked.words == ("--showtoponuma", "--json"):
+        nodes = {f"card{at}": str(gpu.numa) for at, gpu in enumerate(asked.site.present_gpus())}
+        each = {card: {"(Topology) Numa Node": n, "(Topology) Numa Affinity": n} for card, n in nodes.items()}
+        return Said(f"{json.dumps(each)}\n")
     if asked.words != ("--showid", "--csv"):
         return Said(
             stderr="rocm-smi: simulated rack: only --showid and --showpids with --csv are simulated\n", status=2

@@ -7,7 +7,7 @@ from math import nan
 
 import numpy as np
 
-from fabric.judge.ports.traffic import FLOWS, KEPT, LESS, NONE, WINDOW_S, Shift, Traffic
+from fabric.judge.ports.traffic import FLOWS, KEPT, LESS, NONE, WINDOW_S, PortTraffic, Shift
 
 WORDS = WINDOW_S * 1e9 / 32
 """What a window at 1 Gb/s counts."""
@@ -15,7 +15,7 @@ WORDS = WINDOW_S * 1e9 / 32
 
 def told(gbps: Callable[[int, int], float | None], *, rows: int = 4, windows: int = 40) -> list[tuple[int, Shift]]:
     """The shifts of some ports of 400 Gb/s, each with its window; *gbps* of a row in a window, None: not read."""
-    traffic, found, words = Traffic([400.0] * rows), list[tuple[int, Shift]](), [0.0] * rows
+    traffic, found, words = PortTraffic([400.0] * rows), list[tuple[int, Shift]](), [0.0] * rows
     at_s = [nan] * rows
     for window in range(windows):
         for row in range(rows):
@@ -68,7 +68,7 @@ def test_steps_that_go_up_and_down_are_usual() -> None:
 def test_what_is_not_read_has_not_stopped() -> None:
     """Nor has a counter that somebody cleared."""
     assert told(lambda row, window: None if row == 2 and window > 20 else 390.0) == []
-    traffic = Traffic([400.0])
+    traffic = PortTraffic([400.0])
     for window in range(30):
         traffic.read(0, (window % 20) * 390.0 * WORDS)
         assert traffic.window(np.asarray([window * WINDOW_S])) == []
