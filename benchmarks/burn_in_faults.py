@@ -97,7 +97,7 @@ def missed(judged: JudgedRun, one: Planted, faults: list[Planted], inventory: In
     """
     if one.words != DIPS:
         return "MISSED"
-    followed = [line for line in judged.verdict.reasons if line.startswith(f"note: {one.components[0]}: ")]
+    followed = [line for line in judged.verdict.lines if line.startswith(f"note: {one.components[0]}: ")]
     if any(AGAIN.search(line) for line in followed):
         return f"measured again, and not named: {followed[0].partition(': ')[2]}"
     samples = load(judged.path).samples

@@ -145,7 +145,7 @@ def played(name: str, seed: int, hours: float, folder: Path, *, bad: bool, noise
     points = verdict.hall.points if verdict.hall else ()
     shares = [point.gbps / point.bound_gbps for point in points if point.gbps and point.bound_gbps]
     score = scored(verdict, faults, topology)
-    return Played(verdict.outcome, exit_code(verdict), faults, score, verdict.reasons, min(shares, default=0.0))
+    return Played(verdict.outcome, exit_code(verdict), faults, score, verdict.lines, min(shares, default=0.0))
 
 
 def main() -> None:

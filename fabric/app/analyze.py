@@ -23,6 +23,7 @@ from fabric.judge.ports.verdict import SeenCounters, wanted_for
 from fabric.judge.verdict.conclude import conclude, read_elsewhere
 from fabric.judge.verdict.probes import Judge
 from fabric.model.fields.wording import nearest
+from fabric.model.outcome import Reason
 from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
@@ -154,7 +155,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     verdict, complete, first = concluded(past), past.ended, past.history.first
     if not complete:
         left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
-        verdict = replace(verdict, reasons=(f"the run {left} not judged", *verdict.reasons))
+        verdict = replace(verdict, reasons=(Reason(f"the run {left} not judged"), *verdict.reasons))
     elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
     goes_on = at_work and not complete
     return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)

@@ -25,7 +25,7 @@ from fabric.engine.observer import Observer
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, LeftOutHost, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
@@ -250,6 +250,7 @@ class Refusal:
     host: str
     outcome: Outcome
     reason: str
+    left_out: LeftOutHost | None = None
 
     @property
     def error_host(self) -> str | None:
@@ -272,7 +273,8 @@ class ProbeAdmission:
         """Why this probe may not run; None when it may."""
         for host in probe.hosts:
             if host in self._excluded and probe.kind != routes.KIND:
-                return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
+                left_out = LeftOutHost(host, self._excluded[host])
+                return Refusal(host, Outcome.SKIPPED, str(left_out), left_out)
         out = self._health.out_of(probe)
         if out is not None:
             reason = f"not run: {out} is out of the run: {self._health.out[out]}"

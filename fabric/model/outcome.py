@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from dataclasses import dataclass
+from enum import Enum, StrEnum
 
 
 class Outcome(Enum):
@@ -38,3 +39,28 @@ class Outcome(Enum):
 
 
 _RANK = {outcome: position for position, outcome in enumerate(Outcome)}
+
+
+class ReasonKind(StrEnum):
+    """What a reason of a verdict is; decisions read this and never its words."""
+
+    BAD = "bad"  # something did not pass, or is not known
+    UNPLANNED = "unplanned"  # asked for and could not be planned: SKIPPED
+    NOTE = "note"  # made nothing fail
+    LINKS = "links"  # how much of the links was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One line of why a verdict is as it is: its *text* for people, and its *kind*. As a string it is marked a note."""
+
+    text: str
+    kind: ReasonKind = ReasonKind.BAD
+
+    def __str__(self) -> str:
+        return f"note: {self.text}" if self.kind is ReasonKind.NOTE else self.text
+
+
+def note(text: str) -> Reason:
+    """One that made nothing fail."""
+    return Reason(text, ReasonKind.NOTE)

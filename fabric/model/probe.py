@@ -122,6 +122,17 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutHost:
+    """A host that takes no part in a phase, because of which a probe is SKIPPED, and *why* in words."""
+
+    host: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """
     How one probe ended; *outcome* None means measured and not judged yet. Times in the executor's seconds.
@@ -139,6 +150,7 @@ class ProbeResult:
     error_host: str | None = None  # the host that an ERROR belongs to, where that is known
     named: NamedPart | None = None
     failure: FailureKind | None = None
+    left_out: LeftOutHost | None = None  # because of whom it was skipped
 
 
 Results = Mapping[str, ProbeResult]

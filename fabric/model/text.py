@@ -7,9 +7,6 @@ from collections.abc import Iterable
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
-NOTE = "note: "
-"""With this a reason begins that made nothing fail."""
-
 
 def unfold(text: str) -> tuple[str, ...]:
     """

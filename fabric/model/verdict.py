@@ -12,7 +12,7 @@ from pydantic import with_config
 from fabric.model.change import ChangeResult
 from fabric.model.fields.entry import STRICT, key
 from fabric.model.fields.scalars import Choice, Flag, Line
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import LINK_CLASSES, Algorithm, Gbps, MessageSize, Ranks, Recorded
 from fabric.model.scenario import ProbeKind, Scenario
@@ -287,7 +287,7 @@ class Verdict:
     """Outcome + reasons + what they rest on, for a whole run."""
 
     outcome: Outcome
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     suspects: tuple[Suspect, ...]
     components: tuple[ComponentVerdict, ...]
     probes: tuple[ProbeVerdict, ...]
@@ -297,6 +297,11 @@ class Verdict:
     training: TrainingImpact | None = None  # None: no GPUs, or not asked
     hall: Hall | None = None  # None: no scaling curve was asked for
     links: LinkCoverage | None = None  # None: nobody looked, and nobody asked for it
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Its reasons as they are printed, one a line."""
+        return tuple(map(str, self.reasons))
 
 
 @dataclass(frozen=True, slots=True)

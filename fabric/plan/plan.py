@@ -18,6 +18,7 @@ from fabric.changes.kinds import expand_changes
 from fabric.changes.rails import span_s
 from fabric.model.change import Change, Lease
 from fabric.model.inventory import Inventory
+from fabric.model.outcome import Reason
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.text import duration_text
@@ -117,7 +118,7 @@ class PhasePlan:
 
     phase: Phase
     schedule: Schedule
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
     changes: tuple[Change, ...] = ()
 
     @property

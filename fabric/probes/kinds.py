@@ -7,9 +7,10 @@ from itertools import count
 
 from fabric.errors import Problem
 from fabric.model.fields.entry import add_others
+from fabric.model.outcome import Reason, ReasonKind, note
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
-from fabric.model.text import NOTE, fold
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec
@@ -85,15 +86,16 @@ def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list
     ]
 
 
-def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[str]:
+def in_host_memory(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Reason]:
     """A note where GPUs that a phase asks for are not reached by perftest, because the inventory says so."""
     names = [spec.name for spec in phase.probes if isinstance(spec, PerftestSpec) and spec.on_gpus]
     without = [name for name in hosts if (at := topology.hosts[name].platform).gpus and at.use_cuda == "no"]
     where = f"{', '.join(names)} on {fold(without)}" if names and without else ""
-    return [f"{where}: host memory only, no GPU is measured by ib_write_bw (use_cuda: no)"] if where else []
+    text = f"{where}: host memory only, no GPU is measured by ib_write_bw (use_cuda: no)"
+    return [Reason(text, ReasonKind.UNPLANNED)] if where else []
 
 
-def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topology: Topology) -> list[str]:
+def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topology: Topology) -> list[Reason]:
     """
     A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs.
 
@@ -108,8 +110,8 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe], topolo
         for name, kind in kinds.items()
     }
     unjoined = {name: spec.unjoined(hosts, topology) for name, spec in kinds.items()}
-    told = [f"{NOTE}{name} on {fold(of)}: {text}" for name, found in unjoined.items() for text, of in found.items()]
+    told = [note(f"{name} on {fold(of)}: {text}") for name, found in unjoined.items() for text, of in found.items()]
     for name, found in unjoined.items():
         missing[name] = [host for host in missing[name] if all(host not in of for of in found.values())]
     short = [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]
-    return short + told
+    return [Reason(text, ReasonKind.UNPLANNED) for text in short] + told

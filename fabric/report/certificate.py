@@ -79,7 +79,7 @@ def certificate_document(
         "hall": hall_document(verdict.hall),
         "limits": _limits(run),
         "coverage": _coverage(run),
-        "reasons": list(verdict.reasons),
+        "reasons": list(verdict.lines),
         "suspects": [
             {**jsonable(one, ("component", "evidence")), "confidence": round(one.confidence, 3)}
             for one in verdict.suspects

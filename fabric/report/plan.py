@@ -175,7 +175,7 @@ def plan_document(
                 "probes": phase.probes_by_kind,
                 **jsonable(phase.schedule, ("rounds", "lower_bound_s", "busiest_claim")),
                 "duration_s": phase.schedule.makespan_s,
-                "notes": list(phase.notes),
+                "notes": list(map(str, phase.notes)),
                 "changes": [change_document(change) for change in phase.changes],
             }
             for phase in plan.phases

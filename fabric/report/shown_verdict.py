@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, ReasonKind
 from fabric.model.part import Part
-from fabric.model.text import NOTE, duration_text, fold
+from fabric.model.text import duration_text, fold
 from fabric.model.verdict import ExpectationVerdict, JudgedRun, Suspect, Verdict
 from fabric.report.changes import ChangeRow, after_expectation, change_rows, number
 from fabric.report.meaning import commands, faults_line, impact_line, kept_line, meaning, part_words
@@ -17,6 +17,7 @@ from fabric.report.output import counted
 from fabric.report.verdict_json import ShownHall, counts, shown_hall
 
 _MARGIN = re.compile(r" \(margin -?\d+\.\d nats\)")
+_NOTES = (ReasonKind.NOTE, ReasonKind.LINKS)
 _OF_A_HOST = ("rnic", "path", "link", "gpu", "gpu_pcie", "numa")
 
 
@@ -74,9 +75,8 @@ def shown_verdict(judged: JudgedRun) -> ShownVerdict:
     """It in words."""
     verdict, hosts = judged.verdict, judged.scenario.hosts
     changes = change_rows(judged)
-    reasons = tuple(one for one in _reasons(verdict, changes) if one != f"links: {verdict.links}")
-    looked = f"links: {verdict.links}"
-    notes = tuple(one.removeprefix(NOTE) for one in verdict.reasons if one.startswith(NOTE) or one == looked)
+    reasons = tuple(_reasons(verdict, changes))
+    notes = tuple(one.text for one in verdict.reasons if one.kind in _NOTES)
     if verdict.outcome is Outcome.PASS:
         reasons, notes = (), (*notes, *reasons)
     clock = " of simulated time" if judged.backend == "mock" else ""
@@ -130,13 +130,12 @@ def shown_suspect(one: Suspect) -> ShownSuspect:
 def _reasons(verdict: Verdict, changes: tuple[ChangeRow, ...]) -> Iterator[str]:
     """What did not pass, without the reason of a change that stands beside the change already."""
     told = {line for row in changes for line in row.below}
-    for reason in verdict.reasons:
+    for reason in (one.text for one in verdict.reasons if one.kind not in _NOTES):
         said = reason
         for one in verdict.changes:
             if one.reason in told:
                 said = said.replace(f"{one.state}: {one.reason}", f"{one.state} (see Changes)")
-        if not reason.startswith(NOTE):
-            yield said
+        yield said
 
 
 def _on_purpose(verdict: Verdict) -> str:

@@ -125,7 +125,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "exit_code": exit_code(verdict),
         "probes": len(verdict.probes),
         "counts": counts(verdict),
-        "reasons": list(verdict.reasons),
+        "reasons": list(verdict.lines),
         "suspects": [jsonable(one, SUSPECT) for one in verdict.suspects],
         "components": jsonable(verdict.components),
         "expectations": [jsonable(one, _EXPECTATION) for one in verdict.expectations],

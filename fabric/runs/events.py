@@ -15,7 +15,7 @@ from typing import Any
 
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
-from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
+from fabric.model.probe import FailureKind, LeftOutHost, Measurement, NamedPart, Probe, ProbeResult
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB, is_there
 
@@ -70,6 +70,7 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
         "error_host": result.error_host,
         "named": result.named and [result.named.component, result.named.condition],
         "failure": result.failure,
+        "left_out": result.left_out and [result.left_out.host, result.left_out.why],
         "measurements": [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements],
     }
     return fields | {name: value for name, value in more.items() if value}
@@ -139,7 +140,16 @@ def _from_event(event: Event) -> ProbeResult:
         error_host=event.get("error_host"),
         named=NamedPart(*event["named"]) if "named" in event else None,
         failure=FailureKind(event["failure"]) if "failure" in event else None,
+        left_out=_left_out(event),
     )
+
+
+def _left_out(event: Event) -> LeftOutHost | None:
+    """Older versions wrote it into the reason of what was skipped, before what was planned instead."""
+    if "left_out" in event:
+        return LeftOutHost(*event["left_out"])
+    host, found, why = str(event.get("reason", "")).partition("; re-planned as ")[0].partition(": ")
+    return LeftOutHost(host, why) if found and event["outcome"] == Outcome.SKIPPED.value else None
 
 
 @dataclass(frozen=True, slots=True)

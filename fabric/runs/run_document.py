@@ -22,6 +22,7 @@ from fabric.config.document import near_path
 from fabric.errors import ConfigError, StoreError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
+from fabric.model.outcome import Reason
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import HostIdentity
 from fabric.model.scenario import Scenario
@@ -183,7 +184,7 @@ class PastRun:
         return (*self.plan.planned, *self.history.added)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Reason, ...]:
         """What was asked and could not be planned."""
         return tuple(note for phase in self.plan.phases for note in phase.notes)
 

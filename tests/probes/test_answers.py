@@ -213,7 +213,7 @@ def test_evidence_is_said_to_be_missing_only_where_it_is(rack: Topology) -> None
     _, again = phase(rack)
     assert left_out(again, list(rack.hosts), expand_phase(again, rack, list(rack.hosts)), rack) == []
     empty = Phase("evidence", (AgainSpec(),))
-    assert "fabric run --because RUN" in left_out(empty, ["gpu001"], [], rack)[0]
+    assert "fabric run --because RUN" in left_out(empty, ["gpu001"], [], rack)[0].text
 
 
 def test_pairs_can_be_kept_to_some_hosts_and_the_others_miss_nothing(rack: Topology) -> None:

@@ -134,7 +134,7 @@ def test_without_cuda_memory_nodes_are_measured_and_it_is_said() -> None:
     assert (uses := LoopbackSpec().uses(platform)) is not None
     assert (uses.cuda, uses.gpudirect) == (False, False)
     (note,) = in_host_memory(phase, topology, tuple(topology.hosts))
-    assert note.startswith("loopback on gpu001: host memory only")
+    assert note.text.startswith("loopback on gpu001: host memory only")
     assert in_host_memory(phase, rack(SITE), ("gpu001",)) == []
 
 
@@ -155,7 +155,9 @@ def test_hosts_that_no_one_command_line_fits_are_no_neighbours(other: Platform) 
     phase = Phase("p", (TorAllReduceSpec(),))
     probes = expand_phase(phase, mixed, tuple(mixed.hosts))
     assert [probe.hosts for probe in probes] == [("gpu001", "gpu002")]
-    assert left_out(phase, tuple(mixed.hosts), probes, mixed)[0].startswith("no tor_all_reduce on gpu003: it needs")
+    assert left_out(phase, tuple(mixed.hosts), probes, mixed)[0].text.startswith(
+        "no tor_all_reduce on gpu003: it needs"
+    )
 
 
 @pytest.mark.parametrize("bad", ["mpi run", "-mpirun", "", "bin/mpirun", "/opt/mpi;ls", "/opt/mpi\n", "A=b"])

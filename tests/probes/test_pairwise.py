@@ -327,8 +327,10 @@ def test_on_ethernet_they_are_left_out_and_that_is_said() -> None:
     """Unless the site has made a way for them; InfiniBand needs none."""
     cut, made = rack(link_layer="ethernet"), rack(link_layer="ethernet", cross_rail=True)
     assert probes(cut) == []
-    (note,) = left_out(PHASE, tuple(cut.hosts), [], cut)
-    assert note.startswith("note: rnic_to_rnic on gpu[001-003]: no pair from leaf to leaf: on Ethernet a host reaches")
+    (told,) = left_out(PHASE, tuple(cut.hosts), [], cut)
+    assert str(told).startswith(
+        "note: rnic_to_rnic on gpu[001-003]: no pair from leaf to leaf: on Ethernet a host reaches"
+    )
     assert len(probes(made)) == len(probes(rack())) == 3 * 56
     assert left_out(PHASE, tuple(made.hosts), probes(made), made) == []
     assert left_out(PHASE, ("gpu001",), probes(rack()), rack()) == []

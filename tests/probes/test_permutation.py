@@ -76,7 +76,7 @@ def test_all_at_once_is_judged_by_all_lines(tmp_path: Path, kind: str) -> None:
         judged = on_mock(asked(scenario), folder).verdict
         assert {one.outcome for one in judged.probes} == {outcome}
         assert judged.suspects == ()
-        assert any(f"{kind} of 32 hosts" in line for line in judged.reasons)
+        assert any(f"{kind} of 32 hosts" in line for line in judged.lines)
         if outcome is Outcome.INCONCLUSIVE:
             assert "congested on the way" in judged.probes[0].reason
 

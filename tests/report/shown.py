@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason
 from fabric.model.verdict import Suspect
 from fabric.report.shown_run import ShownRun
 from fabric.runs.tables import TABLES, table_of
@@ -71,7 +71,9 @@ def hostile(run: ShownRun) -> ShownRun:
     judged = replace(
         run.judged,
         scenario=replace(run.judged.scenario, name=words[0], description=words[1]),
-        verdict=replace(verdict, reasons=words, suspects=suspects, probes=probes, outcome=Outcome.FAIL),
+        verdict=replace(
+            verdict, reasons=tuple(map(Reason, words)), suspects=suspects, probes=probes, outcome=Outcome.FAIL
+        ),
         judged_by=words,
         again=words[1],
     )

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec, When, Window
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan, schedule
@@ -41,7 +41,7 @@ def run(
     effects: tuple[ChangeEffect, ...] = (),
 ) -> JudgedRun:
     """A judged run with changes."""
-    verdict = Verdict(Outcome.FAIL, ("FAIL: something",), (), (), (), expectations, results, effects)
+    verdict = Verdict(Outcome.FAIL, (Reason("FAIL: something"),), (), (), (), expectations, results, effects)
     return JudgedRun(SCENARIO, verdict, "r", "r", 61, "ssh", ("h100-ndr (b.yaml)",), "fabric report r")
 
 

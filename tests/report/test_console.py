@@ -16,7 +16,7 @@ from benchmarks.measured_rack import rack_topology
 from fabric.changes.restore import MOST_WORDS, in_words
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.change import Change, ChangeResult
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
@@ -46,7 +46,7 @@ def failing(evidence: str, count: int = 1) -> Verdict:
     """A verdict with suspects that were said *evidence* about."""
     suspect = Suspect("gpu001/mlx5_0", "rnic", Outcome.FAIL, 1.0, (evidence,), ("gpu001/pcie0",), "reseat it")
     probe = ProbeVerdict("p", Outcome.FAIL, evidence)
-    return Verdict(Outcome.FAIL, ("FAIL: 1 of 1 loopback on gpu001",), (suspect,) * count, (), (probe,))
+    return Verdict(Outcome.FAIL, (Reason("FAIL: 1 of 1 loopback on gpu001"),), (suspect,) * count, (), (probe,))
 
 
 def test_verdict_comes_first() -> None:
@@ -81,7 +81,7 @@ def test_many_suspects_are_counted_not_listed() -> None:
 
 def test_a_note_is_not_what_did_not_pass() -> None:
     verdict = replace(
-        failing("slow"), reasons=("FAIL: 1 of 1 loopback on gpu001", "note: the cables were not looked at")
+        failing("slow"), reasons=(Reason("FAIL: 1 of 1 loopback on gpu001"), note("the cables were not looked at"))
     )
     failed, _, noted = printed(verdict).partition("What did not pass")[2].partition("Also noted")
     assert "loopback" in failed
@@ -101,7 +101,9 @@ def test_the_reason_of_a_change_is_said_once() -> None:
         f"ERROR: change {change.change_id} failed: {why}",
         f"ERROR: 1 of 1 loopback on gpu001\n  not measured as asked: {change.change_id} failed: {why}",
     )
-    verdict = replace(failing("slow"), reasons=reasons, changes=(ChangeResult(change, "failed", why),))
+    verdict = replace(
+        failing("slow"), reasons=tuple(map(Reason, reasons)), changes=(ChangeResult(change, "failed", why),)
+    )
     text = printed(verdict)
     assert text.count(why) == 1
     assert text.count(f"{change.change_id} failed (see Changes)") == 2
@@ -222,7 +224,7 @@ def test_rounds_that_differ_are_not_folded() -> None:
     other = planned("soak-r2", "soak", 2)
     other = replace(other, schedule=schedule([other.planned[0]]))
     assert len(titles(soak(1), other, soak(3))) == 3
-    noted = replace(soak(2), notes=("x",))
+    noted = replace(soak(2), notes=(Reason("x"),))
     assert len(titles(soak(1), noted)) == 2
 
 

@@ -52,7 +52,7 @@ def test_a_run_that_goes_on_says_so_and_names_what_may_be_typed(half: Path) -> N
     assert (judged.goes_on, judged.complete) == (True, False)
     assert meaning(judged).endswith("the run goes on, and this is what was measured until now")
     assert commands(judged) == (("How far", f"fabric status {half}"), ("End it", f"fabric stop {half}"))
-    assert judged.verdict.reasons[0] == "the run goes on: what it has not reached yet is not judged"
+    assert judged.verdict.lines[0] == "the run goes on: what it has not reached yet is not judged"
 
 
 def test_a_run_that_ended_early_is_still_gone_on_with(half: Path) -> None:

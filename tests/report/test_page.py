@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from fabric.app.analyze import draw_figures, reopened
 from fabric.cli.main import main
 from fabric.errors import ConfigError
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason
 from fabric.model.verdict import Suspect
 from fabric.report import table as tables
 from fabric.report.page import embedded, page, pictures, racks_of
@@ -160,7 +160,7 @@ def test_changes_and_expectations_are_counted_above_everything(changed_run: Show
 
 
 def test_the_detail_of_a_reason_is_set_below_it(bad_run: ShownRun) -> None:
-    verdict = replace(bad_run.judged.verdict, reasons=("SKIPPED: 4 of 10", "  gpu003: did not pass"))
+    verdict = replace(bad_run.judged.verdict, reasons=(Reason("SKIPPED: 4 of 10"), Reason("  gpu003: did not pass")))
     shown = page(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict)))
     assert "<li>SKIPPED: 4 of 10</li>" in shown
     assert '<li class="under">  gpu003: did not pass</li>' in shown

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from fabric.errors import StoreError
 from fabric.model.command import Command, CommandResult
-from fabric.model.probe import ProbeResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import LeftOutHost, ProbeResult
 from fabric.model.sampling import CounterReading
 from fabric.runs import plain_file
-from fabric.runs.events import LIMITS, EventLog, Progress, Round, progress_of, read_events
+from fabric.runs.events import LIMITS, EventLog, Progress, Round, history_of, progress_of, read_events, to_fields
 from fabric.runs.run_directory import RawOutput, raw_entries
 from fabric.runs.samples import SAMPLES as FILE
 from fabric.runs.samples import SampleLog, close_samples, read_samples
@@ -39,6 +40,17 @@ def test_round_trip(tmp_path: Path) -> None:
     events = list(read_events(tmp_path / "e"))
     assert [event["seq"] for event in events] == [1, 2, 3]
     assert events[2]["probe"] == "p2"
+
+
+def test_a_skipped_probe_names_who_was_left_out_in_older_runs_too() -> None:
+    """There it stood in the reason alone, before what was planned instead."""
+    why = LeftOutHost("gpu003", "did not pass a: slow")
+    skipped = ProbeResult("p", 0, (), Outcome.SKIPPED, f"{why}; re-planned as gpu002+gpu004", 0.0, 0.0, left_out=why)
+    written = {"event": "finished", "at_s": 0.0, **to_fields(skipped)}
+    older = {name: value for name, value in written.items() if name != "left_out"}
+    for events in ([written], [older]):
+        assert history_of(events).results["p"] == skipped
+    assert history_of([{**older, "outcome": "error"}]).results["p"].left_out is None
 
 
 def test_cut_at_every_byte(tmp_path: Path) -> None:

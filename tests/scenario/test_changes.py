@@ -84,7 +84,7 @@ def test_what_cannot_be_seen_taken_back_is_said_to_be_live(tmp_path: Path) -> No
     (result,) = judged.verdict.changes
     assert result.state == "open"
     assert "by hand: on gpu001: mlxreg" in result.reason
-    assert judged.verdict.reasons[0].startswith("a change may still be live: ")
+    assert judged.verdict.lines[0].startswith("a change may still be live: ")
     assert [one.change_id for one in open_changes(Path(judged.path) / JOURNAL)] == ["during/ber.gpu001/mlx5_0"]
     assert injecting(executor)
 

@@ -116,7 +116,7 @@ def stopped_for(judged: JudgedRun, reason: str) -> None:
     assert result.state == "failed"
     assert reason in result.reason
     assert judged.verdict.outcome is Outcome.ERROR
-    assert any(reason in text for text in judged.verdict.reasons)
+    assert any(reason in text for text in judged.verdict.lines)
     found = {verdict.outcome for verdict in judged.verdict.probes if verdict.probe_id.startswith("long/")}
     assert found == {Outcome.ERROR}
     assert not judged.verdict.suspects

@@ -295,7 +295,8 @@ def _asked_of(probes: Sequence[Probe], results: Results, altered: AbstractSet[st
     """
     kept = [p for p in probes if p.probe_id not in results or results[p.probe_id].outcome is not Outcome.SKIPPED]
     asked, taking_part = ({host for probe in some for host in probe.hosts} for some in (probes, kept))
-    left_out = {results[p.probe_id].reason.partition(":")[0] for p in probes if p not in kept}
+    skipped = (results[p.probe_id].left_out for p in probes if p not in kept)
+    left_out = {one.host for one in skipped if one is not None}
     if not kept or not left_out or not (asked - taking_part).issubset(left_out - altered):
         return probes, ""
     return kept, f" ({len(probes) - len(kept)} left out with {fold(sorted(left_out))})"

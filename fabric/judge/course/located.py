@@ -32,12 +32,11 @@ from fabric.judge.locate.suspects import Located, NamedParts, told_name
 from fabric.judge.normal.interval import LEAST_PEERS
 from fabric.judge.normal.keys import floor_of, grouped, rnics_of
 from fabric.judge.normal.series import DIP_SIGMAS
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import PORT, Part
 from fabric.model.probe import AGAIN, Probe, Results
 from fabric.model.sampling import CounterReading, Samples
 from fabric.model.scenario import Phase
-from fabric.model.text import NOTE
 from fabric.model.topology import NVLINK, Topology
 from fabric.model.verdict import DRIFT, HEAT, Suspect
 from fabric.probes import pairwise
@@ -219,16 +218,16 @@ class Course:
             far=low,
         )
 
-    def lines(self, accused: AbstractSet[str]) -> list[str]:
+    def lines(self, accused: AbstractSet[str]) -> list[Reason]:
         """A line for each note of a part none of whose host's is *accused*, of each kind the first few."""
         told = [one for one in self.notes if Part.of(one[1]).host not in accused]
         found = []
         for kind in (OPEN, CLEARED, TOO_MANY):
             alike = [one for one in told if one[0] == kind]
-            found += [f"{NOTE}{name}: {text}" for _, name, text in alike[:_MOST_NOTES]]
+            found += [note(f"{name}: {text}") for _, name, text in alike[:_MOST_NOTES]]
             if len(alike) > _MOST_NOTES:
                 what = "rounds" if kind == TOO_MANY else "parts"
-                found.append(f"{NOTE}and {len(alike) - _MOST_NOTES} more such {what}")
+                found.append(note(f"and {len(alike) - _MOST_NOTES} more such {what}"))
         return found
 
 

@@ -18,7 +18,7 @@ from fabric.judge.normal.keys import ends_of, grouped, leaf_of
 from fabric.judge.ports.health import BER, MANY, PortHealth, Step, counted_words, joined, ports_of_run
 from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_health
 from fabric.model.change import Changes
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
 from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
@@ -78,7 +78,7 @@ class PortFindings:
     probes: Verdicts
     components: Mapping[str, ComponentVerdict] = field(default_factory=dict)
     outcomes: Sequence[Outcome] = ()
-    reasons: Sequence[str] = ()
+    reasons: Sequence[Reason] = ()
     links: LinkCoverage | None = None
 
 
@@ -121,12 +121,11 @@ def port_findings(
     return PortFindings(
         outcomes=[port.outcome for port in (*ports, *cables)],
         reasons=(
-            *_sick_lines(sick, unaware),
-            *_unshown_lines(ports),
-            *_unshown_lines(cables, "cables", "" if links is None else links.failed),
-            *_notes(ports, unread),
-            *_notes(cables, (), "cables"),
-            *([f"links: {covered}"] if covered is not None else []),
+            *map(Reason, _sick_lines(sick, unaware)),
+            *map(Reason, _unshown_lines(ports)),
+            *map(Reason, _unshown_lines(cables, "cables", "" if links is None else links.failed)),
+            *map(Reason, (*_notes(ports, unread), *_notes(cables, (), "cables"))),
+            *([Reason(f"links: {covered}", ReasonKind.LINKS)] if covered is not None else []),
         ),
         suspects=_suspects(verdicts, suspects, sick, meanwhile, unaware),
         components={

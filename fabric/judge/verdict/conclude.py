@@ -23,11 +23,11 @@ from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
 from fabric.model.change import Changes
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.part import PORT, Part
-from fabric.model.probe import CURVE, Probe, Results
+from fabric.model.probe import CURVE, Probe, ProbeResult, Results
 from fabric.model.scenario import Expectation, Phase
-from fabric.model.text import NOTE, fold, gbps_text, three_digits
+from fabric.model.text import fold, gbps_text, three_digits
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict, Verdicts
 from fabric.probes import pairwise, routes
@@ -60,7 +60,6 @@ def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
 
 
 NOT_REACHED = "not reached"
-REPLANNED = "; re-planned as "
 _MOST_SKIPPED = 3
 """Where more kinds of probes were skipped they are told by their reason alone (a choice: who is out says the rest)."""
 
@@ -71,7 +70,7 @@ def conclude(
     *,
     topology: Topology,
     judge: Judge,
-    notes: Sequence[str] = (),
+    notes: Sequence[Reason] = (),
     phases: Sequence[Phase] = (),
     expect: Sequence[Expectation] = (),
     changes: Changes = (),
@@ -114,7 +113,7 @@ def conclude(
     outcomes = [
         *(verdicts[probe.probe_id].outcome for probe in counted),
         *(found.outcome for found in expectations),
-        *(Outcome.SKIPPED for note in notes if not note.startswith(NOTE)),
+        *(Outcome.SKIPPED for one in notes if one.kind is ReasonKind.UNPLANNED),
         *(outcome for outcome, _ in (found.pairs.open if found.pairs else ())),
         *(Outcome.ERROR for result in changes if result.state != "reverted"),
         *(Outcome.FAIL for _ in found.course.found),
@@ -122,16 +121,16 @@ def conclude(
     ]
     accused = {host for one in ports.suspects for host in (one.component, Part.of(one.component).host)}
     reasons = [
-        *(f"FAIL: {one.suspect.component}: {one.text}" for one in found.course.found),
-        *_change_reasons(changes),
-        *_expectation_reasons(expectations),
-        *_reasons(counted, verdicts, untold),
+        *(Reason(f"FAIL: {one.suspect.component}: {one.text}") for one in found.course.found),
+        *map(Reason, _change_reasons(changes)),
+        *map(Reason, _expectation_reasons(expectations)),
+        *map(Reason, _reasons(counted, verdicts, untold, results)),
         *(found.pairs.lines(looked=ports.links is not None and ports.links.is_whole) if found.pairs else ()),
-        *(note if note.startswith(NOTE) else f"SKIPPED: {note}" for note in notes),
+        *(one if one.kind is ReasonKind.NOTE else Reason(f"SKIPPED: {one.text}") for one in notes),
         *ports.reasons,
         *found.course.lines(accused),
-        *(f"{NOTE}{line}" for line in (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
-        *(f"{NOTE}{line}" for line in (*congestion_told(probes, results, topology), *found.shared)),
+        *map(note, (*rounds_not_run(phases, probes, results), *too_few_rounds(phases))),
+        *map(note, (*congestion_told(probes, results, topology), *found.shared)),
     ]
     effects = windows_report(phases, probes, results, changes)
     return Verdict(
@@ -318,7 +317,7 @@ def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str
     return lines
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str]) -> list[str]:
+def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[str], results: Results) -> list[str]:
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
@@ -341,10 +340,15 @@ def _reasons(probes: Sequence[Probe], verdicts: Verdicts, untold: AbstractSet[st
         others = (verdicts[probe.probe_id].reason for probe in explained if probe.probe_id not in said)
         lines += [f"  {text}" for text in (*dict.fromkeys(said.values()), *common_reasons(others))]
     if left:
-        whys = (verdicts[probe.probe_id].reason.partition(REPLANNED)[0] for probe in left)
+        whys = (_why_skipped(results.get(probe.probe_id), verdicts[probe.probe_id]) for probe in left)
         lines.append(f"SKIPPED: {len(left)} of {len(probes)} probes of {len(skipped)} kinds")
         lines += [f"  {text}" for text in common_reasons(whys)]
     return lines
+
+
+def _why_skipped(result: ProbeResult | None, verdict: ProbeVerdict) -> str:
+    """Because of whom, without what was measured instead."""
+    return str(result.left_out) if result is not None and result.left_out is not None else verdict.reason
 
 
 def _without_limit(probes: Iterable[Probe], verdicts: Verdicts) -> dict[str, str]:

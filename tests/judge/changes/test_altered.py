@@ -45,7 +45,7 @@ def test_all_expectations_held_is_a_pass(rack: Topology) -> None:
     """No limit in any baseline, half of the bandwidth gone on purpose: PASS, nobody suspected."""
     verdict = concluded(ber_run([60.0, 60.5, 60.2]), rack, KEPT)
     assert verdict.outcome is Outcome.PASS
-    assert (verdict.suspects, verdict.reasons) == ((), ())
+    assert (verdict.suspects, verdict.lines) == ((), ())
     assert {probe.reason for probe in verdict.probes if "Gb/s" not in probe.reason} == {"judged by what is expected"}
 
 
@@ -53,7 +53,7 @@ def test_a_missed_expectation_fails_the_whole(rack: Topology) -> None:
     """The expectation's own outcome counts, and is said first; still nobody is suspected."""
     verdict = concluded(ber_run([30.0, 30.5, 30.2]), rack, KEPT)
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.reasons[0].startswith("FAIL: expected degraded / healthy at least 0.5: 0.302 (95 % interval")
+    assert verdict.lines[0].startswith("FAIL: expected degraded / healthy at least 0.5: 0.302 (95 % interval")
     assert verdict.suspects == ()
 
 
@@ -63,7 +63,7 @@ def test_an_altered_phase_that_nobody_expects_anything_of_is_inconclusive(rack: 
     verdict = concluded(ber_run([60.0, RETRIES, 61.0]), rack, limits=limits)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert [probe.outcome for probe in verdict.probes] == [Outcome.PASS] * 3 + [Outcome.INCONCLUSIVE] * 3
-    assert any("altered on purpose, and nothing says what to expect" in reason for reason in verdict.reasons)
+    assert any("altered on purpose, and nothing says what to expect" in reason for reason in verdict.lines)
     assert verdict.suspects == ()
 
 
@@ -101,7 +101,7 @@ def test_what_the_transport_does_not_explain_stays_bad(rack: Topology) -> None:
     verdict = concluded(ber_run([60.0, "gpu001: wrong results in 8G"]), rack, ExpectedEnd(PhaseRef("degraded"), True))
     assert verdict.probes[-1].outcome is Outcome.FAIL
     assert verdict.suspects == ()
-    assert "  gpu001: wrong results in 8G" in verdict.reasons
+    assert "  gpu001: wrong results in 8G" in verdict.lines
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "lost"])
@@ -128,8 +128,8 @@ def test_open_comes_first(rack: Topology) -> None:
     script = ber_run([60.0, 60.5], state="refused")
     script.change(script.phases[1], (90.0, None), state="open")
     verdict = concluded(script, rack, KEPT)
-    assert verdict.reasons[0] == "a change may still be live: degraded-1/ber.leaf1--spine1 open: because"
-    assert verdict.reasons[1] == "ERROR: change degraded-1/ber.leaf1--spine0 refused: because"
+    assert verdict.lines[0] == "a change may still be live: degraded-1/ber.leaf1--spine1 open: because"
+    assert verdict.lines[1] == "ERROR: change degraded-1/ber.leaf1--spine0 refused: because"
     assert verdict.outcome is Outcome.ERROR
 
 

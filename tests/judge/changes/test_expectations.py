@@ -14,7 +14,7 @@ from fabric.judge.changes.ratio import judge_ratio, words
 from fabric.judge.normal.keys import samples
 from fabric.model.change import Change, ChangeSpec
 from fabric.model.outcome import Outcome
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import LeftOutHost, ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef
 from fabric.model.verdict import ExpectationVerdict
 from tests.changes.asked import ber, port_flap, routing
@@ -61,7 +61,8 @@ def test_a_host_that_was_left_out_is_not_missed_where_its_partner_was_measured()
     for pair in (("gpu002", "gpu003"), ("gpu003", "gpu004")):
         script.phase("drill", [None], pair=pair)
         lost = script.probes[-1].probe_id
-        script.results[lost] = ProbeResult(lost, 0, (), Outcome.SKIPPED, "gpu003: did not pass a", 0.0, 0.0)
+        why = LeftOutHost("gpu003", "did not pass a")
+        script.results[lost] = ProbeResult(lost, 0, (), Outcome.SKIPPED, "words", 0.0, 0.0, left_out=why)
     expected = ExpectedEnd(PhaseRef("drill"), True)
     assert judged(script, expected).outcome is Outcome.INCONCLUSIVE  # gpu004 was not measured at all
     script.phase("drill", [100.0], pair=("gpu002", "gpu004"))

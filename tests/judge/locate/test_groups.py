@@ -42,10 +42,10 @@ def test_no_limit_is_summed_up(rack: Topology) -> None:
     verdict = concluded(rack, probes, values)
     groups = len(probes) // 3
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    (line,) = [reason for reason in verdict.reasons if "measured" in reason]
+    (line,) = [reason for reason in verdict.lines if "measured" in reason]
     assert f"p/concurrent_rings: {groups} measured, mean {50.0 * (groups + 1) + 1:.1f}, least 101.0" in line
     assert "no baseline for concurrent_rings, ranks 16, algorithm RING, size 8G" in line
-    assert not [reason for reason in verdict.reasons if reason.startswith("  1")]
+    assert not [reason for reason in verdict.lines if reason.startswith("  1")]
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(2000.0, Outcome.FAIL), (3000.0, Outcome.PASS)])

@@ -19,7 +19,7 @@ from fabric.judge.locate.pairs.rounds import not_crossed, targeted
 from fabric.judge.locate.pairs.run_planes import fitted_planes, measured_in, run_planes
 from fabric.judge.locate.pairs.uplinks import down, look_at, unused
 from fabric.judge.locate.structure import FLOOR
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, note
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.text import gbps_text
@@ -52,10 +52,10 @@ class PairFindings:
     lost: frozenset[str] = frozenset()
     to_read: tuple[str, ...] = ()
 
-    def lines(self, *, looked: bool) -> tuple[str, ...]:
+    def lines(self, *, looked: bool) -> tuple[Reason, ...]:
         """What is open and the notes, as reasons of a verdict; *looked*: both ends of every cable were seen."""
-        said = (f"{outcome.name}: pairs: {text}" for outcome, text in self.open)
-        return (*said, *(f"note: pairs: {note}" for note in (*self.notes, *(() if looked else self.to_read))))
+        said = (Reason(f"{outcome.name}: pairs: {text}") for outcome, text in self.open)
+        return (*said, *(note(f"pairs: {text}") for text in (*self.notes, *(() if looked else self.to_read))))
 
 
 def pair_findings(

@@ -234,7 +234,7 @@ def test_an_uplink_that_no_pair_crossed_is_not_cleared() -> None:
     """Without a round to spare for it, and with routes that say it is in use."""
     found = ran(World(pod(8, 4)), localise=LocaliseSettings(rounds=3, paths="static"))
     assert found.verdict.outcome is Outcome.INCONCLUSIVE
-    assert any("directions of uplinks are not cleared" in reason for reason in found.verdict.reasons)
+    assert any("directions of uplinks are not cleared" in reason for reason in found.verdict.lines)
 
 
 def test_two_bad_parts_are_both_named() -> None:
@@ -245,7 +245,7 @@ def test_a_good_fabric_passes_and_asks_for_no_further_pair() -> None:
     """Only for the routes."""
     found = ran(World(POD))
     assert {probe.kind for more in found.rounds for probe in more} == {"routes"}
-    assert (found.verdict.outcome, found.verdict.reasons) == (Outcome.PASS, ())
+    assert (found.verdict.outcome, found.verdict.lines) == (Outcome.PASS, ())
 
 
 def test_the_last_round_measures_the_suspect_and_the_good_hosts_once_more() -> None:
@@ -272,7 +272,7 @@ def test_unknown_paths_leave_the_model_and_the_verdict_says_so() -> None:
     """Which uplink it is cannot be told, and no host is blamed in its place."""
     found = ran(World(pod(3, 4), {"spine1": 0.4}), localise=LocaliseSettings())
     assert not any(probe.kind == "routes" for probe in found.probes)
-    assert any(reason.startswith("note: pairs: which uplinks and spine") for reason in found.verdict.reasons)
+    assert any(reason.startswith("note: pairs: which uplinks and spine") for reason in found.verdict.lines)
     assert not any(s.component.startswith("gpu") and s.kind != "path" for s in found.verdict.suspects)
 
 

@@ -24,7 +24,7 @@ def dead_in(found: Ran) -> list[str]:
 def test_a_cable_that_is_not_up_keeps_a_run_from_passing() -> None:
     verdict = ran(World(POD, dead=frozenset({"u1-leaf0--spine1"}))).verdict
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    (reason,) = (reason for reason in verdict.reasons if "not up" in reason)
+    (reason,) = (reason for reason in verdict.lines if "not up" in reason)
     assert "1 of 16 uplinks of the inventory are not up, as iblinkinfo shows it: u1-leaf0--spine1;" in reason
 
 
@@ -68,9 +68,9 @@ def test_the_note_stands_in_the_verdict_and_does_nothing_to_its_outcome() -> Non
     """Only hosts with even numbers are reached over the first spine: of them alone the second is on no route."""
     even = frozenset(host for host in POD.hosts if int(host[3:]) % 2)
     verdict = ran(World(POD, skipped=even)).verdict
-    assert any(reason.startswith("note: pairs: 8 of 16 uplinks are on no route") for reason in verdict.reasons)
+    assert any(reason.startswith("note: pairs: 8 of 16 uplinks are on no route") for reason in verdict.lines)
     assert Outcome.INCONCLUSIVE not in {
-        outcome for outcome in Outcome if f"{outcome.name}: pairs" in str(verdict.reasons)
+        outcome for outcome in Outcome if f"{outcome.name}: pairs" in str(verdict.lines)
     }
 
 
@@ -103,7 +103,7 @@ def test_a_spine_that_may_have_been_renamed_is_no_suspect() -> None:
 
 def test_where_the_paths_are_not_known_it_is_said_which_ports_to_read() -> None:
     verdict = ran(World(POD, tables=False), localise=LocaliseSettings()).verdict
-    (note,) = (reason for reason in verdict.reasons if "dead spine" in reason)
+    (note,) = (reason for reason in verdict.lines if "dead spine" in reason)
     assert "`iblinkinfo -l`" in note
     assert "u[0-3]-leaf" in note
     assert "with 2 ports up each, to spine[0-1]" in note
@@ -139,7 +139,7 @@ def test_where_a_host_cannot_read_tables_the_next_is_asked(tools: bool) -> None:
     found = ran(World(POD, BAD, blind=blind), asker="gpu022")
     assert askers(found) == (["gpu022", "gpu000"] if tools else ["gpu022", "gpu000", "gpu006"])
     assert found.named == ["u1-leaf1--spine0"]
-    assert not any("is not known" in reason for reason in found.verdict.reasons)
+    assert not any("is not known" in reason for reason in found.verdict.lines)
 
 
 def test_tables_that_nobody_can_read_are_asked_for_on_a_few_hosts() -> None:
