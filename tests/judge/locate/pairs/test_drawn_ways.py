@@ -106,12 +106,12 @@ LUCKY = (
 """A slow spine over three leaves of four hosts; by chance all four pairs of the first two leaves drew the other one."""
 
 
-def state_of(pairs: str, slow: str = "0.0198", **more: int) -> PairState:
+def state_of(pairs: str, *, draws: int = 0) -> PairState:
     """What is known after these pairs."""
     leaves = {f"l{n + 1}": tuple(f"h{4 * n + at}" for at in range(1, 5)) for n in range(3)}
-    tests = [text.partition("=") for text in pairs.replace("X", slow).split()]
+    tests = [text.partition("=") for text in pairs.replace("X", "0.0198").split()]
     results = tuple((PairTest(*pair.split(">")), float(gbps or GOOD_GBPS)) for pair, _, gbps in tests)
-    return PairState(leaves, rounds=5, results=results, directed=True, **more)
+    return PairState(leaves, rounds=5, results=results, directed=True, most_rounds=16, draws=draws)
 
 
 def test_a_spine_is_told_from_the_uplinks_of_a_leaf_by_pairs_that_leave_those_out() -> None:
@@ -124,7 +124,7 @@ def test_a_spine_is_told_from_the_uplinks_of_a_leaf_by_pairs_that_leave_those_ou
 @pytest.mark.parametrize("draws", [0, 7])
 def test_each_leaf_draws_until_all_of_its_uplinks_are_likely_crossed(draws: int) -> None:
     """Both ways; where switches do not draw (0) a good fleet needs no more than that each host sends and receives."""
-    state, tests = state_of(LUCKY.replace("=X", ""), draws=draws, most_rounds=16), None
+    state, tests = state_of(LUCKY.replace("=X", ""), draws=draws), None
     for _ in range(9):
         tests = next_round(state)
         state = state.with_results((test, GOOD_GBPS) for test in tests)
