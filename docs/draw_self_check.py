@@ -6,6 +6,7 @@ Makes docs/self-check.svg and the output block of docs/self-check.md from one re
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
@@ -62,13 +63,18 @@ def box() -> None:
     shown, printed = os.openpty()
     for words in (("up",), ("break", SLOW)):
         subprocess.run((*fabric, *words), cwd=ROOT, check=True, capture_output=True)
+    text = b""
     try:
         argv = (*fabric, "run", "scenarios/box.yaml")
-        subprocess.run(argv, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL)
+        with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL):
+            os.close(printed)
+            with contextlib.suppress(OSError):  # a terminal that nobody writes to any more cannot be read
+                while chunk := os.read(shown, 1 << 12):
+                    text += chunk
     finally:
         subprocess.run((*fabric, "down"), cwd=ROOT, check=True, capture_output=True)
     console = terminal()
-    console.print(Text.from_ansi(os.read(shown, 1 << 16).decode().replace("\r", "")), end="")
+    console.print(Text.from_ansi(text.decode().replace("\r", "")), end="")
     title = f"fabric lab up && fabric lab break {SLOW} && fabric lab run scenarios/box.yaml"
     console.save_svg(str(ROOT / "docs" / "lab.svg"), title=title)
 

@@ -130,6 +130,40 @@ class Executor(Protocol):
 MakeExecutor = Callable[[str, "Inventory"], Executor]
 """Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
 
+
+class SchedulerNode(Protocol):
+    """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
+
+    @property
+    def is_drained(self) -> bool: ...  # noqa: D102
+
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+    @property
+    def by(self) -> str: ...  # noqa: D102
+
+
+class Nodes(Protocol):
+    """
+    The nodes of a scheduler, called *name*; the ledger has them with *lead* before their names.
+
+    Each may raise ToolError, and ValueError for a word that cannot be said to it: then nothing was.
+    """
+
+    name: str
+    lead: str
+
+    def node(self, host: str) -> SchedulerNode | None:
+        """How it stands; None where there is no such node."""
+
+    def drain(self, host: str, reason: str) -> str:
+        """No further job begins there; what was complained of, empty where nothing was."""
+
+    def undrain(self, host: str) -> str:
+        """The end of that, and of nothing else."""
+
+
 # Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
 _PATIENCE_S = 300.0
 

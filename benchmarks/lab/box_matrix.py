@@ -69,7 +69,7 @@ CASES = (
     Case("two faults", ("{h}/mlx5_0:tx:slow=0.3", "{g}/mlx5_0:rx:slow=0.4"), (*HOST, "{g}/*", "{g}:*", "{g}")),
     Case("cable loses 10 %", ("{h}/mlx5_0:tx:loss=0.1",), HOST),
     Case("host hung", ("{h}:hung",), HOST),
-    Case("no data network", ("l1:dead", "l2:dead"), ("l*", "s*", "spines")),
+    Case("no data network", ("l1:dead", "l2:dead"), ("l*", "s*", "spines", "h?", "h?/mlx5_0*")),
     Case("uplink down", ("{l}--{s}:down",), UPLINKS, costs=False),
     Case("uplink flapping", ("{l}--{s}:flapping",), UPLINKS, costs=False),
     Case("one path left", ("{l}:one_path",), UPLINKS, costs=False),

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import Protocol
 
 from fabric.engine.interruption import listening
 from fabric.errors import ConfigError, ExecutorError, FabricError, MayBeLive, StoreError, ToolError
@@ -36,6 +35,7 @@ from fabric.model.part import Part
 from fabric.model.repair import Decision
 from fabric.model.text import fold
 from fabric.plan.plan import Plan
+from fabric.ports import Nodes, SchedulerNode
 from fabric.report.changes import Restored
 from fabric.runs.journal import LEDGER, Written, drains, reservations
 from fabric.runs.plain_file import read_plain
@@ -228,39 +228,6 @@ def ask_slurm(argv: tuple[str, ...]) -> CommandResult:
         return run_here(argv, _TIMEOUT_S)
     except (OSError, ExecutorError) as exc:
         raise ToolError(f"{argv[0]}: {exc}") from exc
-
-
-class SchedulerNode(Protocol):
-    """How a node of a scheduler stands: no job begins on a drained one; its *reason*, and *by* whom."""
-
-    @property
-    def is_drained(self) -> bool: ...  # noqa: D102
-
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-
-    @property
-    def by(self) -> str: ...  # noqa: D102
-
-
-class Nodes(Protocol):
-    """
-    The nodes of a scheduler, called *name*; the ledger has them with *lead* before their names.
-
-    Each may raise ToolError, and ValueError for a word that cannot be said to it: then nothing was.
-    """
-
-    name: str
-    lead: str
-
-    def node(self, host: str) -> SchedulerNode | None:
-        """How it stands; None where there is no such node."""
-
-    def drain(self, host: str, reason: str) -> str:
-        """No further job begins there; what was complained of, empty where nothing was."""
-
-    def undrain(self, host: str) -> str:
-        """The end of that, and of nothing else."""
 
 
 class SlurmNodes:

@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Protocol
 
 from fabric.changes.procedure import Conductor, Procedure, ask, pause
 from fabric.engine.interruption import STOP
@@ -33,7 +32,7 @@ from fabric.model.topology import Host
 from fabric.ports import TOLD_S, Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, congestion_sources, meaning, sources_of
 from fabric.runs.samples import SAMPLES as FILE
-from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog
+from fabric.runs.samples import End, LinkLog, LinkModule, SampleLog, SampleTaker
 from fabric.tools.mlxlink import Optics
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
@@ -43,19 +42,7 @@ AGAIN_S = 60.0
 """After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
 
 _Key = tuple[str, str]
-
-
-class SampleTaker(Protocol):
-    """Takes what is sampled; ``SampleLog`` writes it down."""
-
-    def add(self, host: str, at_s: float, keys: Sequence[_Key], values: Sequence[Value]) -> None:
-        """A row: parts and names of what has changed, and their values."""
-
-    def gone(self, host: str, at_s: float) -> None:
-        """Nothing is known of the host from here on."""
-
-    def close(self) -> None:
-        """No more comes; safe to call twice."""
+_Means = tuple[_Key, float, float]
 
 
 @dataclass(slots=True)
@@ -126,17 +113,16 @@ class Watch(Beside):
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
         self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
-        self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
+        self._meanings: dict[tuple[str, ...], list[_Means | None]] = {}
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
-        every_s = self._settings.every_s
+        every_s, fast_s = self._settings.every_s, self._settings.congestion_s
         of_platform = {id(host.platform): sources_of(host.platform, self._settings, sudo=self._sudo) for host in hosts}
         for host in hosts:
             often, slowly = of_platform[id(host.platform)]
-            fast_s = self._settings.congestion_s
             fast = congestion_sources(host.platform) if fast_s else ()
-            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s), (fast, fast_s or 0.0)):
+            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s), (fast, fast_s or every_s)):
                 if sources:
                     self._start(_Series(host.name, sources, period_s))
 
@@ -227,9 +213,7 @@ class Watch(Beside):
             before = row
         series.rows[sampled.names] = before
 
-    def _look_for_storm(
-        self, host: str, at_s: float, means: Sequence[tuple[_Key, float, float] | None], row: Sequence[Value]
-    ) -> None:
+    def _look_for_storm(self, host: str, at_s: float, means: Sequence[_Means | None], row: Sequence[Value]) -> None:
         """Of a whole row: what did not change says that nothing moves."""
         for found, value in zip(means, row, strict=True):
             if found is not None:
@@ -246,7 +230,7 @@ class Watch(Beside):
         kept = self._kept[host, key] = float(round(value)) if step >= 1.0 else round(value, 1)
         return kept
 
-    def _means(self, names: tuple[str, ...]) -> list[tuple[_Key, float, float] | None]:
+    def _means(self, names: tuple[str, ...]) -> list[_Means | None]:
         found = self._meanings.get(names)
         if found is None:
             means = [meaning(name) for name in names]

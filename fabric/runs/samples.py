@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fabric.errors import StoreError
 from fabric.model.sampling import CounterCourse, CounterReading, Samples, Value
@@ -49,6 +49,19 @@ class _Written:
     at_s: float
     values: dict[tuple[str, str], Value] = field(default_factory=dict)
     asked_s: float = 0.0
+
+
+class SampleTaker(Protocol):
+    """Takes what is sampled; ``SampleLog`` writes it down."""
+
+    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
+        """A row: parts and names of what has changed, and their values."""
+
+    def gone(self, host: str, at_s: float) -> None:
+        """Nothing is known of the host from here on."""
+
+    def close(self) -> None:
+        """No more comes; safe to call twice."""
 
 
 class SampleLog:

@@ -49,7 +49,7 @@ def test_a_simulated_run_tells_slurm_nothing(option: tuple[str, ...], done: str)
 
 def test_the_hosts_come_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From Slurm or from the command line; here from a ``squeue`` and ``scontrol`` that know one job."""
-    for name, words in (("squeue", "gpu[002-003]"), ("scontrol", "gpu002\\ngpu003")):
+    for name, words in (("squeue", "7 7 gpu[002-003]"), ("scontrol", "gpu002\\ngpu003")):
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\nprintf '{words}\\n'\n")
         program.chmod(0o755)

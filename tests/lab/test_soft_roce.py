@@ -232,9 +232,8 @@ def _intended(results: Path) -> bool:
 
 
 def _is_clean(box: Box, host: str) -> bool:
-    """Whether the port is up, its static route is there, and no guard is armed."""
-    asked = (
-        f"find {GUARDS} -mindepth 2 -type f 2>/dev/null | head -3; rdma link show mlx5_0/1; ip route show 10.0.0.0/8"
-    )
+    """Whether the port is up, its static route is there, and no guard holds a change that is not taken back."""
+    held = f"find {GUARDS} -name 'is-*' ! -name is-reverted 2>/dev/null | head -3"
+    asked = f"{held}; rdma link show mlx5_0/1; ip route show 10.0.0.0/8"
     lines = vms.inside(box, host, asked, timeout_s=60.0).stdout.splitlines()
     return len(lines) == 2 and "state ACTIVE" in lines[0] and " via " in lines[1]

@@ -55,6 +55,8 @@ def slowest_beside(probes: Sequence[Probe], results: Mapping[str, ProbeResult], 
     """
     links, sharing = _links_of(topology), dict[Hashable, list[int]]()
     drawn = topology.routing in _DRAWN
+    if not drawn and not any(host.platform.link_layer == "ethernet" for host in topology.hosts.values()):
+        return np.full(len(probes), inf)
     began, ended, gbps, found = np.full((4, len(probes)), inf)
     for number, probe in enumerate(probes):
         result = results.get(probe.probe_id)

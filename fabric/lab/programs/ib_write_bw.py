@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import fcntl
 import json
+import os
 import random
 import select
 import socket
@@ -65,6 +66,8 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """One side of a test; the exit status."""
     asked = options()
+    with contextlib.suppress(OSError):  # an RNIC moves its bytes whatever else a machine does
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
     if asked.version:
         print("Version: 6.29")
         return 1
