@@ -47,6 +47,7 @@ def test_a_skipped_probe_names_who_was_left_out_in_older_runs_too() -> None:
     why = LeftOutHost("gpu003", "did not pass a: slow")
     skipped = ProbeResult("p", 0, (), Outcome.SKIPPED, f"{why}; re-planned as gpu002+gpu004", 0.0, 0.0, left_out=why)
     written = {"event": "finished", "at_s": 0.0, **to_fields(skipped)}
+    assert written["left_out"] == ["gpu003", "did not pass a: slow"]
     older = {name: value for name, value in written.items() if name != "left_out"}
     for events in ([written], [older]):
         assert history_of(events).results["p"] == skipped

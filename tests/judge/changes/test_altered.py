@@ -9,7 +9,7 @@ import pytest
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.during_run import failed_hosts
 from fabric.judge.verdict.probes import Judge
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, ReasonKind, note
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, PhaseRef
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
@@ -19,7 +19,9 @@ KEPT = ExpectedRatio(PhaseRef("degraded"), PhaseRef("healthy"), at_least=0.5)
 GIVEN_UP = ExpectedEnd(PhaseRef("degraded"), completes=False)
 
 
-def concluded(script: Script, rack: Topology, *expect: Expectation, limits: Sequence[Limit] = ()) -> Verdict:
+def concluded(
+    script: Script, rack: Topology, *expect: Expectation, limits: Sequence[Limit] = (), notes: Sequence[Reason] = ()
+) -> Verdict:
     """The verdict of the whole."""
     judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", tuple(limits))}, topology=rack, marginal=0.01)
     return conclude(
@@ -30,6 +32,7 @@ def concluded(script: Script, rack: Topology, *expect: Expectation, limits: Sequ
         phases=script.phases,
         expect=expect,
         changes=script.changes,
+        notes=notes,
     )
 
 
@@ -39,6 +42,16 @@ def ber_run(degraded: Sequence[float | str | None], **change: object) -> Script:
     script.phase("healthy", [100.0, 100.2, 99.8])
     script.change(script.phase("degraded", degraded, starts_s=100.0), (90.0, 200.0), **change)  # type: ignore[arg-type]
     return script
+
+
+def test_what_could_not_be_planned_is_skipped_and_a_note_is_nothing(rack: Topology) -> None:
+    """Whatever their words are: their kind decides."""
+    for one, outcome, line in (
+        (Reason("note: no x", ReasonKind.UNPLANNED), Outcome.SKIPPED, "SKIPPED: note: no x"),
+        (note("SKIPPED: y"), Outcome.PASS, "note: SKIPPED: y"),
+    ):
+        verdict = concluded(ber_run([60.0, 60.5, 60.2]), rack, KEPT, notes=(one,))
+        assert (verdict.outcome, verdict.lines) == (outcome, (line,))
 
 
 def test_all_expectations_held_is_a_pass(rack: Topology) -> None:

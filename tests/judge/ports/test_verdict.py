@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.measured_rack import one_number, rack_topology
 from fabric.judge.ports.verdict import PortFindings, SeenCounters, port_findings, ports_of
-from fabric.model.outcome import Outcome
+from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -65,7 +65,8 @@ def test_a_run_that_watches_for_hours_says_that_nobody_looked_at_the_cables() ->
     """Also where it accepts no links."""
     found = judged(Samples(10.0, {}), watches=True)
     many = len(list(RACK.links()))
-    assert list(map(str, found.reasons)) == [f"links: none of the {many} cables was looked at from both ends"]
+    text = f"links: none of the {many} cables was looked at from both ends"
+    assert found.reasons == (Reason(text, ReasonKind.LINKS),)
     assert outcome(found) is Outcome.PASS
 
 
