@@ -104,7 +104,7 @@ def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired
 
 def test_without_because_the_evidence_is_said_to_be_missing() -> None:
     asked = builders.asked(POST_REPAIR, inventory=HEALTHY, hosts="gpu001")
-    assert any("no again on gpu001: it needs a run that failed" in note for note in asked.plan.phases[0].notes)
+    assert any("no again on gpu001: it needs a run that failed" in note.text for note in asked.plan.phases[0].notes)
 
 
 LONG = """\

@@ -122,7 +122,7 @@ def test_notes_are_lines_that_accuse_nobody_and_are_not_told_of_a_suspect() -> N
     course = ran_course(once)
     assert not course.found
     lines = course.lines(accused=set())
-    assert f"note: {BAD}: dipped once in 48 probes, not again in 149 more: no suspect" in "\n".join(lines)
+    assert f"note: {BAD}: dipped once in 48 probes, not again in 149 more: no suspect" in "\n".join(map(str, lines))
     assert len(course.lines(accused={"gpu003"})) == len(lines) - 1
 
 
