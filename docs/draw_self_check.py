@@ -25,6 +25,7 @@ from fabric.report.told import verdict_text
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 132
 SLOW = "h5/mlx5_0:tx:slow=0.3"
 
 
@@ -54,7 +55,7 @@ def main() -> None:
 
 def terminal() -> Console:
     """One that remembers what it showed."""
-    return Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
+    return Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
 
 
 def box() -> None:
@@ -66,7 +67,8 @@ def box() -> None:
     text = b""
     try:
         argv = (*fabric, "run", "scenarios/box.yaml")
-        with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL):
+        quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(argv, cwd=ROOT, env=os.environ | {"COLUMNS": str(WIDTH)}, stdout=printed, **quiet):
             os.close(printed)
             with contextlib.suppress(OSError):  # a terminal that nobody writes to any more cannot be read
                 while chunk := os.read(shown, 1 << 12):
@@ -79,7 +81,7 @@ def box() -> None:
 def draw_box(text: str) -> None:
     """What a run printed on a terminal, as docs/lab.svg."""
     console = terminal()
-    console.print(Text.from_ansi(text.replace("\r", "")), end="")
+    console.print(Text.from_ansi(text.replace("\r", "").replace(f"{ROOT}/", "")), end="")
     title = f"fabric lab up && fabric lab break {SLOW} && fabric lab run scenarios/box.yaml"
     console.save_svg(str(ROOT / "docs" / "lab.svg"), title=title)
 

@@ -248,8 +248,10 @@ class SlurmNodes:
         return self._told(slurm.drain(host, reason))
 
     def undrain(self, host: str) -> str:
-        """A node that is DOWN stays so."""
-        return self._told(slurm.undrain(host))
+        """A node that is DOWN stays so: of that Slurm 22.05 complains, and ends the drain all the same."""
+        said = self._told(slurm.undrain(host))
+        after = self.node(host) if said else None
+        return said if after is None or after.is_drained else ""
 
     def _told(self, argv: tuple[str, ...]) -> str:
         said = self._run(argv)

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.lab.slurm_site import missing, slurm_site, until
 from fabric.app.restore import restore
-from fabric.app.scheduler import act, hosts_of
+from fabric.app.scheduler import SlurmNodes, act, hosts_of
 from fabric.runs.journal import LEDGER, read_journal, reservations
 from fabric.tools import slurm
 from fabric.tools.slurm import SlurmNode
@@ -65,23 +65,23 @@ def test_a_bad_host_is_drained_and_given_back(controller: Path, tmp_path: Path) 
     """By the real words; a drain of somebody else, before ours or instead of it, stays."""
     free(*NODES)
     bad = judged(tmp_path, "20261123-1", gpu003=["gpu003/mlx5_2"])
-    (said,) = act(bad)
+    (said,) = act(bad, nodes=SlurmNodes())
     assert said == "gpu003: drained (fabric: gpu003/mlx5_2; run self-check/20261123-1)"
     assert (node("gpu003").is_drained, node("gpu004").is_drained) == (True, False)
     good = accepted(judged(tmp_path, "20261123-2"), gpu003="ACCEPT")
     scontrol("update", "nodename=gpu003", "state=drain", "reason=NHC: disk")
-    assert list(act(good)) == ["gpu003: drained by root: NHC: disk; not by us, left as it is"]
+    assert list(act(good, nodes=SlurmNodes())) == ["gpu003: drained by root: NHC: disk; not by us, left as it is"]
     assert node("gpu003").reason == "NHC: disk"
     free("gpu003")
     bad = judged(tmp_path, "20261123-3", gpu003=["gpu003/mlx5_2"])
-    list(act(bad))
-    assert "drained since" in next(iter(act(good)))
+    list(act(bad, nodes=SlurmNodes()))
+    assert "drained since" in next(iter(act(good, nodes=SlurmNodes())))
     good = accepted(judged(tmp_path, "20261123-4"), gpu003="ACCEPT")
-    assert list(act(good)) == ["gpu003: given back to Slurm"]
+    assert list(act(good, nodes=SlurmNodes())) == ["gpu003: given back to Slurm"]
     assert not node("gpu003").is_drained
     scontrol("update", "nodename=gpu003", "state=drain", "reason=NHC: disk")
     bad = judged(tmp_path, "20261123-5", gpu003=["gpu003/mlx5_2"])
-    assert list(act(bad)) == ["gpu003: is drained already (root: NHC: disk); left as it is"]
+    assert list(act(bad, nodes=SlurmNodes())) == ["gpu003: is drained already (root: NHC: disk); left as it is"]
 
 
 def test_the_hosts_of_a_reservation(controller: Path) -> None:
@@ -127,7 +127,7 @@ def test_killed_anywhere_every_drain_has_its_line(controller: Path, tmp_path: Pa
         "from fabric.app import scheduler\n"
         "scheduler.MOST_SHARE = 1.0\n"
         "print('ready', flush=True)\n"
-        "for line in scheduler.act(Path(sys.argv[1])): print(line, flush=True)\n"
+        "for line in scheduler.act(Path(sys.argv[1]), nodes=scheduler.SlurmNodes()): print(line, flush=True)\n"
     )
     parts = {name: [f"{name}/mlx5_0"] for name in NODES}
     killed = 0

@@ -118,8 +118,10 @@ def test_a_step_that_is_cancelled_is_said_and_another_begins(job: str) -> None:
         number = run_once(executor, Command("gpu003", ("sh", "-c", "echo $SLURM_STEP_ID"), 20)).stdout.strip()
         slurm("scancel", f"{job}.{number}")
         (last,) = collected(executor, [lost])[lost]
-        assert isinstance(last, Lost)
-        assert isinstance(last.error, SessionLost)
+        if isinstance(last, Lost):
+            assert isinstance(last.error, SessionLost)
+        else:  # Slurm kills all processes of a step: the agent may have told of the command's end before its own
+            assert last.result.exit_status == 128 + signal.SIGKILL
         assert run_once(executor, Command("gpu003", ("echo", "again"), 30)).stdout == "again\n"
     finally:
         executor.close()

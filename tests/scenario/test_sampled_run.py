@@ -28,8 +28,8 @@ phases:
     probes: [{{rnic_to_rnic: {{duration: {duration}, size: 8M}}}}]
 """
 POD = (INVENTORY / "pod-64.yaml").read_text("utf-8").replace("gpu[001-064]", "gpu[001-016]").replace("gpu06", "gpu01")
-POD = POD.replace("su[0-3]", "su0").replace("spine[00-15]", "spine[00-01]")
-"""One unit of the pod under two of its spines: what is said of two hosts is the same, and said sooner."""
+POD = POD.replace("su[0-3]", "su0").replace("spine[00-15]", "spine[00-03]")
+"""One unit of the pod under four of its spines: what is said of two hosts is the same, and said sooner."""
 
 
 def run(
@@ -105,7 +105,7 @@ phases:
   - name: rnics
     probes: [{rnic_to_rnic: {duration: 30s, size: 8M}}]
 """
-CABLE = "su0-leaf3--spine01"
+CABLE = "su0-leaf3--spine02"
 
 
 def linked(folder: Path, *timed: TimedFault, given: str = "", layer: str = "infiniband") -> JudgedRun:
@@ -127,13 +127,13 @@ def test_links_that_are_well_pass_and_how_much_was_seen_is_said(tmp_path: Path) 
     assert judged.verdict.outcome is Outcome.PASS, judged.verdict.lines
     covered = judged.verdict.links
     assert covered is not None
-    assert (covered.whole, covered.cables, covered.lit) == (32, 32, 64)
-    assert any(line.startswith("links: both ends of 32 of 32 cables") for line in judged.verdict.lines)
+    assert (covered.whole, covered.cables, covered.lit) == (48, 48, 96)
+    assert any(line.startswith("links: both ends of 48 of 48 cables") for line in judged.verdict.lines)
     links = fabric.load(judged.path).links
-    assert len(links) == 64
+    assert len(links) == 96
     assert set(links.state) == {"up"}
     assert links.rx0_dbm.between(0, 4).all()
-    assert set(links[links.node == "spine01"].peer_node) == {f"su0-leaf{number}" for number in range(8)}
+    assert set(links[links.node == "spine02"].peer_node) == {f"su0-leaf{number}" for number in range(8)}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_links_that_nobody_looked_at_are_inconclusive(tmp_path: Path) -> None:
     """No source of ours reads Ethernet switches; nothing else is wrong."""
     judged = linked(tmp_path, layer="ethernet")
     assert judged.verdict.outcome is Outcome.INCONCLUSIVE
-    assert any("on 32 of 32 cables" in line for line in judged.verdict.lines), judged.verdict.lines
+    assert any("on 48 of 48 cables" in line for line in judged.verdict.lines), judged.verdict.lines
 
 
 GROWTH = """\
