@@ -341,8 +341,8 @@ class Monitor:
     def _tell(self, found: Sequence[_Found], now_s: float) -> None:
         """The worst first, and no more than a screen of it; a closer look at whom it happened to."""
         listed = sorted(found, key=lambda one: -one.outcome.rank)
-        for one in listed:
-            self._note(one, now_s, aloud=one in listed[:MOST_A_STEP])
+        for place, one in enumerate(listed):
+            self._note(one, now_s, aloud=place < MOST_A_STEP)
             if one.outcome is not Outcome.PASS and one.kind != "host":
                 self._look_closer(one.parts[0], now_s)
         if rest := listed[MOST_A_STEP:]:

@@ -146,6 +146,14 @@ class Played:
         until_s = began_s + within_s
         return self.run(kind_of(planned).recovered(planned, alterations, self.context, until_s)) - began_s
 
+    def there_and_back(self, planned: Change, alterations: tuple[Alteration, ...]) -> None:
+        """Made, seen to be in force, and undone: a guard's checks tell the two states apart."""
+        self.apply(alterations)
+        self.confirm(planned, alterations)
+        assert not self.checks_hold(alterations)
+        self.undo(alterations)
+        assert self.checks_hold(alterations)
+
     def checks_hold(self, alterations: tuple[Alteration, ...]) -> bool:
         """Whether every check of every alteration holds now, judged as a guard does."""
         for one in alterations:

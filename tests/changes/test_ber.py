@@ -49,11 +49,7 @@ def test_a_change_is_seen_in_force_and_taken_back(component):
     alterations = played.prepare(asked)
     assert played.checks_hold(alterations)
     played.apply(alterations)
-    played.apply(alterations)
-    played.confirm(asked, alterations)
-    assert not played.checks_hold(alterations)
-    played.undo(alterations)
-    assert played.checks_hold(alterations)
+    played.there_and_back(asked, alterations)
     with pytest.raises(NotInForce, match="error_type_admin is 0, not 2"):
         played.confirm(asked, alterations)
 

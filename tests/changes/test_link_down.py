@@ -36,11 +36,7 @@ def test_a_link_is_closed_seen_closed_and_comes_back(component, by, host, argv, 
     alterations = played.prepare(asked)
     assert [(one.host, one.apply, one.devices) for one in alterations] == [(host, (argv,), devices)]
     assert played.checks_hold(alterations)
-    played.apply(alterations)
-    played.confirm(asked, alterations)
-    assert not played.checks_hold(alterations)
-    played.undo(alterations)
-    assert played.checks_hold(alterations)
+    played.there_and_back(asked, alterations)
     # A cable between switches also waits for routes.
     assert 1.0 < played.recovered(asked, alterations) < (30.0 if "--" in asked.component else 10.0)
 

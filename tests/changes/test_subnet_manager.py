@@ -199,11 +199,7 @@ def test_every_rnic_of_the_host_is_changed_and_put_back():
     assert len(alteration.apply) == len(alteration.checks) == 8
     with pytest.raises(NotInForce, match="mlx5_0: adaptive_routing_forced_en is 0"):
         played.confirm(asked, (alteration,))
-    played.apply((alteration,))
-    played.confirm(asked, (alteration,))
-    assert not played.checks_hold((alteration,))
-    played.undo((alteration,))
-    assert played.checks_hold((alteration,))
+    played.there_and_back(asked, (alteration,))
 
 
 def test_what_is_so_already_is_not_done():
@@ -243,11 +239,7 @@ def test_both_fields_of_every_rnic_are_changed_and_given_back():
     assert len(alteration.apply) == len(alteration.checks) == 8
     with pytest.raises(NotInForce, match="mlx5_0: selective_repeat_forced_en is 0"):
         rack.confirm(planned, (alteration,))
-    rack.apply((alteration,))
-    rack.confirm(planned, (alteration,))
-    assert not rack.checks_hold((alteration,))
-    rack.undo((alteration,))
-    assert rack.checks_hold((alteration,))
+    rack.there_and_back(planned, (alteration,))
 
 
 def test_only_what_differs_is_written():
