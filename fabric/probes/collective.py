@@ -355,13 +355,10 @@ class AllReduceSpec(CollectiveSpec):
         """The program, one process a GPU, launched from the first host; hosts know each other by inventory name."""
         hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
         platform = topology.hosts[probe.hosts[0]].platform
-        env = environment(
-            probe,
-            platform,
-            **({"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}),
-            # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
-            NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
-        )
+        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10; without RNICs NCCL takes sockets by itself.
+        own = {"NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics)}
+        algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
+        env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))
         words = argv(probe, platform, op=cls.op)
         if probe.params["launcher"] == "srun":
             options, start = platform.srun_options, launch.srun
