@@ -53,7 +53,7 @@ def test_a_port_of_no_pair_is_given_up_all_the_same(tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_retransmit_matrix_ends_as_expected(tmp_path: Path) -> None:
-    """A flap beyond all retries is given up, a shorter one costs whole timeouts; selective repeat helps against losses."""
+    """A flap beyond all retries is given up, a shorter one costs whole timeouts; selective repeat helps with losses."""
     judged = on_mock(asked(SCENARIOS / "retransmit-matrix.yaml"), tmp_path)
     assert {one.outcome for one in judged.verdict.expectations} == {Outcome.PASS}
     for timeout, retries in ((18, 7), (20, 3), (20, 7)):
