@@ -113,7 +113,7 @@ def settle(
     lasted_s = (steps - steps // 2) * step_s
     marked, lost, cnps, paused, pauses = fluid.counted(1 / lasted_s)
     return Settled(
-        rate_gbps=fluid.arrived_gbit / lasted_s,
+        rate_gbps=fluid.arrived / lasted_s * queues.packet * 8e-9,
         marked=marked,
         lost=lost,
         cnps=cnps,
