@@ -19,11 +19,8 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fabric.app.prepare import Given, prepare
-from fabric.app.run import run
+from benchmarks.scoring import played
 from fabric.model.outcome import Outcome
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
 
 BASELINES = Path(__file__).parents[1] / "inventory" / "baselines"
 
@@ -71,15 +68,7 @@ def told(hashing: str, seed: int) -> tuple[Outcome, str]:
         spines = "".join(SPINE.format(at=at, first=4 * at, last=4 * at + 3) for at in range(8)).rstrip("\n")
         (folder / "three-tiers.yaml").write_text(INVENTORY.format(spines=spines, hashing=hashing))
         (folder / "entropy.yaml").write_text(SCENARIO)
-        judged = run(
-            prepare(Given(folder / "entropy.yaml")),
-            backend="mock",
-            make_executor=BACKENDS["mock"],
-            results=folder,
-            seed=seed,
-            observer=ConsoleProgress(quiet=True),
-            reports=False,
-        )
+        judged, _ = played(folder / "entropy.yaml", folder / "three-tiers.yaml", (), seed=seed, results=folder)
         return judged.verdict.outcome, judged.verdict.probes[0].reason
 
 

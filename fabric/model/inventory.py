@@ -32,7 +32,7 @@ ADDRESSES, POLARISED = "addresses", "polarised"
 RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
 PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
 """Kinds of faults with a factor: what is left of the bandwidth."""
-_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "pausing")
 _OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
 MISSET_ENDS = ("pfc_off", "short_cable", "trusts_pcp", "small_mtu", "unmapped")
 MISSET_HOSTS = ("misset", "no_headroom", "np_off", "rp_off", "other_class", "gid_v1", "firmware_dcbx", "cnp_in_data")

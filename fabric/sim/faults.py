@@ -58,6 +58,7 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
         "outdated": FaultKind("rnic"),  # an older firmware
+        "pausing": FaultKind("rnic"),  # it pauses its leaf for ever: nothing comes in, and what waits for it stays
         # RoCE: one end of a cable is set otherwise (phy/qos.py); only what is told differs.
         **{kind: FaultKind("rnic cable above") for kind in MISSET_ENDS},
         **{kind: FaultKind("rnic") for kind in MISSET_HOSTS},
@@ -72,6 +73,9 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
 
 HALF = 0.5
 """What two of four lanes carry."""
+
+NEXT_TO_NOTHING = 1e-12
+"""What is left where a port lets nothing in: not a word in a minute at 400 Gb/s."""
 
 IN_EPISODES = ("lemon", "flapping", "dirty")
 """Kinds that are other faults, now and then."""
@@ -166,6 +170,8 @@ class HostFaults:
             self.troubles[component] = kind
         elif kind == "half_width":
             self.add(component, "slow", factor=HALF)
+        elif kind == "pausing":
+            self.add(f"{component}{WAYS['in']}", "slow", factor=NEXT_TO_NOTHING)
         elif not about.each:
             here = self.felt[kind]
             here[component] = (min if kind == "slow" else max)(factor, here.get(component, factor))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fabric.engine.interruption import STOP
 from fabric.engine.pauses import STORM_S, PauseStorms
-from fabric.engine.watching import Beside
 from fabric.errors import Interrupted
-from fabric.ports import Executor, Sampled
 from fabric.runs.events import read_events
-from fabric.wiring import BACKENDS
 from tests.builders import asked, on_mock
 from tests.places import INVENTORY
 
@@ -54,42 +48,16 @@ def test_what_is_not_known_to_stand_still_is_no_storm() -> None:
     assert storms.found == ""
 
 
-class Storming(Beside):
-    """Samples of one host say that a port is paused all the time, and nothing is sent."""
-
-    def __init__(self, executor: Executor) -> None:
-        super().__init__(executor)
-        self.samples = self._stormy
-
-    def _stormy(self) -> Sequence[Sampled]:
-        return [self._altered(one) for one in self._inner.samples()]
-
-    def _altered(self, one: Sampled) -> Sampled:
-        rows = []
-        for at_s, row in zip(one.at_s, one.rows, strict=True):
-            values: list[Any] = list(row)
-            for place, name in enumerate(one.names):
-                if "mlx5_0" in name and name.endswith("port_xmit_data"):
-                    values[place] = 7
-                elif name == "mlx5_0:rx_pfc_us":
-                    values[place] = round(at_s * 1e6)
-            rows.append(tuple(values))
-        return replace(one, rows=tuple(rows))
-
-
-def test_a_storm_stops_the_run_and_says_why(tmp_path: Path) -> None:
+def test_a_port_that_pauses_for_ever_stops_the_run_and_is_named(tmp_path: Path) -> None:
     """In order, as the file STOP does, which holds the reason; what was measured stays."""
     scenario = tmp_path / "s.yaml"
     text = f"name: s\ndescription: x\ninventory: {INVENTORY / 'roce-queues.yaml'}\nhosts: gpu[01-04]\n"
     phases = "phases: [{name: p, probes: [{pairwise: {rounds: 3, duration: 30s}}]}]\n"
     scenario.write_text(f"{text}sample: {{congestion: 50ms}}\n{phases}")
-
-    def make(inventory: Any, seed: int) -> Storming:
-        return Storming(BACKENDS["mock"](inventory, seed))
-
     with pytest.raises(Interrupted):
-        on_mock(asked(scenario), tmp_path, make_executor=make)
+        on_mock(asked(scenario, faults=("gpu03/mlx5_0:pausing",)), tmp_path)
     run = next((tmp_path / "s").glob("2*"))
-    assert "PFC storm" in (run / STOP).read_text()
+    said = "PFC storm: gpu03/mlx5_0 has the other end wait all the time"
+    assert (run / STOP).read_text().startswith(said)
     reason = next(str(one["reason"]) for one in read_events(run / "events.jsonl") if one["event"] == "stop")
-    assert "is there: PFC storm: gpu" in reason
+    assert f"is there: {said}" in reason

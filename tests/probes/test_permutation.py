@@ -9,11 +9,12 @@ from random import Random
 import pytest
 
 from benchmarks.entropy import told
-from fabric.judge.normal.entropy import LEAST_BALLS, HashedUplinks
+from fabric.judge.normal.entropy import LEAST_BALLS, HashedUplinks, collisions_told
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
+from fabric.probes.at_once import SHARE_OF_SUM
 from fabric.probes.entropy import EntropySpec
 from fabric.probes.permutation import BisectionSpec, PermutationSpec
 from tests.builders import asked, on_mock
@@ -122,3 +123,29 @@ def test_what_chance_does_is_no_fault_and_what_it_does_not_is() -> None:
     assert f"{LEAST_BALLS} are needed" in why
     unused = thrown(64, weights=(0.0, *(1.0,) * 7))
     assert unused.verdict(above_leaves=True)[0] is unused.verdict(above_leaves=False)[0] is Outcome.FAIL
+
+
+def elephants(pairs: int, slow: int) -> str:
+    """What is said of two draws of 32 flows of so many queue pairs, *slow* of which got half a line."""
+    found = []
+    for probe in probes(EntropySpec(queue_pairs=pairs))[:2]:
+        got = [200.0 if at < slow else 390.0 for at in range(len(probe.hosts))]
+        shares = [
+            Measurement("p", host, one / sum(got), SHARE_OF_SUM) for host, one in zip(probe.hosts, got, strict=True)
+        ]
+        total = Measurement("p", "bandwidth", sum(got), "Gb/s")
+        found.append((probe, ProbeResult("p", 1, (total, *shares), None, "", 0.0, 1.0)))
+    return "; ".join(collisions_told(found, TOPOLOGY))
+
+
+def test_elephants_that_met_are_counted_beside_chance() -> None:
+    """
+    With the 95 % interval of Wilson (1927); of many queue pairs a flow is no elephant, and nothing is said.
+
+    Eight of a leaf on eight cables: one of the seven others is on the same cable up, or down, in 1 - (7/8)^14.
+    """
+    said = "in 2 draws 16 of 64 flows met another one (16% to 37% with 95 %); by chance about 85%"
+    assert elephants(1, 8).startswith(f"elephants: {said}")
+    assert "0 of 64 flows met another one (0% to 6%" in elephants(1, 0)
+    assert "64 of 64 flows met another one (94% to 100%" in elephants(1, 32)
+    assert elephants(4, 8) == ""

@@ -103,7 +103,7 @@ def settle(
         raise ValueError(f"{steps} steps, expected 2 to {MOST_STEPS}")
     if links.ndim != 2 or len(links) != len(line_gbps) or (links.size and not 0 <= links.min() <= links.max() <= count):
         raise ValueError("not one path of known links a flow")
-    fluid = _Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
+    fluid = Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
     if slows is not None:
         fluid.let_run(~slows)
     if begin_gbps is not None:
@@ -129,7 +129,7 @@ def settle(
     )
 
 
-class _Fluid:
+class Fluid:
     """The state of all flows and queues, in packets and packets a second; hops are rows, flows columns."""
 
     def __init__(self, hops: Ints, capacity_gbps: Floats, line_gbps: Floats, queues: Queues, step_s: float) -> None:
@@ -153,8 +153,25 @@ class _Fluid:
         self._rate, self._target, self._alpha = self._line.copy(), self._line.copy(), np.ones(flows)
         late = max(1, round(_TAU_S / step_s))
         self._p_late, self._r_late, self._at = np.zeros((late, flows)), np.tile(self._line, (late, 1)), 0
-        self.peak = np.zeros(self._links)
+        self.peak, self._held = np.zeros(self._links), np.zeros(flows, dtype=np.bool_)
         self.clear()
+
+    @property
+    def rate_gbps(self) -> Floats:
+        """What DCQCN lets each sender send."""
+        found: Floats = self._rate * self._queues.packet * 8e-9
+        return found
+
+    @property
+    def arrived_gbit(self) -> Floats:
+        """What has arrived of each flow since it was cleared."""
+        found: Floats = self.arrived * self._queues.packet * 8e-9
+        return found
+
+    def hold(self, flows: Ints, rate_gbps: float) -> None:
+        """Senders that no mark reaches, as of messages that are shorter than a CNP's way, send so much from now on."""
+        self._held[flows] = True
+        self._rate[flows] = max(rate_gbps * 1e9 / 8 / self._queues.packet, self._least)
 
     def begin(self, rate_gbps: Floats) -> None:
         """Every sender at its rate, and hardly cut of late."""
@@ -252,5 +269,5 @@ class _Fluid:
         aimed = -(target - rate) * cut / _TAU_S + self._increase * late * added
         marks = np.where(none, 0.0, -np.expm1(_ALPHA_S * late * log_kept))
         self._alpha = alpha + _GAIN * (marks - alpha) / _ALPHA_S * step_s
-        self._rate = np.clip(rate + turned * step_s, self._least, self._line)
+        self._rate = np.where(self._held, rate, np.clip(rate + turned * step_s, self._least, self._line))
         self._target = np.clip(target + aimed * step_s, self._least, self._line)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.congestion import stormed, victim
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.dcqcn import Queues, Settled, settle
 from fabric.sim.net.route import ENGINES, routes
@@ -231,6 +232,27 @@ def test_a_paused_port_holds_the_victim_and_marks_release_it() -> None:
     assert both.rate_gbps[4] == pytest.approx(400.0, rel=0.02)
     assert both.marked[:4].min() > 0.0
     assert both.lost.sum() == 0.0
+
+
+def test_a_burst_next_door_costs_the_victim_what_the_authors_simulator_shows() -> None:
+    """
+    ECN and PFC, in ns-3 by DCQCN's authors (sc20anonymous/DCQCN-validation): paused to 2.2 Gb/s for 1.2 ms, and cut to
+    9, from which it comes back by 0.72 Gb/s a ms. Without pauses, or without marks, it is one of the two alone.
+    """
+    both, pauses, marks = victim(), victim(ecn=False), victim(pfc=False)
+    assert both.least == pytest.approx(2.2, abs=1.0)
+    assert both.allowed == pytest.approx(9.0, abs=1.0)
+    assert both.paused_ms == pytest.approx(1.2, abs=0.4)
+    assert both.regained == pytest.approx(0.72, abs=0.1)
+    assert 11.0 < both.again_ms < 21.0  # 16: F2 falls to 0.5 there, to 6 here
+    assert (pauses.least < 3.0, pauses.allowed > 16.0) == (True, True)
+    assert marks.least > 16.0
+
+
+def test_a_port_that_pauses_for_ever_stops_who_shares_a_cable_with_what_goes_there() -> None:
+    """One RNIC that sends pauses without end stops a network (Guo et al., SIGCOMM 2016), where PFC is on."""
+    assert stormed(pfc=True) < 0.1
+    assert stormed(pfc=False) > 390.0
 
 
 def test_without_pfc_what_overflows_is_lost() -> None:
