@@ -7,7 +7,7 @@ report.html, junit.xml, metrics.prom, summary.md and tickets/ are made again and
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -144,14 +144,8 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
-    past = read_past_run(path)
-    again = ""
-    if baseline_path is not None:
-        other = load_baseline(baseline_path)
-        refuse_own_record(past.name, other)
-        past = replace(past, baselines=dict.fromkeys(past.baselines, other))
-        again = f"fabric analyze {path} --baseline {baseline_path}"
-    past = replace(past, plan=reached(past.plan, not_begun(past.history.others)))
+    past = to_judge(path, baseline_path)
+    again = "" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
     verdict, complete, first = concluded(past), past.ended, past.history.first
     if not complete:
         left = "goes on: what it has not reached yet is" if at_work else "was interrupted: what it did not reach is"
@@ -159,6 +153,16 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
     goes_on = at_work and not complete
     return shown_run(past, verdict, elapsed_s, complete=complete, goes_on=goes_on, again=again, read_bytes=read_bytes)
+
+
+def to_judge(path: Path, baseline_path: Path | None = None) -> PastRun:
+    """A run read back, with another baseline where one is given, without the rounds that nobody asked for any more."""
+    past = read_past_run(path)
+    if baseline_path is not None:
+        other = load_baseline(baseline_path)
+        refuse_own_record(past.name, other)
+        past = replace(past, baselines=dict.fromkeys(past.baselines, other))
+    return replace(past, plan=reached(past.plan, not_begun(past.history.others)))
 
 
 def shown_run(
@@ -170,8 +174,13 @@ def shown_run(
     goes_on: bool = False,
     again: str = "",
     read_bytes: int | None = None,
+    parts: Sequence[Path] = (),
 ) -> ShownRun:
-    """A run with its verdict, as every report shows it; *read_bytes* of its history were read, all when not said."""
+    """
+    A run with its verdict, as every report shows it; *read_bytes* of its history were read, all when not said.
+
+    *parts*: the directories that it was read from, where they are several.
+    """
     path, document = past.path, past.document
     baselines = {id(one): one for one in past.baselines.values()}.values()
     judged = JudgedRun(
@@ -189,19 +198,30 @@ def shown_run(
         go_on="" if complete else go_on_command(path, document),
     )
     shown = ShownRun(judged, past.inventory, past.probes, past.results, document, complete, frames_of)
-    verdict = replace(verdict, suspects=with_particulars(shown))
+    verdict = replace(verdict, suspects=with_particulars(shown, parts or (path,)))
     return replace(shown, judged=replace(judged, verdict=verdict))
 
 
-def concluded(past: PastRun) -> Verdict:
-    """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
+def seen_of(past: PastRun) -> SeenCounters:
+    """What was read of ports and cables beside the probes of a run."""
+    scenario = past.scenario
+    return SeenCounters(
+        read_samples(past.path, wanted_for(scenario.judge.growth)),
+        scenario.hosts,
+        scenario.judge.growth,
+        read_links(past.path),
+        watches=any(phase.fills is not None for phase in scenario.phases),
+    )
+
+
+def concluded(past: PastRun, seen: SeenCounters | None = None) -> Verdict:
+    """Judge what was measured and *seen*, and what was altered meanwhile as the run's history tells it."""
     scenario, topology, events = past.scenario, past.inventory.topology, past.path / EVENTS
     probes, planned = past.probes, past.changes
     found = (
         settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
     by_id = read_elsewhere(probes, past.results)
-    growth = scenario.judge.growth
     return conclude(
         probes,
         by_id,
@@ -211,13 +231,7 @@ def concluded(past: PastRun) -> Verdict:
         phases=scenario.phases,
         expect=scenario.expect,
         changes=found,
-        seen=SeenCounters(
-            read_samples(past.path, wanted_for(growth)),
-            scenario.hosts,
-            growth,
-            read_links(past.path),
-            watches=any(phase.fills is not None for phase in scenario.phases),
-        ),
+        seen=seen or seen_of(past),
     )
 
 

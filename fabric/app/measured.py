@@ -291,8 +291,12 @@ def suspects(found: Sequence[Suspect]) -> pa.Table:
     return table_of("suspects", {**columns, **{name: [getattr(one, name) for one in found] for name in others}})
 
 
-def with_particulars(run: ShownRun) -> tuple[Suspect, ...]:
-    """The suspects of a run with what the samples through each say, where it is, and what it calls itself."""
+def with_particulars(run: ShownRun, directories: Iterable[Path]) -> tuple[Suspect, ...]:
+    """
+    The suspects of a run with what the samples through each say, where it is, and what it calls itself.
+
+    *directories*: where its hosts said that.
+    """
     found, topology, path = run.judged.verdict.suspects, run.inventory.topology, Path(run.judged.path)
     probes = {one.component: set(one.probes) for one in found}
     layouts: dict[Hashable, _Passed] = {}
@@ -301,9 +305,10 @@ def with_particulars(run: ShownRun) -> tuple[Suspect, ...]:
             probes[part].add(row.probe.probe_id)
     measured = list(samples(run, WallClock(path, run.judged.run_id))) if found else []
     frame = _only(measured, set().union(*probes.values()))
-    known: Mapping[str, HostIdentity] = {}
-    with suppress(StoreError):  # without it no serial is known, and the rest stands
-        known = (read_identity(path) if found else None) or {}
+    known: dict[str, HostIdentity] = {}
+    for directory in directories if found else ():
+        with suppress(StoreError):  # without it no serial is known, and the rest stands
+            known |= read_identity(directory) or {}
     return tuple(
         replace(
             one,

@@ -210,18 +210,23 @@ def _made(path: Path, *, open_it: bool) -> int:
 
 
 @click.command("analyze")
-@click.argument("run", type=PATH)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=PATH)
 @click.option("--baseline", type=PATH, help="Judge by this baseline file instead.")
 @json_option
-def analyze_command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
+def analyze_command(runs: tuple[Path, ...], baseline: Path | None, *, as_json: bool) -> int:
     """
     Judge RUN (a run directory, or results/<scenario> for its newest) again.
 
-    Rewrites what is derived, never what was measured.
+    Rewrites what is derived, never what was measured. Several, of one scenario on hosts apart (parts of a fleet), are
+    judged together as one run, and nothing is written.
     """
+    if len(runs) > 1:
+        from fabric.app.together import judged_together
+
+        return show(judged_together([run_path(run) for run in runs], baseline_path=baseline), as_json=as_json)
     from fabric.app.analyze import analyze
 
-    return show(analyze(run_path(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+    return show(analyze(run_path(runs[0]), baseline_path=baseline, rewrite=True), as_json=as_json)
 
 
 @click.command("verify")

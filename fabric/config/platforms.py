@@ -159,7 +159,7 @@ class PlatformEntry(ToolSettings):
     """The PCIe switches of a host."""
     gpus: tuple[GpuEntry, ...] = key((), max_length=64)
     """The GPUs of a host."""
-    rnics: tuple[RnicEntry, ...] = key(min_length=1, max_length=64)
+    rnics: tuple[RnicEntry, ...] = key(max_length=64)
     """The RDMA ports of a host."""
 
 

@@ -349,7 +349,7 @@ class _Maker:
 
     def __init__(self, entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> None:
         self._entry, self._platform, self._path, self._problems = entry, platform, path, problems
-        self._rails = 1 + max(rnic.rail for rnic in platform.rnics)
+        self._rails = 1 + max((rnic.rail for rnic in platform.rnics), default=0)
         self._leaves: dict[tuple[int, int, str], tuple[str, ...]] = {}
         self._templates = self._leaf_templates()
         self._by_name = any("name" in template.fields for template in self._templates)

@@ -43,9 +43,12 @@ _PACKAGES = {
     "ssh": "openssh-client",
     "sysctl": "procps",
     "unshare": "util-linux",
+    "chrt": "util-linux",
     "numactl": "numactl",
     str(_FRR / "bgpd"): "frr",
 }
+_AT_ONCE = ("chrt", "--fifo", "10")
+"""A switch's control plane has a processor of its own; BFD gives up after 150 ms without one."""
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = """
 hostname "$1" && mount --bind "$2/$1/run" /run && mount --bind "$2/hosts" /etc/hosts &&
@@ -257,7 +260,11 @@ def _dress(box: Box, node: str) -> None:
     if words:
         _act(box, [Act(node, ("sysctl", "-q", "-e", "-w", *words))])
     _batch(box, node, "ip", layout.address_lines(box, node))
-    _batch(box, node, "tc", [layout.shaped(port, box.rate_mbit) for port in box.ports(node)])
+    ports = box.ports(node)
+    lines = [line for port in ports for line in (layout.queue_line(port), layout.shaped(port, box.rate_mbit))]
+    _batch(box, node, "tc", lines)
+    if node in box.switches:
+        _act(box, [Act(node, ("nft", "-f", "-"), layout.CONTROL)])
 
 
 def _batch(box: Box, node: str, program: str, lines: Sequence[str]) -> None:
@@ -276,12 +283,8 @@ def _daemons(box: Box) -> None:
             shutil.chown(path, "frr", "frr")
     for daemon in layout.DAEMONS:
         for node in box.switches:
-            # A switch's control plane has a processor of its own; BFD gives up after 150 ms without one.
-            _start(
-                box,
-                node,
-                ("nice", "-n", "-15", str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout"),
-            )
+            argv = (str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout")
+            _start(box, node, (*_AT_ONCE, *argv))
         if daemon == "zebra":
             _wait_for(box, [folder / node / "run" / "frr" / "zserv.api" for node in box.switches], "zebra listens")
     for host in box.leaf_of:

@@ -208,7 +208,7 @@ def _garbled(probe: Probe, host: str) -> NamedPart | None:
 def _measurements(probe: Probe, test: nccl.NcclTest) -> Iterator[Measurement]:
     for row in test.rows:
         for metric, place in (("busbw_out_of_place", row.out_of_place), ("busbw_in_place", row.in_place)):
-            if place is not None and place.busbw_gbps is not None:
+            if place is not None:
                 yield Measurement(probe.probe_id, metric, place.busbw_gbps, "Gb/s", row.size_bytes)
 
 
@@ -355,13 +355,10 @@ class AllReduceSpec(CollectiveSpec):
         """The program, one process a GPU, launched from the first host; hosts know each other by inventory name."""
         hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
         platform = topology.hosts[probe.hosts[0]].platform
-        env = environment(
-            probe,
-            platform,
-            **({"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}),
-            # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
-            NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
-        )
+        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10; without RNICs NCCL takes sockets by itself.
+        own = {"NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics)}
+        algorithm = {"NCCL_ALGO": str(probe.params["algorithm"])} if "algorithm" in probe.params else {}
+        env = environment(probe, platform, **algorithm, **(own if platform.rnics else {}))
         words = argv(probe, platform, op=cls.op)
         if probe.params["launcher"] == "srun":
             options, start = platform.srun_options, launch.srun

@@ -390,7 +390,7 @@ def test_no_more_is_asked_of_the_judge_than_there_are_kinds_of_host(run: ShownRu
 
 def test_a_suspect_says_how_much_it_loses_and_since_when(run: ShownRun) -> None:
     table = table_of(run)
-    row = suspects(with_particulars(run)).to_pylist()[0]
+    row = suspects(with_particulars(run, [])).to_pylist()[0]
     assert (row["part"], row["kind"], row["outcome"], row["leaf_port"]) == (
         "gpu002/mlx5_3",
         "rnic",

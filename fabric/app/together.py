@@ -1,0 +1,163 @@
+"""
+Parts of a fleet that were measured as runs of their own (an array of jobs, a rack each), judged as one.
+
+Their samples, counters and cables become one run's, on one clock, and go through the same judge: a leaf or an uplink
+that two parts cross is named once, by what both saw of it. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fabric.app.analyze import concluded, seen_of, shown_run, to_judge
+from fabric.errors import ConfigError, Problem
+from fabric.judge.normal.keys import grouped
+from fabric.judge.ports.verdict import SeenCounters
+from fabric.model.outcome import note
+from fabric.model.probe import ProbeResult
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
+from fabric.model.text import fold
+from fabric.model.verdict import JudgedRun
+from fabric.plan.plan import PhasePlan, Plan
+from fabric.runs.events import History
+from fabric.runs.run_document import PastRun
+from fabric.runs.samples import LinkSamples
+from fabric.runs.tables import WallClock
+
+
+def judged_together(paths: Sequence[Path], *, baseline_path: Path | None = None) -> JudgedRun:
+    """
+    The verdict over several runs of one scenario on hosts that none of them shares.
+
+    Raises ConfigError for runs that cannot be one: named twice, of other phases, inventories or limits, of a host that
+    another has, not ended, or with changes of their own.
+    """
+    parts = [to_judge(path, baseline_path) for path in paths]
+    _refuse_unlike(parts)
+    offsets_s = _offsets_s(parts)
+    whole = _whole(parts, offsets_s)
+    verdict = concluded(whole, _seen(parts, whole, offsets_s))
+    apart = note(f"{len(parts)} runs judged together: between the hosts of two of them nothing was measured")
+    first, document = parts[0], {**whole.document, "run_id": f"{parts[0].document['run_id']}+{len(parts) - 1}"}
+    began_s = min((one.history.first or {"at_s": 0.0})["at_s"] + by for one, by in zip(parts, offsets_s, strict=True))
+    again = f"fabric analyze {' '.join(str(one.path) for one in parts)}"
+    shown = shown_run(
+        replace(whole, document=document),
+        replace(verdict, reasons=(*verdict.reasons, apart)),
+        whole.history.at_s - began_s,
+        again=again if baseline_path is None else f"{again} --baseline {baseline_path}",
+        read_bytes=0,
+        parts=[one.path for one in parts],
+    )
+    named = [probe for one in shown.judged.verdict.suspects for probe in one.probes][:1]
+    there = (one for one in parts if any(probe in one.results for probe in named))
+    return replace(shown.judged, path=str(next(there, first).path))  # whose commands are to be looked at
+
+
+def _refuse_unlike(parts: Sequence[PastRun]) -> None:
+    """ConfigError with everything that keeps them from being one."""
+    first, problems, of_host = parts[0], list[Problem](), dict[str, PastRun]()
+    for one in parts:
+        where = str(one.path)
+        for name, mine, other in zip(_ALIKE, _alike(one), _alike(first), strict=True):
+            if mine != other:
+                problems.append(Problem(where, 0, f"another {name} than {first.path}: they are judged one by one"))
+        twice = [host for host in one.scenario.hosts if host in of_host]
+        if twice:
+            problems.append(Problem(where, 0, f"{fold(twice)}: measured by {of_host[twice[0]].path}, too"))
+        of_host |= dict.fromkeys(one.scenario.hosts, one)
+        if not one.ended:
+            problems.append(Problem(where, 0, "has not ended: together are judged runs that are over"))
+        if one.changes:
+            problems.append(Problem(where, 0, "altered the fabric, maybe while others measured: judge it by itself"))
+    if problems:
+        raise ConfigError(problems)
+
+
+_ALIKE = ("scenario", "inventory", "backend", "limits")
+
+
+def _alike(one: PastRun) -> tuple[object, ...]:
+    """What all parts have in common; of a simulated rack its faults are each part's own, and files may be moved."""
+    mock = replace(one.inventory.mock, faults=(), timed_faults=())
+    return (
+        replace(one.scenario, hosts=(), source="", inventory=""),
+        replace(one.inventory, source="", mock=mock),
+        one.backend,
+        {baseline.name: replace(baseline, source="") for baseline in one.baselines.values()},
+    )
+
+
+def _offsets_s(parts: Sequence[PastRun]) -> list[float]:
+    """What has to be added to each run's seconds, so that all are seconds of the first one's clock."""
+    clocks = [WallClock(one.path, str(one.document["run_id"])).at([0.0])[0] for one in parts]
+    return [0.0 if np.isnat(one - clocks[0]) else float((one - clocks[0]) / np.timedelta64(1, "s")) for one in clocks]
+
+
+def _whole(parts: Sequence[PastRun], offsets_s: Sequence[float]) -> PastRun:
+    """One run that planned and measured all that they did; it is where the first one is."""
+    results: dict[str, ProbeResult] = {}
+    for one, by_s in zip(parts, offsets_s, strict=True):
+        for name, result in one.results.items():
+            results[name] = replace(result, started_s=result.started_s + by_s, ended_s=result.ended_s + by_s)
+    history = History(
+        results=results,
+        others=tuple(event for one in parts for event in one.history.others),
+        first=parts[0].history.first,
+        at_s=max(one.history.at_s + by_s for one, by_s in zip(parts, offsets_s, strict=True)),
+        added=tuple(probe for one in parts for probe in one.history.added),
+    )
+    hosts = tuple(host for one in parts for host in one.scenario.hosts)
+    phases = grouped((phase for one in parts for phase in one.plan.phases), lambda plan: plan.phase.name)
+    return replace(
+        parts[0],
+        scenario=replace(parts[0].scenario, hosts=hosts),
+        baselines={name: baseline for one in parts for name, baseline in one.baselines.items()},
+        plan=Plan(tuple(map(_phase, phases.values()))),
+        history=history,
+    )
+
+
+def _phase(plans: Sequence[PhasePlan]) -> PhasePlan:
+    """What each of them planned for a phase; all of it was done at once."""
+    schedules = [one.schedule for one in plans]
+    longest = max(schedules, key=lambda one: one.makespan_s)
+    slots = sorted((slot for one in schedules for slot in one.slots), key=lambda slot: slot.start_s)
+    return replace(
+        plans[0],
+        schedule=replace(longest, slots=tuple(slots)),
+        notes=tuple(dict.fromkeys(said for one in plans for said in one.notes)),
+    )
+
+
+def _seen(parts: Sequence[PastRun], whole: PastRun, offsets_s: Sequence[float]) -> SeenCounters:
+    """What was read of ports by any of them, and of cables by all that looked at them."""
+    seen = [seen_of(one) for one in parts]
+    looked = [(one.links, by_s) for one, by_s in zip(seen, offsets_s, strict=True) if one.links is not None]
+    links = looked and LinkSamples(
+        _merged((one.samples, by_s) for one, by_s in looked),
+        tuple(dict.fromkeys(cable for one, _ in looked for cable in one.cables)),
+        {end: module for one, _ in looked for end, module in one.modules.items()},
+        next((one.failed for one, _ in looked if one.failed), ""),
+    )
+    samples = _merged((one.samples, by_s) for one, by_s in zip(seen, offsets_s, strict=True))
+    return replace(seen[0], samples=samples, hosts=whole.scenario.hosts, links=links or None)
+
+
+def _merged(read: Iterable[tuple[Samples, float]]) -> Samples:
+    """The courses of all of them, on one clock; what two read is one course."""
+    courses: dict[CounterReading, CounterCourse] = {}
+    every_s = 0.0
+    for samples, by_s in read:
+        every_s = max(every_s, samples.every_s)
+        for reading, course in samples.courses.items():
+            known = courses.get(reading, CounterCourse())
+            later = ((at_s + by_s, value) for at_s, value in zip(course.at_s, course.values, strict=True))
+            rows = sorted((*zip(known.at_s, known.values, strict=True), *later), key=lambda row: row[0])
+            until_s = max(known.until_s, course.until_s + by_s)
+            courses[reading] = CounterCourse([at_s for at_s, _ in rows], [value for _, value in rows], until_s)
+    return Samples(every_s, courses)
