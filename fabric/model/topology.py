@@ -282,6 +282,11 @@ class Topology:
     management: Mapping[str, Login] = field(default_factory=dict)
     routing: str | None = None
 
+    @property
+    def draws_ways(self) -> bool:
+        """Whether switches draw ways by chance, as a hash does (ECMP); Ethernet does where nobody says otherwise."""
+        return self.routing in ("ecmp", "lft_random") or (self.routing is None and self.ethernet)
+
     @cached_property
     def tor_groups(self) -> tuple[tuple[str, ...], ...]:
         """Hosts on the very same leaf switches, in inventory order, one tuple a group; leafless hosts are in none."""

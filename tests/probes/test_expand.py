@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measured_rack import rack_topology
+from fabric.config import load_inventory
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
@@ -86,6 +89,18 @@ def test_rnics_that_nothing_joins_are_not_measured_and_that_is_said() -> None:
     assert list(map(str, said)) == [
         "note: rnic_to_rnic on gpu[001-002]: 56 of 56 pairs are not measured: nothing joins their leaves"
     ]
+
+
+@pytest.mark.parametrize(("routing", "at_once"), [("ftree", 16), (None, 16), ("ecmp", 1), ("lft_random", 1)])
+def test_where_ways_are_drawn_a_leaf_sends_one_pair_of_rnics_at_a_time(routing: str | None, at_once: int) -> None:
+    """Two that begin together may be laid on one cable by a hash, and look slow; a static way is known to be apart."""
+    listed = load_inventory(Path(__file__).parents[2] / "inventory" / "pod-64.yaml").topology
+    topology = replace(listed, routing=routing)
+    probes = expand_phase(Phase("p", (RnicToRnicSpec(),)), topology, tuple(topology.hosts))
+    assert probes
+    begun = [slot.probe for slot in schedule(probes).slots if slot.start_s == 0]
+    up = Counter(claim.partition(".")[0] for probe in begun for claim in probe.claims if ":up." in claim)
+    assert max(up.values()) == at_once
 
 
 RACK = rack_topology(3)

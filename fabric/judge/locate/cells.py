@@ -31,12 +31,13 @@ DIP_WIDTH = 3.0
 MOST_BACKGROUND = 0.4
 """Of samples that are dips of nobody; more is a trouble of somebody."""
 
-SHARED = (0.53, 0.26, 0.09)
+SHARED = {2 / 3: 0.26, 1 / 2: 0.38, 2 / 5: 0.06, 1 / 3: 0.14, 1 / 4: 0.04}
 """
-How often a way that is shared at all is shared by two, three or four, each with its even part.
+By the share that is left to a connection beside others on a cable, how often it is that, where it is shared at all.
 
-Connections that are laid on as many cables at random: Poisson with a mean of one other (of more, and of uneven parts,
-the rest).
+Each of q queue pairs has an n-th of a cable that n of them are laid on at random, and the slowest holds up the others:
+q/n is left. Half of one and half of two queue pairs, Poisson with a mean of one other connection (of more, and of
+uneven parts, the rest).
 """
 
 COMPANY = 1.0
@@ -304,10 +305,10 @@ class Likelihood:
         matrix, together = self.matrix, self.matrix.together
         beside, open_ = self.in_the_way, explained == 0
         often = min((float((together & open_).sum()) + 0.5) / (float((beside & open_).sum()) + 1.0), _MOST_SHARED)
-        mine, losses = np.flatnonzero(together), np.log(np.arange(2, 2 + len(SHARED)))
+        mine, losses = np.flatnonzero(together), -np.log(list(SHARED))
         known = mine[open_[mine]]
         near = (np.abs(matrix.y[known][:, None] + losses) < _EVEN).sum(axis=0)
-        weights = (near + _AS_USUAL * np.array(SHARED)) / (len(known) + _AS_USUAL)
+        weights = (near + _AS_USUAL * np.array(list(SHARED.values()))) / (len(known) + _AS_USUAL)
         uneven = (1 - weights.sum()) / DIP_WIDTH
 
         def parts(spread: float) -> Floats:

@@ -34,9 +34,6 @@ from fabric.model.verdict import ProbeVerdict, Recurrence, Suspect, Verdicts
 LOSSY = "traffic_class"
 """The kind of a suspect: the class that RoCE packets are in, or what keeps it lossless on their way."""
 
-_DRAWN = (None, "ecmp", "lft_random")
-"""Routing by which connections may be laid on one cable while others are idle, or nobody knows."""
-
 _NEXT = (
     "fabric check SCENARIO: it reads what RNICs and switches keep lossless (mlnx_qos -i INTERFACE; nv show qos roce) "
     "and says who differs; or traffic_class of the platform is not the class that they keep"
@@ -54,7 +51,7 @@ def slowest_beside(probes: Sequence[Probe], results: Mapping[str, ProbeResult], 
     nothing else counts: pair tests are planned so that they share none.
     """
     links, sharing = _links_of(topology), dict[Hashable, list[int]]()
-    drawn = topology.routing in _DRAWN
+    drawn = topology.draws_ways or topology.routing is None
     if not drawn and not any(host.platform.link_layer == "ethernet" for host in topology.hosts.values()):
         return np.full(len(probes), inf)
     began, ended, gbps, found = np.full((4, len(probes)), inf)

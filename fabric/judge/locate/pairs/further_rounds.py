@@ -159,13 +159,12 @@ class FurtherRounds:
 
     def _drawing(self, found: RunPlane, planes: Sequence[RunPlane]) -> RunPlane:
         """
-        Where Ethernet switches draw a way per connection, all are to be drawn; adaptive routing takes every way.
+        Where switches draw a way per connection, all are to be drawn; adaptive routing takes every way.
 
         Rails that hang on the same leaves draw from the same ways.
         """
-        ethernet = all(self.topology.hosts[host].platform.link_layer == "ethernet" for host in found.plane.hosts)
         alike = sum(one.plane.leaves.keys() == found.plane.leaves.keys() for one in planes)
-        return replace(found, state=replace(found.state, draws=-(-DRAWS // alike) if ethernet else 0))
+        return replace(found, state=replace(found.state, draws=-(-DRAWS // alike) if self.topology.draws_ways else 0))
 
     def _probes(self, test: PairTest, found: RunPlane, spec: PairwiseSpec) -> Iterator[Probe]:
         """

@@ -157,9 +157,14 @@ def lids_of(measured: Measured, plane: str) -> dict[str, int]:
 
 
 def routes_of(measured: Measured, topology: Topology) -> dict[str, dict[tuple[str, str], str]]:
-    """By plane: over which spine (or switches, of three levels) a leaf sends to a host, as far as tables were read."""
+    """
+    By plane: over which spine (or switches, of three levels) a leaf sends to a host, as far as tables were read.
+
+    Where a hash draws the way of each connection (ECMP) tables do not say it.
+    """
     found: dict[str, dict[tuple[str, str], str]] = {}
-    tables = [(probe, result) for probe, result in measured if probe.kind == routes.KIND and probe.params["lid"]]
+    read = measured if topology.routing != "ecmp" else ()
+    tables = [(probe, result) for probe, result in read if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
         ends = {lid: Part.of(name).place for name, lid in lids_of(measured, plane).items() if "/" in name}
         leaf_of = {host: _leaf_of(host, device, topology) for host, device in ends.values()}
