@@ -208,7 +208,7 @@ def _garbled(probe: Probe, host: str) -> NamedPart | None:
 def _measurements(probe: Probe, test: nccl.NcclTest) -> Iterator[Measurement]:
     for row in test.rows:
         for metric, place in (("busbw_out_of_place", row.out_of_place), ("busbw_in_place", row.in_place)):
-            if place is not None and place.busbw_gbps is not None:
+            if place is not None:
                 yield Measurement(probe.probe_id, metric, place.busbw_gbps, "Gb/s", row.size_bytes)
 
 

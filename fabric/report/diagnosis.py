@@ -16,6 +16,7 @@ from fabric.report.output import jsonable
 from fabric.report.shown_verdict import shown_suspect
 from fabric.report.verdict_json import EXIT_CODES
 from fabric.tools import nccl, perftest
+from fabric.tools.nccl.rows import NcclRow
 
 _LISTED = 12
 _LEAST_DRAWN = 3
@@ -96,9 +97,17 @@ def parsed_document(tool: str, text: str) -> dict[str, Any]:
     tests: list[dict[str, Any]] = [
         {name: to_jsonable_python(getattr(test, name)) for name in _SHOWN if hasattr(test, name)} for test in log.tests
     ]
-    for row in (row for test in tests for row in test["rows"] if "in_place" in row):
-        row["out_of_place"] = row["out_of_place"] or dict.fromkeys(row["in_place"])
+    if isinstance(log, nccl.NcclLog):
+        for test, read in zip(tests, log.tests, strict=True):
+            test["rows"] = [_named(row) for row in read.rows]
     return {"tool": tool, "tests": tests, "failures": [asdict(seen) for seen in log.failures]}
+
+
+def _named(row: NcclRow) -> dict[str, Any]:
+    """A row of nccl-tests by the names of its fields; a place that was not measured has them all, and no values."""
+    places = {"out_of_place": row.out_of_place, "in_place": row.in_place}
+    nothing = dict.fromkeys(row.in_place._fields)
+    return {"size_bytes": row.size_bytes} | {name: one._asdict() if one else nothing for name, one in places.items()}
 
 
 def parsed_lines(document: dict[str, Any], name: str) -> Iterator[str]:

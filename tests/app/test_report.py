@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from fabric.app import analyze
 from fabric.app.prepare import Given
@@ -22,13 +22,19 @@ from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 
 @pytest.fixture(scope="module")
-def rejected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a validation of gpu003, which is as bad as before."""
+def validation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A validation of gpu003, which is as bad as before, and where its results are."""
     failed = checked(tmp_path_factory.mktemp("failed"), BAD)
     folder = tmp_path_factory.mktemp("validated")
     words = ["run", POST_REPAIR, "--because", failed, "--inventory", HEALTHY, "--quick", "--fault", BAD]
-    CliRunner().invoke(main, [str(word) for word in (*words, "--results", folder)], standalone_mode=False)
-    return (folder / "post-repair" / "latest").resolve()
+    words += ["--results", folder]
+    return CliRunner().invoke(main, list(map(str, words)), standalone_mode=False), folder
+
+
+@pytest.fixture(scope="module")
+def rejected(validation: tuple[Result, Path]) -> Path:
+    """The directory of that run."""
+    return (validation[1] / "post-repair" / "latest").resolve()
 
 
 def above(run: Path) -> str:
@@ -39,6 +45,16 @@ def above(run: Path) -> str:
 def report(run: Path, *words: str) -> None:
     """``fabric report RUN``."""
     CliRunner().invoke(main, ["report", str(run), *words], standalone_mode=False)
+
+
+def test_the_rejection_comes_first_and_the_exit_code_says_it(validation: tuple[Result, Path]) -> None:
+    said, folder = validation
+    assert said.return_value == 1
+    assert said.stdout.startswith("REJECT gpu003")
+    assert "nothing was replaced" in said.stdout
+    assert len(said.stdout.splitlines()) < 60  # a page
+    rows = CliRunner().invoke(main, ["status", "--results", str(folder)], standalone_mode=False).stdout
+    assert rows.count("REJECT (fail)") == 1
 
 
 @pytest.mark.slow

@@ -103,17 +103,11 @@ def validate(failed: Path, *words: object) -> Result:
 
 
 def test_the_decision_comes_first_and_the_exit_code_says_it(failed: Path) -> None:
+    """Of a host that may return; one that may not: ``test_report``."""
     good = validate(failed, "--fault", "gpu003/mlx5_3:replaced")
     assert good.return_value == 0
     assert good.stdout.startswith("ACCEPT gpu003 (quick: bit errors not covered)\n")
-    bad = validate(failed, "--fault", BAD)
-    assert bad.return_value == 1
-    assert bad.stdout.startswith("REJECT gpu003")
-    assert "nothing was replaced" in bad.stdout
-    assert len(bad.stdout.splitlines()) < 60  # a page
-    rows = fabric("status", "--results", failed.parents[1]).stdout.splitlines()
-    said = [word for row in rows for word in ("ACCEPT (pass)", "REJECT (fail)") if word in row]
-    assert said == ["REJECT (fail)", "ACCEPT (pass)"]
+    assert fabric("status", "--results", failed.parents[1]).stdout.count("ACCEPT (pass)") == 1
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -27,6 +28,7 @@ from fabric.model.fields.scalars import (
 )
 from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
 from fabric.model.text import size_text
+from tests.builders import accepted
 
 FIELDS = TemplateText(("name", "unit", "rack", "rail"))
 GOOD = [
@@ -92,17 +94,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("scalar", "text", "value"), GOOD)
-def test_good_values_are_read(scalar: Scalar, text: str, value: object) -> None:
+def test_good_values_are_read() -> None:
     """Each way of writing that the documentation names is read."""
-    assert scalar.parse(text) == value
+    assert [(scalar, text, scalar.parse(text)) for scalar, text, _ in GOOD] == GOOD
 
 
-@pytest.mark.parametrize(("scalar", "text"), BAD)
-def test_bad_values_are_refused(scalar: Scalar, text: str) -> None:
+def test_bad_values_are_refused() -> None:
     """Nothing is guessed: anything else is refused with what was expected and what was seen."""
-    with pytest.raises(PydanticCustomError, match=r"expected|known are"):
-        scalar.parse(text)
+    assert accepted(BAD, lambda case: case[0].parse(case[1]), PydanticCustomError, r"expected|known are") == []
 
 
 @given(st.integers(1, (1 << 40) - 1))
@@ -164,7 +163,6 @@ def test_the_nearest_word_is_suggested_only_when_near() -> None:
     assert nearest("x" * 10_000, ("timeout",)) == ""
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1e308", "1e999", "9" * 400, "1e308s"], ids=lambda text: text[:9])
 @pytest.mark.parametrize(
     ("scalar", "allowed"),
     [
@@ -176,8 +174,7 @@ def test_the_nearest_word_is_suggested_only_when_near() -> None:
         (Size(1, 1 << 40), "a size from 1 to 1T"),
     ],
 )
-def test_an_absurd_number_is_refused_with_what_is_allowed(scalar: Scalar, allowed: str, text: str) -> None:
+def test_an_absurd_number_is_refused_with_what_is_allowed(scalar: Scalar, allowed: str) -> None:
     """The bounds are said in digits, as a person would write them."""
-    with pytest.raises(PydanticCustomError) as caught:
-        scalar.parse(text)
-    assert caught.value.message().startswith(f"expected {allowed}")
+    absurd = ["nan", "inf", "1e308", "1e999", "9" * 400, "1e308s"]
+    assert accepted(absurd, scalar.parse, PydanticCustomError, f"^expected {re.escape(allowed)}") == []

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,7 +143,7 @@ def test_a_log_cut_anywhere_is_read(text: str) -> None:
         return {
             (row, None)
             if isinstance(row, perftest.PerftestRow)
-            else (replace(row, in_place=replace(row.in_place, wrong=None)), bool(row.in_place.wrong))
+            else (row._replace(in_place=row.in_place._replace(wrong=None)), bool(row.in_place.wrong))
             for test in parse(part).tests
             for row in test.rows
         }

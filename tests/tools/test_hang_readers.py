@@ -20,6 +20,7 @@ from fabric.model.hang import Call, CallState, HangKind, Place
 from fabric.model.outcome import Outcome
 from fabric.tools.hang import flight_recorder, read
 from fabric.tools.hang.flight_recorder import plain_values
+from tests.builders import accepted
 from tests.places import CAPTURES
 
 HANG = CAPTURES / "hang"
@@ -258,11 +259,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_plain_data_is_refused_and_does_nothing(tmp_path, monkeypatch, name):
+def test_what_is_no_plain_data_is_refused_and_does_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UnreadableOutput):
-        plain_values(REFUSED[name])
+    assert accepted(REFUSED, lambda name: plain_values(REFUSED[name]), UnreadableOutput) == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fabric.tools import perftest
 from fabric.tools.perftest import command
 from fabric.tools.perftest.command import write_lat
+from tests.builders import accepted
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -67,20 +69,16 @@ def test_a_peer_is_a_name_or_an_address(peer: str) -> None:
     assert write_bw(peer=peer)[-1] == peer
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
+def test_a_value_that_could_be_misread_is_refused() -> None:
+    """Nothing from an inventory can become an option."""
+    changed: list[dict[str, Any]] = [
         *({"peer": peer} for peer in ("-a", "--all", "", "a b", "a;b", "$(x)", "a\n", "gpu\u0661")),
         *({"device": device} for device in ("", "-d", "mlx5 0", "mlx5_0,mlx5_1")),
         *({"port": port} for port in (0, -1, 65536)),
         *({"size_bytes": 0}, {"duration_s": 0}, {"queue_pairs": 0}, {"cuda_gpu": -1}, {"numa_node": -1}),
         {"ib_port": 0},
-    ],
-)
-def test_a_value_that_could_be_misread_is_refused(changed) -> None:
-    """Nothing from an inventory can become an option."""
-    with pytest.raises(ValueError, match=r"."):
-        write_bw(**changed)
+    ]
+    assert accepted(changed, lambda values: write_bw(**values), ValueError) == []
 
 
 def test_a_run_by_duration_has_no_peak() -> None:

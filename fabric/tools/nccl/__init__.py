@@ -60,8 +60,8 @@ class NcclTest:
     were not. *wrong* says which results were wrong, None when none were. *line* is where its list of devices begins,
     or else its table (1-based).
 
-    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, and how wide
-    the rows behind their size are printed.
+    While its lines arrive: the *stage* that it has reached, its *columns*, the cells of its *first_row*, the text of
+    its last row that is its kind, and how wide the rows behind their size are printed, up to the last count.
     """
 
     line: int = field(default=1, compare=False)
@@ -78,6 +78,7 @@ class NcclTest:
     wrong: str | None = None
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
+    kind_text: str = ""
     widths: list[int] = field(default_factory=list)
     below_own_limit: bool = False
 
@@ -96,14 +97,16 @@ class NcclTest:
         """Those of its devices, in the order first met."""
         return tuple(dict.fromkeys([one.host for one in self.listed]))
 
-    def add(self, row: NcclRow, line: str, cells: list[str], kind: tuple[str, ...]) -> None:
-        """One more row, as printed, and what it is of: type, reduction, root."""
+    def add(self, found: re.Match[str], at: Columns) -> None:
+        """One more row, as the pattern of its columns found it."""
         if not self.rows:
-            self.first_row = cells
-        self.rows.append(row)
-        self.widths.append(len(line.strip()) - len(cells[0]))
-        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
-            self.kinds.append(kind)
+            self.first_row = found[0].split()
+        self.rows.append(row(found, at))
+        self.widths.append(found.end(found.re.groups) - found.end(1))
+        if found[2] != self.kind_text:
+            self.kind_text, kind = found[2], tuple(found[2].split())
+            if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+                self.kinds.append(kind)
 
     def say(self, problem: str) -> None:
         """Note a problem, up to a bound."""
@@ -131,15 +134,13 @@ def parse(text: str) -> NcclLog:
         text = COLOUR.sub("", text)
     plain, streams, failures = _Stream(), dict[str, _Stream](), Failures()
     for number, line in enumerate(text.splitlines(), start=1):
-        cells = line.split()
-        if not cells or plain.line(number, line, cells):
+        if plain.line(number, line):
             continue
         found = _PREFIX.match(line) if ":" in line else None
         if found is not None:
             line = line[found.end() :]
-            cells = line.split()
             stream = streams.setdefault(found[1] or found[2], _Stream())
-            if not cells or stream.line(number, line, cells):
+            if stream.line(number, line):
                 continue
         failures.line(line)
     tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
@@ -158,12 +159,19 @@ class _Stream:
         self._now: NcclTest | None = None
         self._remnant = ""  # a line that may be a row cut short, if no other follows
 
-    def line(self, number: int, line: str, cells: list[str]) -> bool:
-        """Take one line, split into *cells*; false when it is not nccl-tests' own."""
-        self._remnant = ""
+    def line(self, number: int, line: str) -> bool:
+        """Take one line; false when it is not nccl-tests' own."""
+        self._remnant, now = "", self._now
+        at = None if now is None or now.average is not None else now.columns  # of the table that is open
+        if now is not None and at is not None and (found := at.pattern.fullmatch(line)):
+            now.add(found, at)
+            return True
+        cells = line.split()
+        if not cells:
+            return True
         if cells[0][0] == "#":
             return self._comment(number, cells)
-        return cells[0].isdigit() and self._row(number, line, cells)
+        return cells[0].isdigit() and self._row(number, line, cells, at)
 
     def finish(self) -> list[NcclTest]:
         """Every test of this rank, in the order printed."""
@@ -173,27 +181,25 @@ class _Stream:
             _finish(test)
         return self._tests
 
-    def _row(self, number: int, line: str, cells: list[str]) -> bool:
+    def _row(self, number: int, line: str, cells: list[str], at: Columns | None) -> bool:
+        """Take a row that has no heading, or one that its heading does not explain."""
         now = self._now
-        at = None if now is None or now.average is not None else now.columns  # of the table that is open
         if not looks_like_row(cells) and (at is None or len(cells) != at.cells):
             if len(cells) <= 3 and now is not None and now.average is None and all(c.isdigit() for c in cells[:2]):
                 self._remnant = line.strip()
             return False
-        if now is not None and now.stage == _HEADING and now.columns is None:
-            return False  # its heading is one that we cannot read, and said so
-        read = row(line, cells, at or UNKNOWN)
-        if now is None or at is None:
-            if read is None:
-                return False
-            now = self._at(number, _HEADING)
-            now.say("the heading is not in the log: columns and units are those of nccl-tests' default layout")
-            now.columns = at = UNKNOWN
-        if read is None:
+        if now is not None and at is not None:
             now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
             return False
-        places = 1 if read.out_of_place is None else 2
-        now.add(read, line, cells, tuple(cells[2 : len(cells) - at.trailing - at.width * places]))
+        if now is not None and now.stage == _HEADING:
+            return False  # its heading is one that we cannot read, and said so
+        found = UNKNOWN.pattern.fullmatch(line)
+        if found is None:
+            return False
+        now = self._at(number, _HEADING)
+        now.say("the heading is not in the log: columns and units are those of nccl-tests' default layout")
+        now.columns = UNKNOWN
+        now.add(found, UNKNOWN)
         return True
 
     def _at(self, number: int, stage: int) -> NcclTest:
@@ -242,9 +248,8 @@ class _Stream:
         if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
             return
         rank, group = cells[2], cells[4] if at == 8 else "0"
-        if _small(rank) and (group == "0" or _small(group)):
-            bus = cells[at + 3 : at + 4] if cells[at + 3 : at + 4] and cells[at + 3].startswith("[") else []
-            device = " ".join([cells[at + 2], *bus])
+        if _small(rank) and _small(group):
+            device = " ".join(cells[at + 2 : at + 4 if cells[at + 3 : at + 4] and cells[at + 3][0] == "[" else at + 3])
             now = self._at(number, _RANK)
             now.line = now.line if now.listed else number
             now.listed.append(NcclRank(int(rank), int(group), cells[at], device))
@@ -254,7 +259,7 @@ class _Stream:
             return
         now = self._at(number, _HEADING)
         now.line = now.line if now.listed else number
-        at = columns(names)
+        at = columns(*names)
         if at is None:
             now.say(f"unknown columns: {' '.join(names)[:200]!r}")
         else:

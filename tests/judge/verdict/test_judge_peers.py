@@ -6,7 +6,16 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.measured_rack import LOW_LIMITS, dgx_platform, healthy, judged, measured, probes_of, slow_rnic
+from benchmarks.measured_rack import (
+    LOW_LIMITS,
+    dgx_platform,
+    healthy,
+    judged,
+    measured,
+    probes_of,
+    rack_topology,
+    slow_rnic,
+)
 from fabric.judge.normal.keys import key_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
@@ -68,12 +77,13 @@ def test_a_repetition_confirms(rack: Topology) -> None:
     assert named(rack, pairs) == ["gpu002/mlx5_3->gpu1"]
 
 
-def test_a_rack_that_is_slow_as_a_whole_fails_by_its_limit(rack: Topology) -> None:
+def test_a_rack_that_is_slow_as_a_whole_fails_by_its_limit() -> None:
     """Nobody is an outlier, so only the absolute limit can tell: without exception."""
     limits = (
         *(Limit("loopback", least, "a datasheet", link_class=name) for name, least in LEAST.items()),
         Limit("rnic_to_rnic", 384.0, "a datasheet"),
     )
+    rack = rack_topology(2)
     pairs = measured(probes_of(rack), cv=0.003, seed=4, factor=lambda probe: 0.85)
     assert outcomes(rack, pairs, limits=limits) == {Outcome.FAIL}
     pairs = measured(probes_of(rack), cv=0.003, seed=4, factor=healthy)
