@@ -1,11 +1,12 @@
 """
 Kills and pauses real runs at random instants and counts what is left of their changes: real sshd, links and guards.
 
-    python benchmarks/kills.py [--kills 300] [--pauses 50] [--hosts 16] [--seed 1] [--kind pfc]
+    python benchmarks/kills.py [--kills 300] [--pauses 50] [--hosts 16] [--seed 1] [--kind pfc] [--aimed]
 
 Needs root. Every host is a network namespace with its own sshd and an interface for an RNIC, which ``fabric run``
-closes and opens. Prints how many changes were left after lease + 3 s (0 of 300 means below 1 % at 95 % confidence), and
-how long after the death of its run a change was gone.
+closes and opens, and the settings of RNICs are files. With --aimed each kill falls while a change is armed or in force.
+Prints how many changes were left after lease + 3 s (0 of 300 means below 1 % at 95 % confidence), and how long after
+the death of its run a change was gone.
 """
 
 from __future__ import annotations
@@ -63,13 +64,14 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=CHANGES, action="append", default=[])
+    parser.add_argument("--aimed", action="store_true")
     asked = parser.parse_args()
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fabric-kills-") as folder:
         place = Path(folder) / "rack"
         place.mkdir()
         with ChangeRack(place, hosts=asked.hosts) as rack:
-            victims = Victims(rack, seed=asked.seed, kinds=asked.kind)
+            victims = Victims(rack, seed=asked.seed, kinds=asked.kind, aimed=asked.aimed)
             on_all(rack.hosts, victims.live, asked.hosts)
             deaths = on_all(rack.hosts, victims.kill, asked.kills)
             if deaths:

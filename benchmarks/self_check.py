@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -42,9 +41,11 @@ class Row:
 
 
 def inventory(hosts: int, folder: Path) -> Path:
-    """The 2,048-host hall, cut to *hosts*; baselines beside it."""
-    text = TEMPLATE.read_text()
-    text = re.sub(r"gpu\[(0*)1-2048\]", lambda m: f"gpu[{m[1]}1-{hosts:0{len(m[1]) + 1}d}]", text)
+    """The 2,048-host hall, cut to *hosts* or with as many more units; baselines beside it."""
+    digits, units = max(4, len(str(hosts))), max(64, -(-hosts // 32))
+    text = TEMPLATE.read_text().replace("gpu[0001-2048]", f"gpu[{1:0{digits}d}-{hosts:0{digits}d}]")
+    if units > 64:
+        text = text.replace("{unit:02}", "{unit:03}").replace("su[00-63]", f"su[000-{units - 1:03d}]")
     shutil.copytree(TEMPLATE.parent / "baselines", folder / "baselines", dirs_exist_ok=True)
     path = folder / f"hall-{hosts}.yaml"
     path.write_text(text)

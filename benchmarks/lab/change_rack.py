@@ -51,6 +51,8 @@ run()
 """
 LINK_DOWN = "link_down: {{links: {host}/mlx5_0}}"
 RETRANSMISSION = "retransmission: {{selective_repeat: on}}"
+SHORT_TIMEOUTS = "retransmission: {{short_timeouts: on}}"
+ADAPTIVE_TIMERS = "retransmission: {{adaptive_timers: on}}"
 PFC = "{{pfc: on, priority: 3, scope: fabric}}"
 DCQCN = "dcqcn: {{priority: 3, np: on, rp: on, knobs: {{rp_ai_rate: 1}}}}"
 FLAP = "port_flap: {{links: {host}/mlx5_0, down: 0.7s, count: 4, period: 1.1s}}"

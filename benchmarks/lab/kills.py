@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.lab.change_rack import DCQCN, END_S, FLAP, LEASE_S, LINK_DOWN, PFC, RETRANSMISSION, ChangeRack, ended
+from benchmarks.lab.change_rack import (
+    ADAPTIVE_TIMERS,
+    DCQCN,
+    END_S,
+    FLAP,
+    LEASE_S,
+    LINK_DOWN,
+    PFC,
+    RETRANSMISSION,
+    SHORT_TIMEOUTS,
+    ChangeRack,
+    ended,
+)
 from benchmarks.lab.lab import SLOWER
 
 AFTER_LEASE_S = 3.0 * SLOWER
@@ -25,7 +37,15 @@ REPEAT = 4
 """Measurements of each pair in a run, so that it lives for some seconds."""
 
 
-CHANGES = {"link_down": LINK_DOWN, "port_flap": FLAP, "retransmission": RETRANSMISSION, "pfc": PFC, "dcqcn": DCQCN}
+CHANGES = {
+    "link_down": LINK_DOWN,
+    "port_flap": FLAP,
+    "retransmission": RETRANSMISSION,
+    "short_timeouts": SHORT_TIMEOUTS,
+    "adaptive_timers": ADAPTIVE_TIMERS,
+    "pfc": PFC,
+    "dcqcn": DCQCN,
+}
 """What runs that are struck may alter, by kind."""
 
 T = TypeVar("T")
@@ -65,10 +85,14 @@ class Thaw:
 
 
 class Victims:
-    """Runs to be killed or paused; each host is used by one thread at a time."""
+    """
+    Runs to be killed or paused; each host is used by one thread at a time.
 
-    def __init__(self, rack: ChangeRack, *, seed: int, kinds: Sequence[str] = ()) -> None:
-        self.rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
+    *aimed*: kills fall between the moment at which a change is first seen armed and that at which it is gone again.
+    """
+
+    def __init__(self, rack: ChangeRack, *, seed: int, kinds: Sequence[str] = (), aimed: bool = False) -> None:
+        self.rack, self._random, self._lock, self._aimed = rack, random.Random(seed), threading.Lock(), aimed
         self._changes = [CHANGES[kind] for kind in kinds or CHANGES]
         self._number = 0
         self._lives_s: list[float] = []
@@ -78,13 +102,19 @@ class Victims:
         change, _, results = self._drawn(host)
         scenario = self.rack.scenario(host, change, repeat=REPEAT)
         began_s = time.monotonic()
-        ended(self.rack.start(*self.rack.run_words(scenario, results)))
+        run = self.rack.start(*self.rack.run_words(scenario, results))
+        seen_s: list[float] = []
+        while self._aimed and run.poll() is None and time.monotonic() < began_s + END_S:
+            if self.rack.live(host):
+                seen_s.append(time.monotonic())
+            time.sleep(LOOK_S)
+        ended(run)
         with self._lock:
-            self._lives_s.append(time.monotonic() - began_s)
+            self._lives_s.append(seen_s[-1] - seen_s[0] if seen_s else time.monotonic() - began_s)
 
     def kill(self, host: str) -> Death:
-        """SIGKILL at an instant drawn over the whole life of a run."""
-        after_s, run = self._struck(host, signal.SIGKILL)
+        """SIGKILL at an instant drawn over the whole life of a run, or (``aimed``) of its change."""
+        after_s, run = self._struck(host, signal.SIGKILL, self.rack.live if self._aimed else None, further=True)
         ended(run)
         death_s = time.monotonic()
         last_s = self._watch(host, death_s + LEASE_S + AFTER_LEASE_S)
@@ -125,9 +155,13 @@ class Victims:
             time.sleep(LOOK_S)
 
     def _struck(
-        self, host: str, what: signal.Signals, once: Callable[[str], bool] | None = None
+        self, host: str, what: signal.Signals, once: Callable[[str], bool] | None = None, *, further: bool = False
     ) -> tuple[float, subprocess.Popen[str]]:
-        """A run that was sent a signal at a random instant of its life; those that end before it are not counted."""
+        """
+        A run that was sent a signal at a random instant of its life; those that end before it are not counted.
+
+        *further*: the instant is drawn from the moment on at which *once* is seen.
+        """
         while True:
             change, after_s, results = self._drawn(host)
             scenario = self.rack.scenario(host, change, repeat=REPEAT)
@@ -136,6 +170,8 @@ class Victims:
             end_s = began_s + (after_s if once is None else END_S)
             while run.poll() is None and time.monotonic() < end_s and not (once and once(host)):
                 time.sleep(0.005 if once else 0.02)
+            if once and further:
+                time.sleep(after_s)
             if run.poll() is None:
                 run.send_signal(what)
                 return time.monotonic() - began_s, run

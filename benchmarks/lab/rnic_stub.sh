@@ -1,7 +1,8 @@
 #!/bin/sh
 # cat, tee, dcb, mlxlink, mlxreg and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
 # interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say. Of the
-# register ROCE_ACCL one field is kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE, as are PFC of a priority and files of DCQCN.
+# register ROCE_ACCL three fields are kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE.FIELD, as are PFC of a priority and files of
+# DCQCN.
 sys=/sys/class/infiniband
 interface_of() { read -r interface <"$FABRIC_SYSFS/class/infiniband/$1/parent"; } 2>/dev/null
 seen() {
@@ -49,14 +50,14 @@ case ${0##*/} in
       "$word" "${physical#?: }"
     echo '"status": {"code": 0, "message": "success"}}' ;;
   mlxreg)
-    kept=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST.$2
-    case " $* " in
-      *" selective_repeat_forced_en=1,"*) echo 1 >"$kept" ;;
-      *" selective_repeat_forced_en=0,"*) echo 0 >"$kept" ;;
-    esac
-    read -r value <"$kept" || value=0
     printf '%s\n' 'Sending access register...' '' 'Field Name | Data' ====
-    printf '%s | 0x%08x\n' selective_repeat_forced_en "$value" selective_repeat_forced_en_field_select 1
+    for field in selective_repeat_forced_en roce_adp_retrans_en min_ack_timeout_limit_disabled; do
+      kept_in "$2.$field"
+      case " $*," in *[\ ,]"$field=1,"*) echo 1 >"$kept" ;; *[\ ,]"$field=0,"*) echo 0 >"$kept" ;; esac
+      read -r value <"$kept" || value=0
+      select=$field; [ "$field" != roce_adp_retrans_en ] || select=roce_adp_retrans
+      printf '%s | 0x%08x\n' "$field" "$value" "${select}_field_select" 1
+    done
     echo ==== ;;
   ip)
     trouble=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST

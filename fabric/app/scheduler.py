@@ -65,7 +65,12 @@ _MOST_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the newest verdict says of a host; INCONCLUSIVE where none speaks of it. *why*, and which *run*."""
+    """
+    What the newest verdict says of a host, *why*, and which *run*.
+
+    FAIL is of high severity: no job is to begin. MARGINAL is of low: one may, the host is repaired after it. PASS is
+    good; INCONCLUSIVE where no verdict speaks of it.
+    """
 
     host: str
     outcome: Outcome
@@ -78,7 +83,8 @@ class ToldHosts:
     """
     What a run's files say: its hosts, the *good* parts of all, and who may return.
 
-    *bad*: of each host its parts, and by which part's being good later that is over. *unsure*: what else is not good.
+    *bad*: of each host its parts, and by which part's being good later that is over. *low*: of other hosts the parts
+    that are MARGINAL. *unsure*: what else is not good.
     """
 
     path: Path
@@ -87,6 +93,7 @@ class ToldHosts:
     measured: frozenset[str]
     good: frozenset[str]
     bad: Mapping[str, Mapping[str, str]]
+    low: Mapping[str, list[str]]
     unsure: Mapping[str, list[str]]
     wide: tuple[str, ...]
     accepted: tuple[str, ...]
@@ -94,9 +101,17 @@ class ToldHosts:
     @property
     def too_many(self) -> str:
         """Why nobody is drained for it; empty where hosts may be."""
-        if len(self.bad) <= max(1, MOST_SHARE * len(self.measured)):
+        return self._too_many(len(self.bad), "bad")
+
+    @property
+    def too_many_low(self) -> str:
+        """The same for those whose parts are MARGINAL, too."""
+        return self._too_many(len({*self.bad, *self.low}), "bad or marginal")
+
+    def _too_many(self, count: int, how: str) -> str:
+        if count <= max(1, MOST_SHARE * len(self.measured)):
             return ""
-        return f"{len(self.bad)} of {len(self.measured)} hosts have a bad part: too many to be drained at once"
+        return f"{count} of {len(self.measured)} hosts have a {how} part: too many to be drained at once"
 
 
 def standing(host: str, results: Path, *, days: int) -> Standing:
@@ -151,6 +166,8 @@ def _said_of(host: str, told: ToldHosts) -> Standing | None:
     """What a run says of a host that has no bad part; None where it says nothing."""
     if host in told.unsure:
         return Standing(host, Outcome.INCONCLUSIVE, ", ".join(told.unsure[host][:MOST_PARTS]), str(told.path))
+    if host in told.low and host not in told.accepted:
+        return Standing(host, Outcome.MARGINAL, ", ".join(told.low[host][:MOST_PARTS]), str(told.path))
     if host in told.accepted or host in told.good:
         return Standing(host, Outcome.PASS, "everything measured of it is good", str(told.path))
     return None
@@ -162,12 +179,16 @@ def told_hosts(path: Path) -> ToldHosts | None:
     if told is None:
         return None
     bad: dict[str, dict[str, str]] = defaultdict(dict)
-    unsure: dict[str, list[str]] = defaultdict(list)
+    low, unsure = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     wide = []
     for one in told.suspects:
         name = one.component
         hosts = {part.host for other in (name, *one.ambiguous_with) for part in Part.of(other).members}
-        if one.outcome is Outcome.FAIL and len(hosts) == 1 and (*hosts,) == one.hosts:
+        own = len(hosts) == 1 and (*hosts,) == one.hosts
+        if own and one.outcome is Outcome.MARGINAL:
+            low[one.hosts[0]].append(name)
+            continue
+        if own and one.outcome is Outcome.FAIL:
             part = Part.of(name)
             bad[part.host][name] = f"{part.host}/{part.device}" if one.kind in _MEASURED else part.host
             continue
@@ -188,6 +209,7 @@ def told_hosts(path: Path) -> ToldHosts | None:
         good=frozenset(name for name, outcome in told.outcome_of.items() if outcome in _GOOD),
         bad={host: {"post-repair: REJECT": ""} for host in named[Decision.REJECT]}
         | {host: names for host, names in bad.items() if host not in accepted},
+        low={host: names for host, names in low.items() if host not in bad},
         unsure={host: names for host, names in unsure.items() if host not in accepted},
         wide=tuple(wide),
         accepted=accepted,
@@ -295,12 +317,14 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
 
 
 def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
-    """Drain the host that a gate found to be bad; says what was done, and what was not and why."""
-    told = told_hosts(Path(standing.run or ""))
-    if told is not None and told.too_many:
-        return f"{standing.host}: not drained: {told.too_many}"
+    """Drain the host that a gate found to be bad or marginal; says what was done, and what was not and why."""
+    told, is_low = told_hosts(Path(standing.run or "")), standing.outcome is Outcome.MARGINAL
+    why_not = (told.too_many_low if is_low else told.too_many) if told is not None else ""
+    if why_not:
+        return f"{standing.host}: not drained: {why_not}"
     name = "/".join(Path(standing.run or "").parts[-2:])
-    return _drained(standing.host, _reason([standing.why], name), results, nodes)
+    why = f"{standing.why} (marginal)" if is_low else standing.why
+    return _drained(standing.host, _reason([why], name), results, nodes)
 
 
 def _reason(parts: Sequence[str], run: str) -> str:

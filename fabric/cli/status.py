@@ -225,7 +225,8 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
     """
     May a job begin on HOST (default: this one, as Slurm or the system names it)? What the newest run said of it.
 
-    Measures nothing. Exit 0 it was good, 1 it has a bad part, 3 no run tells.
+    Measures nothing. Exit 0 it may (good, or MARGINAL: --act drains it after the job), 1 it has a bad part, 3 no run
+    tells.
     """
     import os
     import platform
@@ -235,8 +236,8 @@ def gate_command(host: str | None, results: Path, days: int, *, act: str | None,
 
     name = host or os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
     found = standing(name, results, days=days)
-    code = {Outcome.PASS: 0, Outcome.FAIL: 1}.get(found.outcome, 3)
-    if act is not None and found.outcome is Outcome.FAIL:
+    code = {Outcome.PASS: 0, Outcome.MARGINAL: 0, Outcome.FAIL: 1}.get(found.outcome, 3)
+    if act is not None and found.outcome in (Outcome.FAIL, Outcome.MARGINAL):
         nodes = nodes_of(act)
         warn(visible(f"{nodes.name.lower()}: {drain(found, results, nodes=nodes)}"))
     where = f" ({found.run})" if found.run else ""

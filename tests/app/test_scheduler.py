@@ -301,6 +301,36 @@ def test_a_gate_drains_no_host_of_a_run_with_too_many(tmp_path: Path) -> None:
     assert slurm.asked == []
 
 
+def marginal(path: Path, *hosts: str) -> Path:
+    """The same run, in which a part of these hosts is MARGINAL and nothing is bad."""
+    known = {"outcome": "marginal", "kind": "rnic", "confidence": 0.9, "evidence": []}
+    suspects = [known | {"component": f"{host}/mlx5_0", "hosts": [host]} for host in hosts]
+    return changed(without(path, *hosts, outcome="marginal"), suspects=suspects)
+
+
+def test_a_marginal_part_is_of_low_severity(tmp_path: Path) -> None:
+    """A job may begin, the host is drained for after it; ``act`` of the run drains nobody, a later good run ends it."""
+    run, slurm = marginal(judged(tmp_path, "20251123-1"), "gpu003"), Slurm("gpu003")
+    found = standing("gpu003", tmp_path, days=DAYS)
+    assert (found.outcome, found.why, found.run) == (Outcome.MARGINAL, "gpu003/mlx5_0", str(run))
+    assert (list(act(run, nodes=SlurmNodes(slurm))), slurm.asked) == ([], [])
+    assert drain(found, tmp_path, nodes=SlurmNodes(slurm)) == (
+        "gpu003: drained (fabric: gpu003/mlx5_0 (marginal); run self-check/20251123-1)"
+    )
+    assert standing("gpu001", tmp_path, days=DAYS).outcome is Outcome.PASS
+    judged(tmp_path, "20251123-2")
+    assert standing("gpu003", tmp_path, days=DAYS).outcome is Outcome.PASS
+
+
+def test_many_marginal_hosts_are_not_drained(tmp_path: Path) -> None:
+    """As of bad ones."""
+    marginal(judged(tmp_path, "20251123-1"), "gpu001", "gpu002", "gpu003")
+    slurm = Slurm("gpu001")
+    said = drain(standing("gpu001", tmp_path, days=DAYS), tmp_path, nodes=SlurmNodes(slurm))
+    assert said == "gpu001: not drained: 3 of 8 hosts have a bad or marginal part: too many to be drained at once"
+    assert slurm.asked == []
+
+
 def test_the_ledger_is_in_the_results_folder_also_from_within_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,12 @@ from fabric.changes.congestion import NAME, Dcqcn, Pfc
 from fabric.changes.procedure import Pause
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Change, ChangeSettings, Lease
+from tests.builders import asked as asked_run
+from tests.builders import on_mock
 from tests.changes.asked import asked
 from tests.changes.played import Played, change, topology
 from tests.changes.test_hold import begun
-from tests.places import ROOT
+from tests.places import INVENTORY, ROOT
 
 TEXT = (ROOT / "fabric" / "changes" / "sh" / "congestion.sh").read_text()
 
@@ -79,6 +81,44 @@ def test_in_words() -> None:
     assert str(asked("dcqcn", priority=3, np=False, knobs={"rp_gd": 7})) == "NP of priority 3 off, rp_gd 7"
     assert not Pfc.is_fault
     assert Dcqcn.model_fields["scope"].default == "host"
+
+
+FELT = """\
+name: felt
+inventory: {inventory}
+hosts: gpu[001-002]
+phases:
+  - name: p
+    changes:
+      - retransmission: {{{asked}}}
+      - {other}
+    env: {{NCCL_IB_TIMEOUT: 10}}
+    probes: [{{concurrent_rings: {{groups_of: 2, sizes: [8G], iterations: 400, told: true}}}}]
+"""
+LOSSY = "ber: {links: gpu001/mlx5_0, effective: 1e-7, direction: up}"
+FLAP = "port_flap: {links: gpu001/mlx5_0, down: 0.5s, at: 10s}"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "other", "least", "most"),
+    [
+        ("selective_repeat: off", LOSSY, 900, 1200),
+        ("selective_repeat: on", LOSSY, 1400, 1600),
+        ("short_timeouts: off", FLAP, 1200, 1600),  # 8 x 0.54 s is longer than the link is away
+        ("short_timeouts: on", FLAP, None, None),  # 8 x 4 ms is not
+    ],
+)
+def test_how_rnics_send_again_is_felt(
+    tmp_path: Path, asked_for: str, other: str, least: float | None, most: float | None
+) -> None:
+    """By a job on a cable that loses packets, and by one whose cable is out for a while."""
+    scenario = tmp_path / "felt.yaml"
+    scenario.write_text(FELT.format(inventory=INVENTORY / "roce-64.yaml", asked=asked_for, other=other))
+    (probe,) = on_mock(asked_run(scenario), tmp_path).verdict.probes
+    if least is None or most is None:
+        assert probe.value_gbps is None
+    else:
+        assert least < (probe.value_gbps or 0.0) < most
 
 
 BEFORE = {"pfc/3": 1, "np/3": 1, "rp/3": 1, "rp_ai_rate": 5}

@@ -1,13 +1,16 @@
-"""Cables exchanged on a simulated fabric, as the real iblinkinfo lists them."""
+"""Cables exchanged on a simulated fabric, as the real iblinkinfo and ibnetdiscover list them."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from benchmarks import wiring as wiring_benchmark
 from benchmarks.lab.link_sweep import simulated, topology
 from fabric.checks.found import cables_of
 from fabric.checks.wiring import wiring
@@ -15,6 +18,7 @@ from fabric.model.found import FoundFabric, FoundHost
 from fabric.model.topology import Topology
 from fabric.tools import ibstat, infiniband
 from tests.lab.ibsim import missing
+from tests.places import INVENTORY
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -46,3 +50,28 @@ def test_exchanged_cables_are_named_and_nothing_else(tmp_path: Path) -> None:
     (exchanged,) = (text for text in texts if "runs at" not in text and "told nothing" not in text)
     assert "h01x00/HCA-1 (in leaf02 port" in exchanged
     assert "h02x03/HCA-1 (in leaf01 port" in exchanged
+
+
+def test_pod_64_is_rebuilt_from_the_real_walk_and_planted_cables_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """All its cables stand in ibsim; what ibnetdiscover lists and mock hosts tell is the shipped file."""
+    if reason := missing():
+        pytest.skip(reason)
+    path = INVENTORY / "pod-64.yaml"
+    _, mock = wiring_benchmark.looked(path)
+    inventory, real = wiring_benchmark.walked(path, mock)
+    assert len(real.cables) == 1024
+    wiring_benchmark.beside("pod-64", inventory, real)
+    said = capsys.readouterr().out
+    assert ("False" in said, said.count("True"), "--diff: 0 lines" in said) == (False, 4, True), said
+    for kinds, plan in (
+        (wiring_benchmark.BY_INVENTORY, ()),
+        (wiring_benchmark.BY_BLUEPRINT, wiring_benchmark.as_planned(real)),
+    ):
+        named, wrong = wiring_benchmark.searched(
+            *(inventory, real, plan),
+            kinds=kinds,
+            planted=4,
+            draw=random.Random(7),
+            seen=partial(wiring_benchmark.seen_by_ibsim, real),
+        )
+        assert (sum(named.values()), wrong) == (4, [])

@@ -20,13 +20,21 @@ from tests.places import INVENTORY, SCENARIOS
 SCENARIO = SCENARIOS / "incast.yaml"
 
 
-def run(folder: Path, entry: str, *faults: str, mock: str = "", hosts: str = "gpu[01-20]", then: str = "") -> JudgedRun:
+def run(
+    folder: Path,
+    entry: str,
+    *faults: str,
+    mock: str = "",
+    hosts: str = "gpu[01-20]",
+    then: str = "",
+    changes: str = "[]",
+) -> JudgedRun:
     """It was run on simulated hosts whose network has queues; *mock* are settings that replace or add to those."""
     (folder / "baselines").symlink_to(INVENTORY / "baselines")
     text = (INVENTORY / "roce-queues.yaml").read_text().replace("congestion: dcqcn}", f"congestion: dcqcn{mock}}}")
     (folder / "roce.yaml").write_text(text)
     scenario = folder / "incast.yaml"
-    phases = f"phases: [{{name: p, probes: [{entry}]}}{then}]\n"
+    phases = f"phases: [{{name: p, changes: {changes}, probes: [{entry}]}}{then}]\n"
     scenario.write_text(f"name: incast\ndescription: x\ninventory: roce.yaml\nhosts: all\n{phases}")
     return on_mock(asked(scenario, hosts=hosts, faults=faults), folder)
 
@@ -92,6 +100,25 @@ def test_congested_is_told_from_bad(
     assert (found.outcome, found.limit_gbps) == (outcome, 360.0)
     assert said in found.reason
     assert judged.suspects == ()
+
+
+@pytest.mark.parametrize(
+    ("senders", "changes", "outcome", "said"),
+    [
+        (19, "[{dcqcn: {priority: 3, rp: off}}]", Outcome.MARGINAL, "unevenly"),
+        (19, "[{dcqcn: {priority: 3, np: off}}]", Outcome.MARGINAL, "unevenly"),
+        (4, "[{pfc: off, priority: 3, scope: fabric}]", Outcome.MARGINAL, "at line rate, but not lossless"),
+        (4, "[{dcqcn: {priority: 3, np: off}}, {pfc: off, priority: 3, scope: fabric}]", Outcome.FAIL, "are lost"),
+        (4, "[{dcqcn: {priority: 4, rp: off}}, {pfc: off, priority: 4, scope: fabric}]", Outcome.PASS, ""),
+    ],
+)
+def test_what_is_set_at_rnics_is_felt(tmp_path: Path, senders: int, changes: str, outcome: Outcome, said: str) -> None:
+    """PFC, NP and RP of the class, as the mock's own settings are; those of another class are not, nor what is over."""
+    then = ", {name: q, probes: [{incast: {senders: [4]}}]}"
+    judged = run(tmp_path, f"incast: {{senders: [{senders}]}}", then=then, changes=changes).verdict
+    found, *_ = (one for one in judged.probes if one.probe_id.startswith("p/"))
+    assert (found.outcome, said in found.reason) == (outcome, True), found.reason
+    assert {one.outcome for one in judged.probes if one.probe_id.startswith("q/")} == {Outcome.PASS}
 
 
 @pytest.mark.slow

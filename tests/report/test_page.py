@@ -67,6 +67,12 @@ def bad_page(bad_run: ShownRun) -> str:
     return page(bad_run)
 
 
+@pytest.fixture(scope="module")
+def changed_page(changed_run: ShownRun) -> str:
+    """The page of a scenario with changes."""
+    return page(changed_run)
+
+
 def test_verdict_suspect_confidence_and_advice_come_first(bad_page: str) -> None:
     words = Seen(bad_page).text
     advice = "reseat or replace the RNIC"
@@ -117,12 +123,11 @@ def test_embedded_data_cannot_end_or_nest_its_element() -> None:
     assert orjson.loads(text.encode()) == list(HOSTILE)
 
 
-def test_a_change_scenario_draws_both_figures_bands_and_intervals(changed_run: ShownRun) -> None:
-    text = page(changed_run)
+def test_a_change_scenario_draws_both_figures_bands_and_intervals(changed_page: str) -> None:
     for part in ("figure 12a", "simulated", "a fault in force", "95 % interval", "With adaptive routing the job kept"):
-        assert part in text
-    assert text.index("figure 12a") < text.index("Nothing is suspected")
-    assert "figure 12b" not in text
+        assert part in changed_page
+    assert changed_page.index("figure 12a") < changed_page.index("Nothing is suspected")
+    assert "figure 12b" not in changed_page
 
 
 def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Path) -> None:
@@ -153,8 +158,8 @@ def test_the_first_line_names_the_suspect(bad_page: str) -> None:
     assert found[1].endswith("1 fault: gpu002 RNIC mlx5_3</span>")
 
 
-def test_changes_and_expectations_are_counted_above_everything(changed_run: ShownRun) -> None:
-    words = Seen(page(changed_run)).text
+def test_changes_and_expectations_are_counted_above_everything(changed_page: str) -> None:
+    words = Seen(changed_page).text
     said = "24 changes made on purpose, all taken back; 3 of 3 expectations met."
     assert words.index(said) < words.index("Nothing is suspected")
 

@@ -53,11 +53,12 @@ def test_a_port_of_no_pair_is_given_up_all_the_same(tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_retransmit_matrix_ends_as_expected(tmp_path: Path) -> None:
-    """A flap longer than all retries is given up, a shorter one costs whole timeouts; losses cost the same in all."""
+    """A flap beyond all retries is given up, a shorter one costs whole timeouts; selective repeat helps with losses."""
     judged = on_mock(asked(SCENARIOS / "retransmit-matrix.yaml"), tmp_path)
     assert {one.outcome for one in judged.verdict.expectations} == {Outcome.PASS}
     for timeout, retries in ((18, 7), (20, 3), (20, 7)):
-        row = f"ib_timeout-{timeout}.retry_cnt-{retries}.qps-1.selective_repeat-off"
-        whole, loss, flap = (gbps(judged, f"{phase}.{row}") for phase in ("whole", "loss", "flap"))
-        assert loss / whole == pytest.approx(0.67, abs=0.02)
-        assert flap / whole == pytest.approx(0.95, abs=0.03)
+        for selective, kept in (("off", 0.67), ("on", 1.0)):
+            row = f"ib_timeout-{timeout}.retry_cnt-{retries}.qps-1.selective_repeat-{selective}.ar_threshold-8192"
+            whole, loss, flap = (gbps(judged, f"{phase}.{row}") for phase in ("whole", "loss", "flap"))
+            assert loss / whole == pytest.approx(kept, abs=0.02)
+            assert flap / whole == pytest.approx(0.95, abs=0.03)

@@ -89,11 +89,13 @@ def settle(
     time_s: float,
     step_s: float = 1e-6,
     begin_gbps: Floats | None = None,
+    slows: Bools | None = None,
 ) -> Settled:
     """
     Let flows begin at their *line_gbps*, or at *begin_gbps* as after a long time, and run for *time_s*.
 
     *links*: one row of link ids a flow, the sender's own link first; the id after the last capacity pads a short path.
+    *slows*: the flows whose rate follows marks, None for all; others keep to their line.
     ValueError where that is not so, or for more than ``MOST_STEPS``.
     """
     steps, count = round(time_s / step_s), len(capacity_gbps)
@@ -102,6 +104,8 @@ def settle(
     if links.ndim != 2 or len(links) != len(line_gbps) or (links.size and not 0 <= links.min() <= links.max() <= count):
         raise ValueError("not one path of known links a flow")
     fluid = _Fluid(links.T.astype(np.intp), capacity_gbps, line_gbps, queues, step_s)
+    if slows is not None:
+        fluid.let_run(~slows)
     if begin_gbps is not None:
         fluid.begin(begin_gbps)
     for _ in range(steps // 2):
@@ -134,7 +138,8 @@ class _Fluid:
         self._flat, self._into = hops.ravel(), hops[:-1].ravel()
         self._padded = hops == len(capacity_gbps)
         self._budget = np.append(capacity_gbps * per_gbps * step_s, np.inf)
-        self._line, self._least, self._step_s = line_gbps * per_gbps, _LEAST_GBPS * per_gbps, step_s
+        self._line, self._step_s = line_gbps * per_gbps, step_s
+        self._least = np.full_like(self._line, _LEAST_GBPS * per_gbps)
         self._increase, self._counter = queues.increase_gbps * per_gbps, _COUNTER_BYTES / queues.packet
         self._queues, size = queues, queues.packet
         self._k_min, self._k_max, self._xoff = queues.k_min / size, queues.k_max / size, queues.xoff / size
@@ -156,6 +161,10 @@ class _Fluid:
         self._rate = np.clip(rate_gbps * 1e9 / 8 / self._queues.packet, self._least, self._line)
         self._target, self._alpha = self._rate.copy(), np.zeros_like(self._rate)
         self._r_late[:] = self._rate
+
+    def let_run(self, free: Bools) -> None:
+        """The rates of these are never cut."""
+        self._least = np.where(free, self._line, self._least)
 
     def clear(self) -> None:
         """Count anew."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -17,6 +18,7 @@ from fabric.sim.net.managers import Forwarding, Routing
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.network import Network
+from fabric.sim.phy.qos import Qos
 from fabric.sim.phy.quality import goodput_factor
 
 MOST_FLOWS = 1024
@@ -41,6 +43,10 @@ class QueuedNetwork(Network):
     Only what meets a link that is asked for too much is simulated, with all that shares a link with that. While a
     collective runs, whose edges are coupled, or some flows are routed adaptively and others not, everything shares by
     max-min.
+
+    *qos*: how an RNIC is set now. A sender slows down where it does so for marks (RP) and its receiver answers them
+    (NP). Where one of the hosts that meet has no PFC for the class, nobody among them is paused (choice: whose packets
+    are lost then is not told apart).
     """
 
     def __init__(
@@ -51,12 +57,13 @@ class QueuedNetwork(Network):
         link_layer: str,
         routing: Routing,
         mock: MockSettings,
+        qos: Callable[[str, str], Qos],
         forwarding: Forwarding | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding, seed=seed)
         self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
-        self._retransmission = mock.retransmission
+        self._retransmission, self._qos = mock.retransmission, qos
         self._begun = False
         self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
         self._counted: defaultdict[Counted, float] = defaultdict(float)
@@ -148,30 +155,55 @@ class QueuedNetwork(Network):
         own = own[own < count]
         rows = rank[place.reshape(links.shape)]
         rows[links == count] = len(own)
-        key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes()
-        if key not in self._known:
-            early = settle(rows, capacity[own], wanted, self._queues, time_s=_EARLY_S, step_s=_STEP_S)
-            begin = fair if self._queues.ecn else None
-            steady = settle(
-                rows, capacity[own], wanted, self._queues, time_s=_STEADY_S, step_s=_STEP_S, begin_gbps=begin
+        sends, takes = self._ends_of(links, count)
+        answers, slows, selective = (
+            np.array(one, dtype=np.bool_)
+            for one in (
+                [qos.answers for qos in takes],
+                [sent.slows and taken.answers for sent, taken in zip(sends, takes, strict=True)],
+                [qos.selective for qos in sends],
             )
-            self._known[key] = self._goodput(steady, wanted), early, steady
+        )
+        queues = replace(self._queues, pfc=self._queues.pfc and all(qos.pfc for qos in (*sends, *takes)))
+        key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes() + slows.tobytes() + selective.tobytes()
+        key += bytes([queues.pfc, queues.ecn])
+        if key not in self._known:
+            early = settle(rows, capacity[own], wanted, queues, time_s=_EARLY_S, step_s=_STEP_S, slows=slows)
+            begin = fair if queues.ecn else None
+            steady = settle(
+                rows, capacity[own], wanted, queues, time_s=_STEADY_S, step_s=_STEP_S, begin_gbps=begin, slows=slows
+            )
+            self._known[key] = self._goodput(steady, wanted, selective), early, steady
         got, early, steady = self._known[key]
-        self._count_up(links, own, early, steady, count)
+        self._count_up(links, own, early, steady, count, answers, slows)
         return got
 
-    def _goodput(self, steady: Settled, wanted: Floats) -> Floats:
-        """What is left of the rates once lost packets were sent again."""
+    def _ends_of(self, links: Ints, count: int) -> tuple[list[Qos], list[Qos]]:
+        """How the RNICs of each flow's sender and receiver are set; *count* pads a path."""
+        last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
+        sends, takes = ([self._qos(*self._end(link)) for link in ends.tolist()] for ends in (links[:, 0], last))
+        return sends, takes
+
+    def _goodput(self, steady: Settled, wanted: Floats, selective: Bools) -> Floats:
+        """What is left of the rates once lost packets were sent again, by those *selective* alone without others."""
         packets = steady.rate_gbps * 1e9 / 8 / self._queues.packet
         loss = np.divide(steady.lost, packets + steady.lost, out=np.zeros_like(packets), where=steady.lost > 0)
         left = [
-            goodput_factor(float(p), rate_gbps=float(rate), retransmission=self._retransmission)
-            for p, rate in zip(loss, wanted, strict=True)
+            goodput_factor(
+                float(p), rate_gbps=float(rate), retransmission="selective_repeat" if alone else self._retransmission
+            )
+            for p, rate, alone in zip(loss, wanted, selective, strict=True)
         ]
         return np.minimum(steady.rate_gbps + steady.lost * self._queues.packet * 8e-9, wanted) * left
 
-    def _count_up(self, links: Ints, own: Ints, early: Settled, steady: Settled, count: int) -> None:
-        """What ports count at once, if flows have just begun, and from now on a second; *count* pads a path."""
+    def _count_up(
+        self, links: Ints, own: Ints, early: Settled, steady: Settled, count: int, answers: Bools, slows: Bools
+    ) -> None:
+        """
+        What ports count at once, if flows have just begun, and from now on a second; *count* pads a path.
+
+        CNPs are sent for flows whose receiver *answers*, and handled where the sender *slows* down for them, too.
+        """
         growing: defaultdict[Counted, float] = defaultdict(float)
         once = self._counted if self._begun else defaultdict[Counted, float](float)
         last = np.take_along_axis(links, (links < count).sum(axis=1, keepdims=True) - 1, axis=1)[:, 0]
@@ -183,9 +215,9 @@ class QueuedNetwork(Network):
             for number, (start, end) in enumerate(zip(links[:, 0].tolist(), last.tolist(), strict=True)):
                 sender, receiver = self._end(start), self._end(end)
                 into[*receiver, "np_ecn_marked_roce_packets"] += float(marked[number])
-                into[*receiver, "np_cnp_sent"] += float(cnps[number])
+                into[*receiver, "np_cnp_sent"] += float(cnps[number]) * bool(answers[number])
                 into[*receiver, "out_of_sequence"] += float(lost[number])
-                into[*sender, "rp_cnp_handled"] += float(cnps[number])
+                into[*sender, "rp_cnp_handled"] += float(cnps[number]) * bool(slows[number])
                 into[*sender, "packet_seq_err"] += float(lost[number])
         access = own < self.net.clos.nics
         for into, paused, pauses in ((once, whole[3], whole[4]), (growing, steady.paused, steady.pauses)):

@@ -15,6 +15,7 @@ from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.phy import Ports
 from fabric.sim.phy.cabling import Cabling, End, ends_named
 from fabric.sim.phy.port import Traffic
+from fabric.sim.phy.qos import Qos
 
 if TYPE_CHECKING:
     from fabric.sim.net.network import Network
@@ -83,12 +84,17 @@ class Rerouting:
             if self.queued:
                 from fabric.sim.net.queued import QueuedNetwork
 
-                made = partial(QueuedNetwork, mock=self._mock)
+                made = partial(QueuedNetwork, mock=self._mock, qos=self._qos)
             given = self._topology, self._faults, self._routing, self.forwarding
             self._made = network_of(*given, made, seed=self._seed)
             self._timeline.sharing.network = self._made
             self._asked = True
         return self._made
+
+    def _qos(self, host: str, device: str) -> Qos:
+        """How an RNIC is set now; where no class is lossless, nothing is told and all do as the mock's settings say."""
+        qos = self._ports.qos(self._ports.of_adapter(host, device))
+        return qos if qos.dscp is not None else replace(qos, pfc=True, answers=True, slows=True)
 
     def ring(self, ring: Ring) -> Ring | None:
         """The same ring; None where nothing between its hosts is modelled."""

@@ -25,7 +25,7 @@ from fabric.sim.phy.port import (
     Traffic,
     traffic_of,
 )
-from fabric.sim.phy.qos import Qos, altered, misset_ends, qos_at
+from fabric.sim.phy.qos import SELECTIVE, Qos, altered, misset_ends, qos_at
 from fabric.sim.phy.quality import (
     CODEWORD_BITS,
     DOWN_SHARE,
@@ -181,6 +181,12 @@ class Ports:
         port.interface_up = up
         self._tell(port, at_s)
 
+    def write(self, port: Port, registers: Mapping[str, int], at_s: float) -> None:
+        """Set registers of a port; what is under way feels it at once."""
+        port.registers |= registers
+        self._tell(port, at_s)
+        self._timeline.sharing.network_changed()
+
     def inject(self, port: Port, injection: Injection | None, at_s: float) -> None:
         """Let a port send errors; None ends that."""
         port.injection = injection
@@ -309,11 +315,11 @@ class Ports:
         """The capacities of an RNIC's cable, and the transfers on it when they just went away."""
         site, device = port.site, port.node.device
         assert site is not None
-        index = site.layout.index
+        index, selective = site.layout.index, port.node.ethernet and bool(port.registers.get(SELECTIVE))
         if port.active:
             site.down.discard(device)
             for way, sender in (("out", port), ("in", peer)):
-                left = sender.quality().goodput_factor if sender is not None and sender.errs else 1.0
+                left = sender.quality().kept(selective=selective) if sender is not None and sender.errs else 1.0
                 resource = index[f"{device}:{way}"]
                 site.dent("port", resource, left * site.capacities[resource] if left < 1.0 else None)
         else:

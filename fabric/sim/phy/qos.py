@@ -19,7 +19,7 @@ class Qos:
 
     *dscp* is that of the lossless class, None where no class is lossless. *priority_of_dscp*: where it goes.
     *buffer_bytes* None: what the driver would choose. *marks*: the switch marks its queue (ECN), *answers* and *slows*
-    are the same at hosts (NP, RP).
+    are the same at hosts (NP, RP). *selective*: an RNIC sends again what was lost alone.
     """
 
     dscp: int | None
@@ -39,6 +39,7 @@ class Qos:
     host_class: int | None = None
     gid_types: tuple[str, str] = ("IB/RoCE v1", "RoCE v2")
     dcbx: str = "OS controlled"
+    selective: bool = False
 
     @property
     def priority(self) -> int:
@@ -104,11 +105,16 @@ def qos_at(end: End, cabling: Cabling, wrong: Mapping[End, tuple[str, ...]], moc
     return found
 
 
+SELECTIVE = "selective_repeat_forced_en"
+SHORT_TIMEOUTS = "min_ack_timeout_limit_disabled"
+"""Fields of an RNIC's register ROCE_ACCL that are felt: what it sends again, and whether it has a least timeout."""
+
+
 def altered(qos: Qos, registers: Mapping[str, int]) -> Qos:
-    """With what was set at a host's end since: ``pfc/3``, ``np/3``, ``rp/3``."""
+    """With what was set at a host's end since: ``pfc/3``, ``np/3``, ``rp/3``, and a field of ROCE_ACCL."""
     keys = {"pfc": qos.pfc, "np": qos.answers, "rp": qos.slows}
     pfc, answers, slows = (bool(registers.get(f"{key}/{qos.priority}", was)) for key, was in keys.items())
-    return replace(qos, pfc=pfc, answers=answers, slows=slows)
+    return replace(qos, pfc=pfc, answers=answers, slows=slows, selective=bool(registers.get(SELECTIVE)))
 
 
 def misset_ends(cabling: Cabling, faults: Iterable[Fault]) -> Mapping[End, tuple[str, ...]]:

@@ -128,6 +128,10 @@ class LinkQuality:
     symbol_ber: float
     goodput_factor: float
 
+    def kept(self, *, selective: bool) -> float:
+        """What one flow gets whose RNIC sends again everything from a lost packet on, or (*selective*) that alone."""
+        return 1.0 - self.loss if selective and self.capacity_factor == 1.0 else self.goodput_factor
+
 
 def post_fec(raw_ber: float, *, fec: str) -> PostFec:
     """

@@ -246,7 +246,7 @@ def rnic_settings(asked: ToolCall, words: tuple[str, ...]) -> Said:
     for name, _, value in (one.partition("=") for one in names if verb == "set"):
         if _value_of(asked, port, name) is None:
             return Said(stderr=f"{RNIC_NAME}: {device}: {name} cannot be set\n", status=1)
-        port.registers[name] = int(value)
+        asked.ports.write(port, {name: int(value)}, asked.at_s)
     told = ((name, _value_of(asked, port, name)) for name in names if verb == "show")
     return Said("".join(f"{name}={value}\n" for name, value in told if value is not None))
 

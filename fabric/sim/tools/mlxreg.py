@@ -68,10 +68,9 @@ def write(name: str, port: Port, values: Values, ports: Ports, at_s: float) -> N
     if name == "PTER":
         _write_pter(port, values, ports, at_s)
     else:
-        for select in ACCL_SELECTS:
-            value = select if select.endswith(("_en", "_disabled")) else f"{select}_en"
-            if values.get(f"{select}_field_select"):
-                port.registers[value] = values.get(value, 0)
+        chosen = [select for select in ACCL_SELECTS if values.get(f"{select}_field_select")]
+        names = [select if select.endswith(("_en", "_disabled")) else f"{select}_en" for select in chosen]
+        ports.write(port, {name: values.get(name, 0) for name in names}, at_s)
 
 
 def _read_pter(port: Port, at_s: float) -> Values:

@@ -30,6 +30,7 @@ from fabric.sim.tools.nccl_tests.model import (
     fails_over,
     is_tree,
     latency_us,
+    least_timeout,
     may_adapt,
     nvlink_ratio,
     patience_of,
@@ -324,7 +325,8 @@ class RunningCollective(Flow):
         self.listing = listing
         self.bits = bits
         self.gone = False
-        self.timeout, self.retries = patience_of(job.setting.env)
+        hosts = tuple(site.host.name for site, _, _ in plan.shares[:1])
+        self.timeout, self.retries = patience_of(job.setting.env, least=least_timeout(rack, hosts))
         self.outage: Outage | None = None
         self.moved = False
 

@@ -8,6 +8,7 @@ from math import ceil, inf
 
 from fabric.model.topology import Gpu, Platform, Rnic
 from fabric.sim.hosts.site import Site
+from fabric.sim.phy.qos import SHORT_TIMEOUTS
 from fabric.sim.rack import Rack
 
 # What NCCL gets out of NVLink inside one host, bus bandwidth over the NVLink rate of one GPU and direction.
@@ -173,14 +174,25 @@ def stall_s(down_s: float, t: int) -> float:
     return max(1, ceil(down_s / rc_timeout_s(t))) * rc_timeout_s(t) if down_s else 0.0
 
 
-def patience_of(env: Mapping[str, str]) -> tuple[int, int]:
-    """How a reliable connection waits: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number is not set."""
+LEAST_TIMEOUT = 17
+"""
+No RoCE RNIC goes below it by itself: at 14 with 7 retries a queue pair failed after 3.5 to 3.8 s, seven times 0.54 s
+(ConnectX-6, NCCL 2.32.3, a public test of its resilience). That this is the firmware's least is inferred from it.
+"""
+
+
+def patience_of(env: Mapping[str, str], *, least: int = 0) -> tuple[int, int]:
+    """
+    How a reliable connection waits: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number is not set.
+
+    No timeout but 0, which is for ever, is shorter than *least*.
+    """
     found = []
     for name, default, most in (("NCCL_IB_TIMEOUT", NCCL_TIMEOUT, 31), ("NCCL_IB_RETRY_CNT", NCCL_RETRY, 7)):
         value = env.get(name, "")
         number = int(value[:9]) if value.isascii() and value.isdigit() else default
         found.append(number if number <= most else default)
-    return found[0], found[1]
+    return max(found[0], least) if found[0] else 0, found[1]
 
 
 OF_TWO = 0.5
@@ -402,9 +414,19 @@ def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> boo
         return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
     if not rack.nvue and not rack.above.is_adaptive_by_inventory:
         return False
-    ports = rack.ports
+    return told(rack, hosts, FORCED)
+
+
+def told(rack: Rack, hosts: tuple[str, ...], field: str) -> bool:
+    """Whether this field of the register ROCE_ACCL is 1 at every RNIC of these hosts."""
     return all(
-        ports.of_adapter(name, rnic.device).registers.get(FORCED, 0)
-        for name, platform in zip(hosts, platforms, strict=True)
-        for rnic in platform.rnics
+        rack.ports.of_adapter(name, rnic.device).registers.get(field, 0)
+        for name in hosts
+        for rnic in rack.topology.hosts[name].platform.rnics
     )
+
+
+def least_timeout(rack: Rack, hosts: tuple[str, ...]) -> int:
+    """The shortest timeout that the RNICs of a job keep to: none on InfiniBand, or where the limit is lifted."""
+    ethernet = rack.topology.hosts[hosts[0]].platform.link_layer == "ethernet"
+    return LEAST_TIMEOUT if ethernet and not told(rack, hosts, SHORT_TIMEOUTS) else 0
