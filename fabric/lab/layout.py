@@ -184,9 +184,10 @@ table inet control {
 }
 """
 """
-What BFD and BGP send goes past the queue of data, as by every switch: behind it they starve as soon as a port is full.
+What BFD and BGP send goes past the queue of data, as in every switch: behind it they starve as soon as a port is full.
 
-Measured with twelve flows over two uplinks: hundreds of routes lost and found again in 40 s, none with it.
+Twelve flows over eight uplinks and two busy loops beside them for 20 s: with one queue 27 routes were lost or found
+again, at usual priority of the daemons 211, with neither none.
 """
 
 QUEUE_S, BURST_BYTES = 0.02, 65_536

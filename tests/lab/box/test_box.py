@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,6 +146,52 @@ def test_what_cannot_be_made_leaves_nothing(box: Box, tmp_path: Path, monkeypatc
         machine.up(other, tmp_path / "other.yaml")
     assert not list(Path("/run/netns").glob(f"fabric-{name}-*"))
     assert [path.name for path in tmp_path.glob("*.yaml")] == ["mine.yaml"]
+
+
+TAKES = "import socket as s; c = s.create_server(('0.0.0.0', 9999)).accept()[0]\nwhile c.recv(65536): pass"
+SENDS = "import socket as s, sys; c = s.create_connection((sys.argv[1], 9999))\nwhile True: c.sendall(bytes(65536))"
+BUSY_S = 5.0
+
+
+def test_no_route_is_lost_on_full_links_and_a_busy_machine(box: Box) -> None:
+    """Six flows over slow uplinks, two busy loops beside them: BFD's packets and the daemons have to come through."""
+    hosts = list(box.leaf_of)
+    apart = list(zip(hosts, hosts[3:] + hosts[:3], strict=True))
+    with contextlib.ExitStack() as started:
+        started.callback(machine.mend, NAME)
+        for spine in box.spine_names:
+            machine.break_part(NAME, f"{spine}:slow=0.1")
+
+        def start(argv: tuple[str, ...], node: str | None = None) -> subprocess.Popen[str]:
+            inside = () if node is None else ("ip", "netns", "exec", box.namespace(node))
+            run = started.enter_context(subprocess.Popen((*inside, *argv), stdout=subprocess.PIPE, text=True))
+            started.callback(run.kill)
+            return run
+
+        for host in hosts:
+            start((sys.executable, "-c", TAKES), host)
+        until_s = time.monotonic() + 20
+        while not all(listening(box, host) for host in hosts) and time.monotonic() < until_s:
+            time.sleep(0.1)
+        for host, other in apart:
+            start((sys.executable, "-c", SENDS, box.data_address(other)), host)
+        for _ in range(2):
+            start((sys.executable, "-c", "while True: pass"))
+        watching = [start(("ip", "monitor", "route"), switch) for switch in box.switches]
+        time.sleep(BUSY_S)
+        for watch in watching:
+            watch.terminate()
+        said = [line for watch in watching for line in watch.communicate()[0].splitlines() if "proto bgp" in line]
+    assert said == []
+
+
+def listening(box: Box, host: str) -> bool:
+    """Whether the program that takes bytes is there."""
+    said = subprocess.run(
+        ("ip", "netns", "exec", box.namespace(host), "grep", "-c", ":270F ", "/proc/net/tcp"),
+        capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+    return said.returncode == 0
 
 
 def test_one_next_hop_left_is_seen_by_nobody_else(box: Box) -> None:
