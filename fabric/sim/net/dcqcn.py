@@ -171,7 +171,7 @@ class Fluid:
     def hold(self, flows: Ints, rate_gbps: float) -> None:
         """Senders that no mark reaches, as of messages that are shorter than a CNP's way, send so much from now on."""
         self._held[flows] = True
-        self._rate[flows] = max(rate_gbps * 1e9 / 8 / self._queues.packet, self._least)
+        self._rate[flows] = np.maximum(rate_gbps * 1e9 / 8 / self._queues.packet, self._least[flows])
 
     def begin(self, rate_gbps: Floats) -> None:
         """Every sender at its rate, and hardly cut of late."""
