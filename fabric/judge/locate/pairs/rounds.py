@@ -20,7 +20,7 @@ from fabric.judge.locate.pairs.components import BUNDLES, LINKS
 from fabric.judge.locate.pairs.fitted import DRAWN, Fitted, fit
 from fabric.judge.locate.pairs.samples import PairSamples, Routes
 from fabric.judge.locate.search import CERTAIN
-from fabric.judge.locate.structure import UNKNOWN, Bools, Ints
+from fabric.judge.locate.structure import FLOOR, UNKNOWN, Bools, Ints
 from fabric.model.diagnosis import PairTest
 from fabric.probes.pairwise import across_leaves, under_leaves
 
@@ -309,10 +309,12 @@ def to_settle(fitted: Fitted) -> list[int]:
     """
     Components that another test would say more about: blamed but not certain, their rivals, and open ones.
 
-    What a slow sample drew that nothing explains is open: the next draw may show it again.
+    What a slow sample drew that nothing explains is open: the next draw may show it again. Slow it is by the floor:
+    a smaller dip says nothing, however little noise there is, for what it drew would not be blamed for so little.
     """
     kinds, found = fitted.components.kinds, _accused(fitted, certain=False)
-    drawn = np.unique(fitted.components.paths[_odd(fitted) & fitted.samples.drawn]).tolist()
+    slow = _odd(fitted) & (fitted.ratio < 1 - FLOOR)
+    drawn = np.unique(fitted.components.paths[slow & fitted.samples.drawn]).tolist()
     found += [*fitted.open, *_unexplained_hosts(fitted)]
     return list(dict.fromkeys([*found, *(c for c in drawn if c != UNKNOWN and kinds[c] in BUNDLES)]))
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
-from fabric.judge.locate.pairs.rounds import PairState, next_round
+from fabric.judge.locate.pairs.components import BUNDLES
+from fabric.judge.locate.pairs.fitted import fit
+from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
@@ -119,6 +121,14 @@ def test_a_spine_is_told_from_the_uplinks_of_a_leaf_by_pairs_that_leave_those_ou
     tests = next_round(state_of(LUCKY))
     first, second = ({f"h{n}" for n in range(least, least + 4)} for least in (1, 5))
     assert any({test.a, test.b} & first and {test.a, test.b} & second for test in tests), tests
+
+
+@pytest.mark.parametrize(("dip", "further"), [(0.98, False), (0.94, True)], ids=["2 %", "6 %"])
+def test_a_dip_that_nobody_would_be_blamed_for_is_no_reason_to_measure_on(dip: float, *, further: bool) -> None:
+    """Of a way that was drawn, and less than the floor: whatever it drew is as good as others."""
+    pairs = LUCKY.replace("=X", "").replace("h10>h5", f"h10>h5={GOOD_GBPS * dip:.5f}")
+    fitted = fit(state_of(pairs).samples())
+    assert any(fitted.components.kinds[one] in BUNDLES for one in to_settle(fitted)) is further
 
 
 @pytest.mark.parametrize("draws", [0, 7])
