@@ -57,11 +57,6 @@ def out_after(phase: Phase, probes: Sequence[Probe], results: Results, *, judge:
     return {host: f"{why}; {_WHAT_TO_DO}" if undecided else why for host, why in _counted(bad).items()}
 
 
-def failed_hosts(probes: Sequence[Probe], results: Results, *, judge: Judge) -> dict[str, str]:
-    """Hosts that did not pass, and why in a few words."""
-    return _counted(_failures(probes, results, judge=judge))
-
-
 _Failure = tuple[str, str, Outcome]  # of which host, which kind of probe, and how it ended
 
 

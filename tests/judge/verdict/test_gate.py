@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.measured_rack import one_number
 from fabric.judge.verdict.conclude import without_partners
-from fabric.judge.verdict.during_run import failed_hosts, out_after
+from fabric.judge.verdict.during_run import out_after
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -42,8 +42,11 @@ def gate(rack: Topology, measured: dict[tuple[str, ...], float | str]) -> set[st
                 name, 1, (Measurement(name, metric, value, "Gb/s", 1 << 30),), None, "", 0.0, 1.0
             )
     return set(
-        failed_hosts(
-            probes, results, judge=Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.0)
+        out_after(
+            Phase("tor", ()),
+            probes,
+            results,
+            judge=Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.0),
         )
     )
 
@@ -123,7 +126,7 @@ def cross_rail(rack: Topology, bad: set[tuple[str, ...]]) -> dict[str, str]:
         results[probe.probe_id] = one_number(probe.probe_id, 200.0 if ends in bad else 392.0, 64 << 10)
     limits = (Limit("rnic_to_rnic", 364.0, "test"), Limit("loopback", 364.0, "test"))
     judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
-    return failed_hosts(probes, results, judge=judge)
+    return out_after(Phase("self-check", ()), probes, results, judge=judge)
 
 
 def test_a_bad_uplink_leaves_no_host_out(rack: Topology) -> None:
