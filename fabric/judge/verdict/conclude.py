@@ -41,21 +41,24 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
+_MOST_SORTS = 4  # of reasons
+
+
+def common_reasons(reasons: Iterable[str]) -> list[str]:
     """
-    The first of each sort with how many more there are, the most frequent sort first, at most *most* sorts.
+    The first of each sort with how many more there are, the most frequent sort first, at most four sorts.
 
     What is beyond that is one line that says how many probes it stands for.
     """
     sorts = grouped(reasons, lambda reason: _NUMBER.sub("#", reason))
     frequent = sorted(sorts.values(), key=len, reverse=True)
     lines = []
-    for members in frequent[:most]:
+    for members in frequent[:_MOST_SORTS]:
         # Two of the very same words are said without a count, as there is nothing to look up.
         others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
         more = f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
         lines.append(members[0] + more)
-    rest = sum(map(len, frequent[most:]))
+    rest = sum(map(len, frequent[_MOST_SORTS:]))
     return lines + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
@@ -194,7 +197,7 @@ def _explained(
     measured = [
         p for p in left if p.kind == pairwise.KIND and p.probe_id in results and not results[p.probe_id].outcome
     ]
-    pairs, between, rest = None, list(over_rounds.suspects), left
+    pairs, between, rest = None, past_loopbacks(over_rounds.suspects, probes, told, results), left
     if measured:
         from fabric.judge.locate.pairs.in_verdict import pair_findings
 
@@ -249,6 +252,26 @@ def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: 
         or probe.probe_id not in results
         or results[probe.probe_id].started_s >= came_s.get(rnics_of(probe)[0], -inf)
     ]
+
+
+def past_loopbacks(
+    suspects: Iterable[Suspect], probes: Sequence[Probe], verdicts: Verdicts, results: Results
+) -> list[Suspect]:
+    """
+    With another next step of an RNIC or its port that was always low, while its loopbacks, of *probes*, all passed.
+
+    Of what dips now and then, or began later, a few loopbacks say nothing.
+    """
+    kept = without_old_loopbacks(probes, verdicts, results)
+    loopbacks = grouped((one for one in kept if one.kind == LoopbackSpec.kind), lambda one: rnics_of(one)[0])
+    found = []
+    for one in suspects:
+        mine, item = loopbacks.get(one.component, ()), Part.of(one.component).item
+        passed = bool(mine) and all(verdicts[probe.probe_id].outcome is Outcome.PASS for probe in mine)
+        text = f"loopback on {item} passed in this run: swap the cable first, then look at the module and the leaf port"
+        told = one.course == "low" and f"{one.component}:{PORT}" in one.ambiguous_with and passed
+        found.append(replace(one, next_step=text) if told else one)
+    return found
 
 
 def _unsure(one: Suspect) -> Suspect:

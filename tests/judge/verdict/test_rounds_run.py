@@ -7,11 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.judge.course.rows import rounds_not_run, too_few_rounds
-from fabric.judge.verdict.conclude import common_reasons, read_elsewhere, without_old_loopbacks
+from fabric.judge.verdict.conclude import (
+    common_reasons,
+    past_loopbacks,
+    read_elsewhere,
+    without_old_loopbacks,
+)
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import FilledTime, Phase
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.loopback import LoopbackSpec
 
 
@@ -73,9 +78,11 @@ def test_reasons_that_differ_in_numbers_are_one_with_its_count() -> None:
 
 
 def test_the_most_frequent_comes_first_and_what_is_beyond_is_counted() -> None:
-    assert common_reasons(["a", "b", "b", "c 1", "c 2", "c 3"], most=2) == [
+    assert common_reasons(["a", "b", "b", "c 1", "c 2", "c 3", "d", "e"]) == [
         "c 1 … and 2 more probes for the same reason",
         "b",
+        "a",
+        "d",
         "and 1 more, in verdict.json",
     ]
 
@@ -151,3 +158,33 @@ def test_the_same_table_read_by_another_host_makes_up_for_it_and_no_other_table_
 def test_where_nobody_read_it_it_stays_open() -> None:
     alone = {PROBES[0].probe_id: RESULTS[PROBES[0].probe_id]}
     assert read_elsewhere(PROBES, alone) is alone
+
+
+def next_after(loopback: Outcome, course: str = "low") -> str:
+    """What is to be done next about an RNIC or its port, after its loopback (and a good one) came out so."""
+    probes = [
+        Probe(name, "loopback", "self-check", ("gpu003",), (), 1.0, {"rnic": "mlx5_2", "endpoint": name})
+        for name in ("numa0", "numa1")
+    ]
+    verdicts = {"numa0": ProbeVerdict("numa0", loopback, ""), "numa1": ProbeVerdict("numa1", G, "")}
+    rivals = ("gpu003/mlx5_2:port",)
+    suspect = Suspect("gpu003/mlx5_2", "rnic", B, 0.5, (), rivals, "run loopback now", ("gpu003",), course=course)
+    (found,) = past_loopbacks([suspect], probes, verdicts, {})
+    return found.next_step
+
+
+def test_a_loopback_that_passed_in_the_run_is_not_asked_for_again() -> None:
+    assert next_after(G).startswith("loopback on mlx5_2 passed in this run")
+    assert "swap the cable first" in next_after(G)
+
+
+@pytest.mark.parametrize(
+    ("loopback", "course"),
+    [
+        pytest.param(B, "low", id="one of its loopbacks was bad"),
+        pytest.param(Outcome.INCONCLUSIVE, "low", id="nobody knows"),
+        pytest.param(G, "dips", id="few good ones say nothing of what dips now and then"),
+    ],
+)
+def test_else_loopback_is_the_next_step(loopback: Outcome, course: str) -> None:
+    assert next_after(loopback, course) == "run loopback now"
