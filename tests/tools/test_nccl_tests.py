@@ -177,6 +177,13 @@ def test_a_cell_that_is_no_number_makes_no_row(cell: str) -> None:
     assert "unreadable or cut row" in test.problems[0]
 
 
+def test_rates_far_below_one_are_printed_with_four_decimals() -> None:
+    """As the program of ``fabric lab`` prints them: its ports have 100 Mbit/s."""
+    cells = "524288  131072  float  sum  -1  43913.1  0.0119  0.0119  0  43266.2  0.0121  0.0121  0"
+    (test,) = nccl.parse(table(cells)).tests
+    assert [(row.out_of_place.busbw_gbps, row.in_place.busbw_gbps) for row in test.rows] == [(0.0119 * 8, 0.0121 * 8)]
+
+
 def test_what_a_test_says_of_itself_is_read() -> None:
     """Its options by name, the collective that starts and ends, the closing lines."""
     options = "step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
