@@ -44,7 +44,7 @@ _TEXT = one_line("nvue.sh")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SwitchKey:
     """A *setting* of a switch as it is, called *what*; *explicit*: it is set, and not there by default."""
 
     what: str
@@ -59,7 +59,7 @@ class Seen:
         return "set" if self.explicit else "unset"
 
 
-Look = Callable[[str, Context], Procedure[tuple[Seen, ...]]]
+Look = Callable[[str, Context], Procedure[tuple[SwitchKey, ...]]]
 """How the keys of a switch (its name) are looked at; raises Refused where they must not be altered."""
 
 
@@ -92,7 +92,7 @@ def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[tuple[Al
     return (yield from told(change_id, context, partial(_routing, on=on), on=on))
 
 
-def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[Seen, ...]]:
+def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
     before = yield from _seen(name, context)
     configured = yield from _configured(name, context)
     if on and not configured.interfaces:
@@ -101,7 +101,7 @@ def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[Seen, 
             f"(nv set interface <uplinks> router adaptive-routing {before.turned(on=True)})"
         )
     checks = (Check(nvue.show(), (nvue.equals(before),)),)
-    return (Seen("adaptive routing", before, configured.whole is not None, checks),)
+    return (SwitchKey("adaptive routing", before, configured.whole is not None, checks),)
 
 
 def confirm(alterations: tuple[Alteration, ...], context: Context, *, on: bool) -> Procedure[None]:
@@ -189,7 +189,7 @@ def said_by(name: str) -> Iterator[None]:
         raise type(exc)(f"{name}: {exc}") from exc
 
 
-def _alteration(name: str, others: list[Seen], change_id: str) -> Alteration:
+def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteration:
     message = f"fabric {sha256(change_id.encode()).hexdigest()[:12]}"
     path = others[0].setting.path
     wanted = [one.setting.turned(on=not one.setting.on) for one in others]

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from fabric.changes import nvue
 from fabric.changes.kind import FABRIC, Context, Kind, Wrong
-from fabric.changes.nvue import LOOK_S, Seen, said_by, shell
+from fabric.changes.nvue import LOOK_S, SwitchKey, said_by, shell
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, Check
@@ -76,7 +76,7 @@ class SwitchQos(Kind):
         """Every switch is configured so, and shows it."""
         yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
 
-    def _look(self, name: str, context: Context) -> Procedure[tuple[Seen, ...]]:
+    def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
         table = yield from context.look(name, switch_qos.roce(), timeout_s=LOOK_S)
         lines = yield from context.look(name, commands(), timeout_s=LOOK_S)
         with said_by(name):
@@ -105,7 +105,7 @@ class SwitchQos(Kind):
                 Check(switch_qos.roce(), (line,)),
                 Check(shell("seen", path, key, setting.value, back), (f"nv {back} .* {key}",)),
             )
-            found.append(Seen(" ".join(path), setting, explicit is not None, checks))
+            found.append(SwitchKey(" ".join(path), setting, explicit is not None, checks))
         return tuple(found)
 
 
