@@ -75,7 +75,8 @@ def discovered(
     """
     Ask *hosts*, as *inventory_path* reaches them or else over SSH at *address* (``{name}.mgmt``).
 
-    *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, instead of asking a host.
+    *links*: a file with what ``iblinkinfo -l`` or ``ibnetdiscover -p`` printed elsewhere, or with UFM's links, instead
+    of asking a host.
     *beside*: an inventory that what is found is set beside. Raises ConfigError for what is wrong with the words.
     """
     for option, shape, said in (("--name", SAFE_NAME, name), ("--user", USER, user)):
@@ -113,16 +114,21 @@ def discovered(
     return Discovered(text, found, silent, differing)
 
 
+_LISTINGS = "what iblinkinfo -l or ibnetdiscover -p prints, or the links of UFM in JSON"
+
+
 def ports_listed(links: Path | None) -> tuple[PortLine, ...]:
     """The ports in such a file, none without one; raises ConfigError where it is none."""
     if links is None:
         return ()
     try:
         text = read_plain(links, WALK_MOST_BYTES).decode("utf-8", "replace")
+        if text.lstrip().startswith(("[", "{")):
+            return infiniband.read_ufm(text)
         return infiniband.read_ports(text) if text.startswith("0x") else infiniband.read_links(text)
     except (OSError, ToolError) as exc:
         why = (exc.strerror if isinstance(exc, OSError) else None) or exc
-        raise ConfigError.at(str(links), f"expected what iblinkinfo -l or ibnetdiscover -p prints: {why}") from None
+        raise ConfigError.at(str(links), f"expected {_LISTINGS}: {why}") from None
 
 
 def _found(

@@ -11,11 +11,10 @@ from __future__ import annotations
 import resource
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from math import inf, nan
-from typing import NamedTuple
 
 import numpy as np
 
@@ -57,15 +56,6 @@ MOST_A_STEP = 20
 """So many are told of one second; the rest is one line."""
 
 _Port = tuple[str, str]
-
-
-class _Found(NamedTuple):
-    """What became of some parts, as an alarm tells it."""
-
-    kind: str
-    outcome: Outcome
-    parts: tuple[str, ...]
-    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ class Fleet:
 
     def __init__(self, hosts: Sequence[Host], every_s: float, began_s: float) -> None:
         self.hosts = {host.name: host for host in hosts}
-        self._every_s, self._began_s = every_s, began_s
+        self._every_s, self._began_s, self._began_at = every_s, began_s, datetime.now(UTC)
         self._ports = {(host.name, rnic.device): rnic for host in hosts for rnic in host.platform.rnics}
         self._place = {port: place for place, port in enumerate(self._ports)}
         self.traffic = PortTraffic([rnic.line_rate_gbps for rnic in self._ports.values() for _ in TRAFFIC])
@@ -179,7 +169,11 @@ class Fleet:
         self._courses.setdefault(port, {})[name] = course
         self._grew.add(port)
 
-    def step(self, now_s: float) -> Iterator[_Found]:
+    def alarm(self, now_s: float, kind: str, outcome: Outcome, parts: Sequence[str], said: str) -> Alarm:
+        """What happens now; *now_s* is of the clock that *began_s* was of."""
+        return Alarm(self._began_at + timedelta(seconds=now_s - self._began_s), kind, outcome, tuple(parts), said)
+
+    def step(self, now_s: float) -> Iterator[Alarm]:
         """Everything that is new."""
         limit_s = now_s - max(SILENT_S, 5 * self._every_s)
         silent = {name for name in self.hosts if self._at_s.get(name, self._began_s) < limit_s}
@@ -188,7 +182,7 @@ class Fleet:
             (self.silent - silent, Outcome.PASS, "is read again"),
         ):
             if names:
-                yield _Found("host", outcome, tuple(sorted(names)), said)
+                yield self.alarm(now_s, "host", outcome, sorted(names), said)
         self.silent = silent
         if now_s >= self._again_s:
             self._again_s = now_s + AGAIN_S
@@ -197,7 +191,7 @@ class Fleet:
         for port in sorted(grew):
             yield from self._judged(port, now_s)
 
-    def _judged(self, port: _Port, now_s: float) -> Iterator[_Found]:
+    def _judged(self, port: _Port, now_s: float) -> Iterator[Alarm]:
         """By the rules of a run's verdict; said again when it is worse, or twice as much."""
         host, device = port
         courses, told, part = self._courses[port], self._told.setdefault(port, {}), f"{host}/{device}:port"
@@ -217,7 +211,8 @@ class Fleet:
         if health is None or not health.bad:
             del self._told[port]
             if self.bad.pop(part, None) is not None:
-                yield _Found("counter", Outcome.PASS, (part,), f"counted nothing for {duration_text(KEPT_S)}")
+                said = f"counted nothing for {duration_text(KEPT_S)}"
+                yield self.alarm(now_s, "counter", Outcome.PASS, [part], said)
             return
         self.bad[part] = health.outcome
         for name, outcome, said in health.found:
@@ -225,7 +220,7 @@ class Fleet:
             before, then = told.get(name, (Outcome.PASS, 0))
             if outcome.rank > before.rank or grown >= 2 * then > 0:
                 told[name] = outcome, grown
-                yield _Found("counter", outcome, (part,), said)
+                yield self.alarm(now_s, "counter", outcome, [part], said)
 
     def shifts(self) -> list[Shift]:
         """Close a window of the traffic."""
@@ -295,7 +290,7 @@ class Monitor:
         say: Callable[[Alarm], None],
     ) -> None:
         self._executor, self._say, self._every_s = executor, say, every_s
-        self._began_s, self._began_at = executor.now(), datetime.now(UTC)
+        self._began_s = executor.now()
         settings = SampleSettings(every_s=every_s, counters=False, temperatures=False, traffic=True)
         self._fleet = Fleet([inventory.topology.hosts[name] for name in hosts], every_s, self._began_s)
         self._watch = Watch(executor, self._fleet, settings, told_s=TOLD_S)
@@ -319,7 +314,7 @@ class Monitor:
                 found = list(self._fleet.step(now_s))
                 if now_s >= window_s:
                     window_s = max(window_s + WINDOW_S, now_s)
-                    found += self._shifted()
+                    found += self._shifted(now_s)
                     self._gbps = self._fleet.host_gbps()
                 self._tell(found, now_s)
                 self._end_bursts(now_s)
@@ -332,32 +327,29 @@ class Monitor:
         """End what is sampled, and let go of every host."""
         self._watch.close()
 
-    def _shifted(self) -> Iterator[_Found]:
+    def _shifted(self, now_s: float) -> Iterator[Alarm]:
         for shift in self._fleet.shifts():
             outcome = Outcome.MARGINAL if shift.state else Outcome.PASS
             why = ", of most that carried any: a job that ended, waits or hangs (fabric hang)" if shift.job else ""
-            yield _Found("traffic", outcome, self._fleet.parts_of(shift), shift.text + (why if shift.state else ""))
+            said = shift.text + (why if shift.state else "")
+            yield self._fleet.alarm(now_s, "traffic", outcome, self._fleet.parts_of(shift), said)
 
-    def _tell(self, found: Sequence[_Found], now_s: float) -> None:
+    def _tell(self, found: Sequence[Alarm], now_s: float) -> None:
         """The worst first, and no more than a screen of it; a closer look at whom it happened to."""
         listed = sorted(found, key=lambda one: -one.outcome.rank)
         for place, one in enumerate(listed):
-            self._note(one, now_s, aloud=place < MOST_A_STEP)
+            self._note(one, aloud=place < MOST_A_STEP)
             if one.outcome is not Outcome.PASS and one.kind != "host":
                 self._look_closer(one.parts[0], now_s)
         if rest := listed[MOST_A_STEP:]:
             parts = tuple(dict.fromkeys(part for one in rest for part in one.parts))
-            self._say(Alarm(self._at(now_s), rest[0].kind, rest[0].outcome, parts, f"{len(rest)} more alarms"))
+            self._say(replace(rest[0], parts=parts, said=f"{len(rest)} more alarms"))
 
-    def _note(self, found: _Found, now_s: float, *, aloud: bool = True) -> None:
-        self._counts[found.kind] += 1
-        alarm = Alarm(self._at(now_s), *found)
+    def _note(self, alarm: Alarm, *, aloud: bool = True) -> None:
+        self._counts[alarm.kind] += 1
         self.alarms.append(alarm)
         if aloud:
             self._say(alarm)
-
-    def _at(self, now_s: float) -> datetime:
-        return self._began_at + timedelta(seconds=now_s - self._began_s)
 
     def _look_closer(self, part: str, now_s: float) -> None:
         host = Part.of(part).host
@@ -373,8 +365,8 @@ class Monitor:
                 self._watch.end_burst(burst.ticket)
                 del self._fleet.bursts[host]
                 text = burst_text(burst.began_s, Part.of(burst.part).device, burst.rows)
-                found = _Found("burst", Outcome.PASS, (burst.part,), f"every 100 ms: {text}")
-                self._note(found, self._executor.now())
+                ended_s = self._executor.now()
+                self._note(self._fleet.alarm(ended_s, "burst", Outcome.PASS, [burst.part], f"every 100 ms: {text}"))
 
     def _now(self) -> FleetSeen:
         used, fleet = resource.getrusage(resource.RUSAGE_SELF), self._fleet

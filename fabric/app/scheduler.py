@@ -98,17 +98,9 @@ class ToldHosts:
     wide: tuple[str, ...]
     accepted: tuple[str, ...]
 
-    @property
-    def too_many(self) -> str:
-        """Why nobody is drained for it; empty where hosts may be."""
-        return self._too_many(len(self.bad), "bad")
-
-    @property
-    def too_many_low(self) -> str:
-        """The same for those whose parts are MARGINAL, too."""
-        return self._too_many(len({*self.bad, *self.low}), "bad or marginal")
-
-    def _too_many(self, count: int, how: str) -> str:
+    def too_many(self, *, low: bool = False) -> str:
+        """Why nobody is drained for a bad part, or for a *low* one (MARGINAL); empty where hosts may be."""
+        count, how = (len({*self.bad, *self.low}), "bad or marginal") if low else (len(self.bad), "bad")
         if count <= max(1, MOST_SHARE * len(self.measured)):
             return ""
         return f"{count} of {len(self.measured)} hosts have a {how} part: too many to be drained at once"
@@ -302,9 +294,9 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
     if told.backend == "mock":
         raise ConfigError.at("--act", f"{path} is of the simulated fabric: no real host is drained")
     results = path.resolve().parent.parent
-    if told.too_many:
-        yield told.too_many
-    for host, parts in told.bad.items() if not told.too_many else ():
+    if too_many := told.too_many():
+        yield too_many
+    for host, parts in told.bad.items() if not too_many else ():
         now = standing(host, results, days=_ALL_DAYS)
         if now.outcome is Outcome.PASS:
             yield f"{host}: not drained: found to be good since, by {now.run}"
@@ -319,7 +311,7 @@ def act(path: Path, *, nodes: Nodes) -> Iterator[str]:
 def drain(standing: Standing, results: Path, *, nodes: Nodes) -> str:
     """Drain the host that a gate found to be bad or marginal; says what was done, and what was not and why."""
     told, is_low = told_hosts(Path(standing.run or "")), standing.outcome is Outcome.MARGINAL
-    why_not = (told.too_many_low if is_low else told.too_many) if told is not None else ""
+    why_not = "" if told is None else told.too_many(low=is_low)
     if why_not:
         return f"{standing.host}: not drained: {why_not}"
     name = "/".join(Path(standing.run or "").parts[-2:])

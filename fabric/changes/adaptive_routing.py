@@ -12,7 +12,6 @@ from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.changes.subnet_manager import SM_NEEDED, Toggle
 from fabric.model.change import Alteration, Change, ChangeSettings
-from fabric.model.fields.folded import some
 from fabric.model.fields.scalars import Choice, OnOff
 
 
@@ -59,13 +58,7 @@ class AdaptiveRouting(Toggle):
             return
         ethernet, hosts = context.topology.ethernet, context.topology.hosts
         if self.scope == "fabric" and ethernet:
-            mute = [one.name for one in nvue.switches(context) if one.login is None or one.login.management is None]
-            if mute or not nvue.switches(context):
-                text = (
-                    f"to switch adaptive routing of a RoCE fabric {some(mute) if mute else 'its switches'} need "
-                    "'address' and 'management: nvue' under switches:"
-                )
-                yield ("scope",), text
+            yield from nvue.wrong_scope(context, "adaptive routing")
         elif self.scope == "fabric" and not context.settings.subnet_managers:
             yield ("scope",), f"to switch adaptive routing of the fabric {SM_NEEDED}"
         if self.scope == "host" and any(hosts[name].platform.link_layer == "infiniband" for name in context.hosts):
@@ -76,6 +69,10 @@ class AdaptiveRouting(Toggle):
         yield from super().needs(context)
         for name in context.hosts if self.scope == "host" else ():
             yield name, Alters(("mlxreg",), guarded=True)
+
+    def commits(self, context: Context) -> bool:
+        """On RoCE every switch does."""
+        return self.scope == "fabric" and context.topology.ethernet
 
     def sets(self, context: Context) -> Mapping[str, str]:
         """As the inventory says; nothing where switches or RNICs are told themselves."""

@@ -131,6 +131,10 @@ class Kind(ChangeSpec):
         """Whether a component can be altered only from ``via``."""
         return False
 
+    def commits(self, context: Context) -> bool:
+        """Whether switches commit it (NVUE): a commit takes along what is set there, so there is one at a time."""
+        return False
+
     def sets(self, context: Context) -> Mapping[str, str]:
         """The keys that it gives the subnet managers' file, with their values."""
         return {}

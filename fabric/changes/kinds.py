@@ -11,6 +11,7 @@ from fabric.changes.kind import FABRIC, Context, Kind
 from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.changes.retransmission import Retransmission
 from fabric.changes.subnet_manager import Shield
+from fabric.changes.switch_qos import Ecn, SwitchPfc
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.fields.entry import add_others
 from fabric.model.part import Part
@@ -26,6 +27,8 @@ OURS: tuple[type[Kind], ...] = (
     Retransmission,
     Pfc,
     Dcqcn,
+    Ecn,
+    SwitchPfc,
 )
 GROUP = "fabric.changes"
 

@@ -1,9 +1,11 @@
 """
-Adaptive routing of a RoCE fabric: each switch with NVUE is told for itself, by a commit that must be confirmed.
+Keys of a RoCE fabric's switches: each switch with NVUE is told for itself, by a commit that must be confirmed.
 
-The commit is confirmed only after the switch itself was seen to route so. Whoever dies before that: the switch rolls
-back by its own timer, beside our guard. The undo sets the one key back, or unsets it, as it was seen; it never applies
-an older revision, so that whatever somebody else committed meanwhile stays.
+The commit is confirmed only after the switch itself was seen to have them so. Whoever dies before that: the switch
+rolls back by its own timer, beside our guard. The undo sets these keys back, or unsets them, as they were seen; it
+never applies an older revision, so that whatever somebody else committed meanwhile stays.
+
+What is told is a matter of how it is looked at (``Look``); here is that of adaptive routing.
 
 A guard's steps are commands; where one of them depends on what the last one brought about, it is a verb of one constant
 text for POSIX sh, in which values only ever arrive as positional parameters.
@@ -11,13 +13,15 @@ text for POSIX sh, in which values only ever arrive as positional parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from shlex import join
 
 from fabric.changes import one_line
-from fabric.changes.kind import Context
+from fabric.changes.kind import Context, Wrong
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
@@ -39,23 +43,65 @@ LOOK_S = 30.0
 _TEXT = one_line("nvue.sh")
 
 
-def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
-    """One Alteration for each switch that routes otherwise; none when all do so already."""
+@dataclass(frozen=True, slots=True)
+class SwitchKey:
+    """A *setting* of a switch as it is, called *what*; *explicit*: it is set, and not there by default."""
+
+    what: str
+    setting: Setting
+    explicit: bool
+    checks: tuple[Check, ...]
+    """How it is seen that it is so again."""
+
+    @property
+    def back(self) -> str:
+        """How it is given back, by the word of the shell text."""
+        return "set" if self.explicit else "unset"
+
+
+Look = Callable[[str, Context], Procedure[tuple[SwitchKey, ...]]]
+"""How the keys of a switch (its name) are looked at; raises Refused where they must not be altered."""
+
+
+def told(change_id: str, context: Context, look: Look, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
+    """One Alteration for each switch on which a key is otherwise; none when all are so already."""
     found = []
     for name in _need_told(context):
-        before = yield from _seen(name, context)
-        configured = yield from _configured(name, context)
-        if on and not configured.interfaces:
-            raise Refused(
-                f"{name}: no interface has adaptive routing on, so that switching it on would change nothing "
-                f"(nv set interface <uplinks> router adaptive-routing {before.turned(on=True)})"
-            )
-        if before.on == on:
-            continue
-        yield from _need_clean(name, context)
-        found.append(_alteration(name, before, configured, change_id))
+        others = [one for one in (yield from look(name, context)) if one.setting.on != on]
+        if others:
+            yield from _need_clean(name, context)
+            found.append(_alteration(name, others, change_id))
     _need_time(len(found), context)
     return tuple(found)
+
+
+def confirm_told(alterations: tuple[Alteration, ...], context: Context, look: Look, *, on: bool) -> Procedure[None]:
+    """Every switch that was altered says so, of every key."""
+    for alteration in alterations:
+        try:
+            seen = yield from look(alteration.host, context)
+        except Refused as exc:
+            raise NotInForce(str(exc)) from exc
+        for one in seen:
+            if one.setting.on != on:
+                raise NotInForce(f"{alteration.host}: {one.what} is {one.setting}")
+
+
+def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
+    """One Alteration for each switch that routes otherwise; none when all do so already."""
+    return (yield from told(change_id, context, partial(_routing, on=on), on=on))
+
+
+def _routing(name: str, context: Context, *, on: bool) -> Procedure[tuple[SwitchKey, ...]]:
+    before = yield from _seen(name, context)
+    configured = yield from _configured(name, context)
+    if on and not configured.interfaces:
+        raise Refused(
+            f"{name}: no interface has adaptive routing on, so that switching it on would change nothing "
+            f"(nv set interface <uplinks> router adaptive-routing {before.turned(on=True)})"
+        )
+    checks = (Check(nvue.show(), (nvue.equals(before),)),)
+    return (SwitchKey("adaptive routing", before, configured.whole is not None, checks),)
 
 
 def confirm(alterations: tuple[Alteration, ...], context: Context, *, on: bool) -> Procedure[None]:
@@ -75,6 +121,14 @@ def confirm(alterations: tuple[Alteration, ...], context: Context, *, on: bool) 
 def switches(context: Context) -> list[Switch]:
     """Those that route: every leaf and spine."""
     return [one for one in context.topology.switches.values() if one.tier in ("leaf", "spine")]
+
+
+def wrong_scope(context: Context, what: str) -> Iterator[Wrong]:
+    """Switches that the inventory does not say how to tell, for *what* they are to be told."""
+    mute = [one.name for one in switches(context) if one.login is None or one.login.management is None]
+    if mute or not switches(context):
+        text = f"to switch {what} of a RoCE fabric {some(mute) if mute else 'its switches'} need "
+        yield ("scope",), text + "'address' and 'management: nvue' under switches:"
 
 
 def _need_told(context: Context) -> tuple[str, ...]:
@@ -104,20 +158,20 @@ def _need_time(count: int, context: Context) -> None:
 
 def _seen(name: str, context: Context, interface: str | None = None) -> Procedure[Setting]:
     said = yield from context.look(name, nvue.show(interface), timeout_s=LOOK_S)
-    with _on(name):
+    with said_by(name):
         return nvue.read(*said)
 
 
 def _configured(name: str, context: Context) -> Procedure[Configured]:
     said = yield from context.look(name, nvue.commands(), timeout_s=LOOK_S)
-    with _on(name):
+    with said_by(name):
         return nvue.read_commands(*said)
 
 
 def _need_clean(name: str, context: Context) -> Procedure[None]:
     """A commit takes along whatever this account has set; that is somebody's work, not ours."""
     said = yield from context.look(name, nvue.pending(), timeout_s=LOOK_S)
-    with _on(name):
+    with said_by(name):
         lines = nvue.read_pending(*said)
     if lines:
         raise Refused(
@@ -127,7 +181,7 @@ def _need_clean(name: str, context: Context) -> Procedure[None]:
 
 
 @contextmanager
-def _on(name: str) -> Iterator[None]:
+def said_by(name: str) -> Iterator[None]:
     """Errors of the tool name the switch."""
     try:
         yield
@@ -135,31 +189,32 @@ def _on(name: str) -> Iterator[None]:
         raise type(exc)(f"{name}: {exc}") from exc
 
 
-def _alteration(name: str, before: Setting, configured: Configured, change_id: str) -> Alteration:
-    wanted = before.turned(on=not before.on)
-    explicit = configured.whole is not None
+def _alteration(name: str, others: list[SwitchKey], change_id: str) -> Alteration:
     message = f"fabric {sha256(change_id.encode()).hexdigest()[:12]}"
-    back = nvue.put(before) if explicit else nvue.drop(before.key)
+    path = others[0].setting.path
+    wanted = [one.setting.turned(on=not one.setting.on) for one in others]
+    back = [nvue.put(one.setting) if one.explicit else nvue.drop(one.setting) for one in others]
+    said = ", ".join(f"{one.setting}" + ("" if one.explicit else " by default") for one in others)
     return Alteration(
         host=name,
         apply=(
-            shell("clean"),
-            nvue.put(wanted),
+            shell("clean", path),
+            *map(nvue.put, wanted),
             nvue.apply(message, confirm_min=CONFIRM_MIN),
-            shell("seen", wanted.key, wanted.value),
+            *(shell("seen", path, one.key, one.value, "set") for one in wanted),
             nvue.confirm(),
         ),
         undo=(
-            shell("stage", before.key, before.value, "set" if explicit else "unset"),
-            shell("commit", f"{message} undone"),
+            *(shell("stage", path, one.setting.key, one.setting.value, one.back) for one in others),
+            shell("commit", path, f"{message} undone"),
         ),
-        checks=(Check(nvue.show(), (nvue.equals(before),)),),
-        prior=f"{name}: adaptive routing {before}" + ("" if explicit else " by default"),
-        manual=f"{join(back)} && nv config apply -y",
+        checks=tuple(check for one in others for check in one.checks),
+        prior=f"{name}: {others[0].what} {said}",
+        manual=f"{' && '.join(map(join, back))} && nv config apply -y",
         outlives=True,
     )
 
 
-def shell(verb: str, *words: str) -> Argv:
-    """Have a verb of ``sh/nvue.sh`` carried out."""
-    return ("sh", "-c", _TEXT, "fabric-nvue", verb, *words)
+def shell(verb: str, path: tuple[str, ...], *words: str) -> Argv:
+    """Have a verb of ``sh/nvue.sh`` carried out, on a key below *path*."""
+    return ("sh", "-c", _TEXT, "fabric-nvue", verb, " ".join(path), *words)

@@ -145,6 +145,7 @@ def _together(together: tuple[Change, ...], context: Context, allow: Collection[
     """What is too much of changes that are in force at the same time."""
     yield from _pairs(together)
     yield from _same_keys(together, context)
+    yield from _commits(together, context)
     if ALLOW not in allow:
         yield from (f"{text}{_unless(ALLOW)}" for text in _counted(together, context))
     if ISOLATE not in allow:
@@ -199,6 +200,14 @@ def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
             first = seen.setdefault(key, change)
             if first.kind != change.kind:
                 yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
+
+
+def _commits(together: tuple[Change, ...], context: Context) -> Iterator[str]:
+    """Two changes that switches commit: the commit of one would carry the other along, and keep or undo it."""
+    committed = [change for change in together if kind_of(change).commits(context)]
+    for change in committed[1:]:
+        first = committed[0].change_id
+        yield f"{change.change_id}: {first} is committed on the same switches at the same time; {_NEVER}"
 
 
 def _cable(change: Change) -> tuple[object, ...]:

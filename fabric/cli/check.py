@@ -12,7 +12,7 @@ from fabric.cli.options import PATH, answer, json_option, overrides, print_json,
 links_option = click.option(
     "--links",
     type=PATH,
-    help="Cables of InfiniBand from this file (iblinkinfo -l, ibnetdiscover -p) instead of a host.",
+    help="Cables of InfiniBand from this file (iblinkinfo -l, ibnetdiscover -p, UFM's links) instead of a host.",
 )
 
 

@@ -145,6 +145,8 @@ def rack(
         public="public_opensm" in mock.site,
     )
     above.sweeps = lambda: managers.sweeps
+    nvue = NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar")
+    above.switched = lambda: nvue.lossless((mock.lossless_class or 0) >> 5)
     return Rack(
         topology=topology,
         timeline=timeline,
@@ -152,7 +154,7 @@ def rack(
         ports=ports,
         above=above,
         managers=managers,
-        nvue=NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar"),
+        nvue=nvue,
         ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),

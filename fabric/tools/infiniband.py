@@ -1,6 +1,8 @@
 """
 infiniband-diags: every port of a fabric, one by LID, its counters, routes, the subnet manager, a host's own ports.
 
+And the links of a fabric as UFM tells them.
+
 Every command takes the words of ``through``: without them libibumad takes the first adapter with an active port (umad.c
 resolve_ca_name), which may be that of another fabric.
 """
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need, need_success, need_whole, plain, program, whole, whole_lines, word
+from fabric.tools.driver import need, need_json, need_success, need_whole, plain, program, whole, whole_lines, word
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""
@@ -420,3 +422,37 @@ def _link_line(line: str) -> PortLine:
     if not names:
         return PortLine(end("near", found["name"] or ""), found["speed"], "Down", "Polling", None)
     return PortLine(end("near", names[0]), found["speed"], "Active", "LinkUp", end("far", names[1]))
+
+
+_UFM_PORT = re.compile(r"(?P<guid>[0-9a-f]{16})_(?P<port>\d{1,4})", re.ASCII)
+
+
+def read_ufm(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
+    """
+    Both ends of every link in ``GET /ufmRest/resources/links`` (UFM Enterprise REST API guide 6.20, Links REST API).
+
+    A port is known by its name, GUID and number: ``source_guid`` was seen to be that of a whole host (guide 6.11). A
+    switch is described with its port's label behind it (``leaf01:1/3/1``). LIDs and speeds are not told: 0, and none.
+
+    Raises ToolError where getting it failed, UnreadableOutput with the link that is not whole, or when none is there.
+    """
+    need_success("UFM", stdout, stderr, exit_status)
+    told = need_json("UFM", stdout)
+    if not isinstance(told, list) or not told:
+        raise UnreadableOutput(f"UFM: no list of links: {stdout[:120]!r}")
+    lines = []
+    for link in told:
+        here, there = _ufm_end(link, "source"), _ufm_end(link, "destination")
+        lines += [PortLine(a, "", "Active", "LinkUp", b) for a, b in ((here, there), (there, here))]
+    return tuple(lines)
+
+
+def _ufm_end(link: object, which: str) -> End:
+    keys = ("port_name", "port", "port_dname", "port_node_description")
+    said = [link.get(f"{which}_{key}") if isinstance(link, dict) else None for key in keys]
+    name, number, label, description = (text if isinstance(text, str) else "" for text in said)
+    found = _UFM_PORT.fullmatch(name)
+    if found is None or found["port"] != number or not label or not description:
+        wanted = ", ".join(f"{which}_{key}" for key in keys)
+        raise UnreadableOutput(f"UFM: no end of a link in {wanted} (UFM 6.20 and later tell them): {str(link)[:300]}")
+    return End(int(found["guid"], 16), description.removesuffix(f":{label}").strip(), 0, int(number))

@@ -28,8 +28,14 @@ from fabric.tools.mlxlink import Light, Module, Optics
 AR = ("router", "adaptive-routing")
 """Where adaptive routing is in NVUE's tree; below an interface as well."""
 
-WORDS: Mapping[str, tuple[str, str]] = MappingProxyType({"enable": ("off", "on"), "state": ("disabled", "enabled")})
-"""The key that a release has, and its values for off and on."""
+WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"enable": ("off", "on"), "state": ("disabled", "enabled")}
+    | dict.fromkeys(("ecn", "tx", "rx"), ("disable", "enable"))
+)
+"""Keys that are switched, and their values for off and on."""
+
+OF_RELEASES = ("enable", "state")
+"""The keys of adaptive routing, of which a release has one."""
 
 _LINE = re.compile(r"nv set (?:interface (?P<names>\S+) )?router adaptive-routing(?: (?P<key>\S+) (?P<value>\S+))?")
 _PORTS = re.compile(r"(?P<stem>[A-Za-z][A-Za-z0-9_-]*?)(?P<from>\d{1,64})-(?P<to>\d{1,64})")
@@ -41,10 +47,11 @@ PORTS_MOST = 1024
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Adaptive routing of a switch or of an interface, in the words of its release."""
+    """A key below *path*, by default that of adaptive routing, in the words of its release."""
 
     key: str
     value: str
+    path: tuple[str, ...] = AR
 
     @property
     def on(self) -> bool:
@@ -53,7 +60,7 @@ class Setting:
 
     def turned(self, *, on: bool) -> Setting:
         """The same key with the value for on or off."""
-        return Setting(self.key, WORDS[self.key][int(on)])
+        return Setting(self.key, WORDS[self.key][int(on)], self.path)
 
     def __str__(self) -> str:
         return f"{self.key} {self.value}"
@@ -85,7 +92,7 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Setting:
     Raises ToolError with the tool's own words, UnreadableOutput when not exactly one known key has a known value.
     """
     found = _shown(stdout, stderr, exit_status)
-    known = [(key, found[key]) for key in WORDS if key in found] if isinstance(found, dict) else []
+    known = [(key, found[key]) for key in OF_RELEASES if key in found] if isinstance(found, dict) else []
     if len(known) != 1 or not isinstance(known[0][1], str) or known[0][1] not in WORDS[known[0][0]]:
         raise UnreadableOutput(
             f"nv show: expected one of enable (on, off), state (enabled, disabled): {stdout[:120]!r}"
@@ -118,7 +125,7 @@ def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Config
     interfaces: dict[str, None] = {}
     for line in (one for one in lines if "adaptive-routing" in one):
         found = need(_LINE.fullmatch(line), f"nv config show: not understood: {line[:160]!r}")
-        if found["key"] not in WORDS:
+        if found["key"] not in OF_RELEASES:
             continue  # link-utilization-threshold and the like
         if found["names"] is None:
             key = found["key"]
@@ -156,12 +163,12 @@ def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[s
 
 def put(setting: Setting) -> tuple[str, ...]:
     """Set it for the whole switch; in force only when applied."""
-    return ("nv", "set", *AR, setting.key, setting.value)
+    return ("nv", "set", *setting.path, setting.key, setting.value)
 
 
-def drop(key: str) -> tuple[str, ...]:
-    """Leave it to its default; in force only when applied."""
-    return ("nv", "unset", *AR, key)
+def drop(setting: Setting) -> tuple[str, ...]:
+    """Leave its key to its default; in force only when applied."""
+    return ("nv", "unset", *setting.path, setting.key)
 
 
 def apply(message: str, *, confirm_min: int | None = None) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from fabric.tools.nvue import unfolded
 
 _UNITS = {"B": 1, "Bytes": 1, "KB": 1 << 10, "MB": 1 << 20}  # 146.48 KB is 150,000 bytes
 _PROFILE_CABLE_M = 10
+GLOBAL = "default-global"
+"""The profile of every port that has none of its own."""
 _PRIORITIES = 8
 _INTERFACE = re.compile(r"nv set interface (\S+) qos (pfc|congestion-control|mapping)(?: profile)? (\S+)")
 _PROFILE = re.compile(r"nv set qos (pfc|congestion-control|mapping) (\S+) (.+)")
@@ -119,13 +121,66 @@ def read_ports(
     if usual.pfc is None:
         usual = replace(usual, pfc=frozenset())
         for kind, name in profiles:
-            usual = applied(usual, kind, name) if name == "default-global" else usual
+            usual = applied(usual, kind, name) if name == GLOBAL else usual
     made = {}
     for port, names in used.items():
         made[port] = usual
         for kind, name in names.items():
             made[port] = applied(made[port], kind, name)
     return usual, made
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """
+    What ``default-global`` is set to by hand, *said*, and which ports have a profile *apart* from it, of one kind.
+
+    *together*: the queues that are set along with the one that is asked for, as one list; empty when none are.
+    """
+
+    said: Mapping[str, str]
+    apart: tuple[str, ...]
+    together: str
+
+
+def read_global(kind: str, queue: int | None, stdout: str, stderr: str = "", exit_status: int = 0) -> Global:
+    """
+    What ``nv config show -o commands`` has of ``qos KIND default-global``, of one *queue* where these are by queue.
+
+    Raises ToolError with the tool's own words, UnreadableOutput for a text without a ``nv set``.
+    """
+    need_success("nv config show", stdout, stderr, exit_status)
+    lines = [line.strip() for line in plain(stdout).splitlines()]
+    need([line for line in lines if line.startswith("nv set ")], f"nv config show: no command in {stdout[:120]!r}")
+    said: dict[str, str] = {}
+    apart: list[str] = []
+    together = ""
+    for line in lines:
+        if (found := _PROFILE.fullmatch(line)) and found[1] == kind and found[2] == GLOBAL:
+            words = found[3].split()
+            if queue is not None and words[0] == "traffic-class":
+                if len(words) < 2 or queue not in _numbers(words[1]):
+                    continue
+                together = together if words[1] == str(queue) else words[1]
+                words = words[2:]
+            if len(words) == 2:
+                said[words[0]] = words[1]
+        elif (one := _INTERFACE.fullmatch(line)) and one[2] == kind and one[3] != GLOBAL:
+            apart += unfolded(one[1])
+    return Global(said, tuple(apart), together)
+
+
+def shown(key: str, stdout: str, stderr: str = "", exit_status: int = 0) -> str:
+    """
+    A pattern (grep -E) for the line of ``nv show qos roce`` in which a key has the value that it has now.
+
+    Raises ToolError with the tool's own words, UnreadableOutput where the key is not there.
+    """
+    need_success("nv show qos roce", stdout, stderr, exit_status)
+    value = need(_tree(plain(stdout).splitlines()).get(key), f"nv show qos roce: no {key} in {stdout[:160]!r}")
+    if not re.fullmatch(r"[A-Za-z0-9,-]{1,60}", value, re.ASCII):
+        raise UnreadableOutput(f"nv show qos roce: {key} is {value[:80]!r}")
+    return f"^ *{key} +{value}( |$)"
 
 
 def _with_pfc(port: PortQos, settings: list[list[str]]) -> PortQos:

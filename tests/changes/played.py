@@ -52,6 +52,8 @@ def change(kind: str, component: str, *, scope: str = "port", when: When | None 
         spec = asked(kind, scope=scope, **{kind: more["on"]})
     elif kind in ("retransmission", "dcqcn"):
         spec = asked(kind, **more)
+    elif kind in ("ecn", "switch_pfc"):
+        spec = asked(kind, scope=scope, **{kind: more.pop("on")}, **more)
     elif kind == "pfc":
         spec = asked(kind, scope=scope, **more)
     else:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fabric.changes.kind import Kind
 from fabric.model.change import Change, When
 from fabric.model.topology import Host, Login, Switch, Topology, Uplinks
 from fabric.sim.net.controllers import NvueSwitch
@@ -37,12 +41,45 @@ def of(rack: Played, name: str) -> NvueSwitch:
     return switch_of(rack.world, name)
 
 
-def values(world: World) -> dict[str, str | None]:
-    """What is set of adaptive routing on each switch as a whole; None: nothing is."""
-    return {name: switch_of(world, name).applied.get("router adaptive-routing enable") for name in SWITCHES}
+@dataclass(frozen=True)
+class Told:
+    """One kind of change of these switches: the keys that it sets, how they are without it, and what they become."""
+
+    kind: str
+    keys: tuple[str, ...]
+    was: str
+    becomes: str
+    on: bool
+    more: Mapping[str, int] = field(default_factory=dict)
+
+    def change(self, *, back: bool = False, for_s: float | None = 20.0) -> Change:
+        """It, or what is so already; it ends after *for_s*, which no scenario can ask for."""
+        when = When(None, for_s)
+        planned = change(self.kind, "fabric", scope="fabric", when=when, on=self.on != back, **self.more)
+        return planned if self.kind == "adaptive_routing" else replace(planned, spec=lasting(planned.spec, when))
+
+    def values(self, world: World) -> dict[str, str | None]:
+        """What is set of its keys on each switch as a whole, those that are alike as one; None: nothing is."""
+        found = {name: {switch_of(world, name).applied.get(key) for key in self.keys} for name in SWITCHES}
+        return {name: one.pop() if len(one) == 1 else f"{one}" for name, one in found.items()}
 
 
-def routed(*, on: bool = True, for_s: float | None = 20.0) -> Change:
-    """Adaptive routing of the fabric."""
-    when = When(None, for_s)
-    return change("adaptive_routing", "fabric", scope="fabric", when=when, on=on)
+def lasting(spec: Kind, when: When) -> Kind:
+    """The same that ends before its phase."""
+    kind = type(spec)
+    made = type(
+        kind.__name__, (kind,), {"when": property(lambda _: when), "__module__": __name__, "__doc__": "Passing."}
+    )
+    return made(**{name: getattr(spec, name) for name in kind.model_fields})
+
+
+QOS = "qos congestion-control default-global traffic-class 3 ecn", "qos pfc default-global"
+TOLD = {
+    "adaptive routing": Told("adaptive_routing", ("router adaptive-routing enable",), "off", "on", on=True),
+    "ecn": Told("ecn", QOS[:1], "enable", "disable", on=False, more={"traffic_class": 3}),
+    "switch_pfc": Told(
+        "switch_pfc", (f"{QOS[1]} tx", f"{QOS[1]} rx"), "enable", "disable", on=False, more={"priority": 3}
+    ),
+}
+LOSSLESS = 106
+"""The class (NCCL_IB_TC) that is lossless where ECN and PFC are switched."""

@@ -17,7 +17,7 @@ from fabric.changes import guard, nvue, one_line, subnet_manager, text_of
 from fabric.changes.guard import GUARD
 from fabric.model.change import Argv
 from fabric.tools import management
-from fabric.tools.nvue import Setting
+from fabric.tools.nvue import AR, Setting, drop, put
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
 
@@ -241,33 +241,63 @@ def test_comments_are_not_sent() -> None:
     assert "\n" not in one_line("nvue.sh")
 
 
-# Keeps what is applied, staged and waiting in files of its folder; answers as NVUE does.
+# Keeps what is applied, staged and waiting in files of its folder (a default as -); answers as NVUE does.
 NV = r"""#!/bin/sh
-cd "$NV" || exit 1
+cd "$NV" && . ./place || exit 1
 echo "$*" >>log
 case "$*" in
-"show router adaptive-routing -o json") printf '{\n  "enable": "%s"\n}\n' "$(cat applied)" ;;
+"show $path -o json") printf '{\n  "%s": "%s"\n}\n' "$key" "$(sed "s/^-/$off/" applied)" ;;
+"config show -o commands")
+    [ ! -e broken ] || exit 0; echo "nv set system hostname leaf0"
+    value=$(cat applied); [ "$value" = - ] || echo "nv set $path $key $value" ;;
 "config diff") [ ! -e broken ] || { echo "nvued is not running" >&2; exit 1; }; cat staged 2>/dev/null; exit 0 ;;
-"set router adaptive-routing enable "*|"unset router adaptive-routing enable")
-    value=off; [ "$1" = unset ] || value=$5
+"set $path $key "*|"unset $path $key")
+    value=-; [ "$1" = unset ] || value=${*##* }
     [ "$value" != "$(cat applied)" ] || { rm -f staged; exit 0; }
-    printf -- '- %s:\n    router:\n      adaptive-routing:\n        enable: %s\n' "$1" "$value" >staged
+    pad='  '; echo "- $1:" >staged
+    for word in $path; do
+        pad="$pad  "; case $word in [0-9]*) word="'$word'" ;; esac; echo "$pad$word:" >>staged
+    done
+    echo "$pad  $key: $value" >>staged
     echo "$value" >next ;;
 "config apply --confirm-yes") [ -e waits ] || exit 1; rm waits ;;
 "config apply -m "*) [ ! -e refuses ] || exit 1; cp next applied; rm staged ;;
 *) exit 64 ;;
 esac
 """
-ON, OFF = Setting("enable", "on"), Setting("enable", "off")
+KEYS = {
+    "routing": Setting("enable", "on"),
+    "routing since 5.15": Setting("state", "enabled"),
+    "ECN": Setting("ecn", "enable", ("qos", "congestion-control", "default-global", "traffic-class", "3")),
+    "PFC": Setting("tx", "enable", ("qos", "pfc", "default-global")),
+}
+
+
+@pytest.fixture(params=KEYS)
+def on(request: pytest.FixtureRequest) -> Setting:
+    """A key that a switch is set to."""
+    return KEYS[request.param]
 
 
 @pytest.fixture
-def switch(tmp_path: Path) -> Path:
-    """A switch on which adaptive routing is on."""
+def off(on: Setting) -> Setting:
+    """The same, switched off."""
+    return on.turned(on=False)
+
+
+@pytest.fixture
+def switch(tmp_path: Path, on: Setting) -> Path:
+    """A switch on which the key is on, set by somebody."""
     (tmp_path / "nv").write_text(NV)
     (tmp_path / "nv").chmod(0o755)
-    (tmp_path / "applied").write_text("on\n")
+    (tmp_path / "place").write_text(f"path='{' '.join(on.path)}' key={on.key} off={on.turned(on=False).value}\n")
+    (tmp_path / "applied").write_text(f"{on.value}\n")
     return tmp_path
+
+
+def told(verb: str, setting: Setting, how: str = "set") -> Argv:
+    """``seen`` or ``stage`` of a key."""
+    return nvue.shell(verb, setting.path, setting.key, setting.value, how)
 
 
 def run_on_switch(switch: Path, argv: Argv) -> tuple[int, str]:
@@ -280,69 +310,86 @@ def run_on_switch(switch: Path, argv: Argv) -> tuple[int, str]:
 def log(switch: Path) -> list[str]:
     """What nv was told, without looking."""
     lines = (switch / "log").read_text().splitlines()
-    return [line for line in lines if line != "config diff" and not line.startswith("show")]
+    return [line for line in lines if line not in ("config diff", "config show -o commands") and line[:4] != "show"]
 
 
-def test_nothing_pending_is_clean_and_anything_is_not(switch: Path) -> None:
-    assert run_on_switch(switch, nvue.shell("clean"))[0] == 0
-    run_on_switch(switch, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
-    status, said = run_on_switch(switch, nvue.shell("clean"))
+def test_nothing_pending_is_clean_and_anything_is_not(switch: Path, off: Setting) -> None:
+    assert run_on_switch(switch, nvue.shell("clean", off.path))[0] == 0
+    run_on_switch(switch, put(off))
+    status, said = run_on_switch(switch, nvue.shell("clean", off.path))
     assert (status, "edits that were not applied" in said) == (1, True)
 
 
-def test_what_the_switch_shows_decides(switch: Path) -> None:
-    assert run_on_switch(switch, nvue.shell("seen", ON.key, ON.value))[0] == 0
-    status, said = run_on_switch(switch, nvue.shell("seen", OFF.key, OFF.value))
-    assert (status, said) == (1, "fabric-nvue: adaptive routing is not enable off after the commit\n")
+def test_what_the_switch_says_decides(switch: Path, on: Setting, off: Setting) -> None:
+    assert run_on_switch(switch, told("seen", on))[0] == 0
+    status, said = run_on_switch(switch, told("seen", off))
+    assert (status, said) == (1, f"fabric-nvue: {' '.join(off.path)} {off.key} is not {off.value} after the commit\n")
 
 
-@pytest.mark.parametrize(("explicit", "word"), [(True, "set router adaptive-routing enable off"), (False, "unset")])
-def test_an_undo_stages_what_was_seen_and_applies_it(switch: Path, explicit: bool, word: str) -> None:
+@pytest.mark.parametrize("explicit", [True, False])
+def test_an_undo_stages_what_was_seen_and_applies_it(switch: Path, off: Setting, explicit: bool) -> None:
+    how = "set" if explicit else "unset"
     for _ in range(2):  # may be run twice
-        assert run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set" if explicit else "unset"))[0] == 0
-        assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone"))[0] == 0
-        assert (switch / "applied").read_text() == "off\n"
+        assert run_on_switch(switch, told("stage", off, how))[0] == 0
+        assert run_on_switch(switch, nvue.shell("commit", off.path, "fabric 01 undone"))[0] == 0
+        assert (switch / "applied").read_text() == (f"{off.value}\n" if explicit else "-\n")
     first, confirm, last = log(switch)
-    assert first.startswith(word)
+    assert first == " ".join((put if explicit else drop)(off)[1:])
     assert (confirm, last) == ("config apply --confirm-yes", "config apply -m fabric 01 undone -y")
 
 
-def test_where_nothing_was_altered_nothing_is_undone(switch: Path) -> None:
-    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
+def test_where_nothing_was_altered_nothing_is_undone(switch: Path, on: Setting) -> None:
+    assert run_on_switch(switch, told("stage", on)) == (0, "nothing to undo\n")
     assert log(switch) == []
 
 
-def test_what_was_only_staged_is_staged_back(switch: Path) -> None:
-    run_on_switch(switch, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
-    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set"))[0] == 0
-    assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
+def test_what_was_only_staged_is_staged_back(switch: Path, on: Setting, off: Setting) -> None:
+    run_on_switch(switch, put(off))
+    assert run_on_switch(switch, told("stage", on))[0] == 0
+    assert run_on_switch(switch, nvue.shell("commit", on.path, "fabric 01 undone")) == (0, "committed\n")
     assert not (switch / "staged").exists()
 
 
-@pytest.mark.parametrize("verb", [nvue.shell("stage", OFF.key, OFF.value, "set"), nvue.shell("commit", "fabric 01")])
-def test_edits_of_somebody_else_are_not_carried_along(switch: Path, verb: Argv) -> None:
-    ours = "      adaptive-routing:\n        enable: on\n"
+@pytest.mark.parametrize("verb", ["stage", "commit"])
+def test_edits_of_somebody_else_are_not_carried_along(switch: Path, on: Setting, off: Setting, verb: str) -> None:
+    run_on_switch(switch, put(off))
+    ours = (switch / "staged").read_text()
     (switch / "staged").write_text(f"- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n{ours}")
-    status, said = run_on_switch(switch, verb)
+    (switch / "log").unlink()
+    argv = told("stage", on) if verb == "stage" else nvue.shell("commit", on.path, "fabric 01")
+    status, said = run_on_switch(switch, argv)
     assert status == 1
-    assert "would be applied with ours: system: hostname: half-done bgp:" in said
+    rest = "system: hostname: half-done bgp:" if on.path == AR else "system: hostname: half-done router: bgp:"
+    assert f"would be applied with ours: {rest}" in said
     assert log(switch) == []
 
 
-def test_edits_of_somebody_else_keep_no_undo_from_being_done_where_nothing_is_ours(switch: Path) -> None:
+def test_edits_of_somebody_else_keep_no_undo_from_being_done_where_nothing_is_ours(switch: Path, on: Setting) -> None:
     (switch / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
-    assert run_on_switch(switch, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
-    assert run_on_switch(switch, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
+    assert run_on_switch(switch, told("stage", on)) == (0, "nothing to undo\n")
+    assert run_on_switch(switch, nvue.shell("commit", on.path, "fabric 01 undone")) == (0, "committed\n")
     assert log(switch) == []
 
 
-def test_edits_of_somebody_else_stop_an_undo_where_ours_is_applied(switch: Path) -> None:
+def test_edits_of_somebody_else_stop_an_undo_where_ours_is_applied(switch: Path, off: Setting) -> None:
     (switch / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
-    status, said = run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set"))
+    status, said = run_on_switch(switch, told("stage", off))
     assert (status, "hostname: half-done" in said, log(switch)) == (1, True, [])
 
 
-def test_a_switch_that_cannot_say_what_waits_is_left_alone(switch: Path) -> None:
+def test_a_switch_that_cannot_say_what_waits_is_left_alone(switch: Path, off: Setting) -> None:
     (switch / "broken").touch()
-    status, said = run_on_switch(switch, nvue.shell("stage", OFF.key, OFF.value, "set"))
-    assert (status, "nvued is not running" in said, log(switch)) == (1, True, [])
+    for how in ("set", "unset"):
+        status, said = run_on_switch(switch, told("stage", off, how))
+        assert (status, "nvued is not running" in said, log(switch)) == (1, True, [])
+
+
+@pytest.mark.parametrize("on", [KEYS["ECN"], KEYS["PFC"]], ids=["ECN", "PFC"])
+def test_a_default_of_the_configuration_is_what_no_command_sets(switch: Path, on: Setting) -> None:
+    """And whoever prints no command at all has said nothing."""
+    assert run_on_switch(switch, told("seen", on, "unset"))[0] == 1
+    (switch / "applied").write_text("-\n")
+    assert run_on_switch(switch, told("seen", on, "unset")) == (0, f"nv unset {' '.join(on.path)} {on.key}\n")
+    assert run_on_switch(switch, told("stage", on, "unset")) == (0, "nothing to undo\n")
+    (switch / "broken").touch()
+    assert run_on_switch(switch, told("seen", on, "unset"))[0] == 1

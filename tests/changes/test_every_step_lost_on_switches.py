@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,13 +12,16 @@ from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.congestion import Dcqcn, Pfc
 from fabric.changes.procedure import Procedure
 from fabric.changes.retransmission import Retransmission
-from fabric.model.change import Change, ChangeSettings, Lease, When
+from fabric.changes.switch_qos import SwitchQos
+from fabric.model.change import Change, ChangeSettings, Check, Lease, When
+from fabric.model.inventory import MockSettings
 from fabric.sim.world import World
+from fabric.tools import switch_qos
 from tests.changes import test_every_step_lost as steps
 from tests.changes.played import change
-from tests.changes.roce import SWITCHES, roce, routed, switch_of, values
+from tests.changes.roce import LOSSLESS, SWITCHES, TOLD, roce, switch_of
 
-KIND, OF_HOST = "adaptive routing of switches", "retransmission"
+KIND, OF_HOST = "adaptive routing", "retransmission"
 OF_RNICS = ("pfc", "dcqcn")
 
 
@@ -68,7 +72,8 @@ def altered(world: World) -> list[str]:
     found += [
         f"{port.end}: {name}" for port in ports for name, was in BEFORE.items() if port.registers.get(name, was) != was
     ]
-    found += [f"{name}: {value}" for name, value in values(world).items() if value is not None]
+    for told in TOLD.values():
+        found += [f"{name}: {value}" for name, value in told.values(world).items() if value is not None]
     found += [f"{name} has edits" for name in SWITCHES if switch_of(world, name).changes()]
     return found + [f"{name} waits" for name in SWITCHES if switch_of(world, name).waits is not None]
 
@@ -79,12 +84,21 @@ def nothing_seen(*_: object) -> Procedure[None]:
 
 
 @pytest.fixture(autouse=True)
-def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same lives, on another fabric."""
+def on_switches(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The same lives, on another fabric; with a lossless class where its switches are told of it."""
+    kind = getattr(request.node, "callspec", None) and request.node.callspec.params["kind"]
+    if kind in TOLD:
+        monkeypatch.setattr(steps, "MockSettings", partial(MockSettings, lossless_class=LOSSLESS))
     monkeypatch.setattr(steps, "RACK", roce())
     monkeypatch.setattr(steps, "SETTINGS", ChangeSettings(lease=Lease(60.0, 600.0)))
     monkeypatch.setattr(
-        steps, "CHANGES", {KIND: routed(), OF_HOST: resends(), **{one: congested(one) for one in OF_RNICS}}
+        steps,
+        "CHANGES",
+        {
+            **{kind: told.change() for kind, told in TOLD.items()},
+            OF_HOST: resends(),
+            **{one: congested(one) for one in OF_RNICS},
+        },
     )
     monkeypatch.setattr(steps, "altered", altered)
     steps.commands_of.cache_clear()
@@ -96,7 +110,7 @@ def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             kind, mishap, marks=() if kind in (OF_HOST, *OF_RNICS) or mishap in steps.EVERY else pytest.mark.slow
         )
-        for kind in (KIND, OF_HOST, *OF_RNICS)
+        for kind in (*TOLD, OF_HOST, *OF_RNICS)
         for mishap in steps.MISHAPS
     ],
 )
@@ -104,7 +118,7 @@ def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_co
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=False) == []
 
 
-@pytest.mark.parametrize("kind", [KIND, OF_HOST, *OF_RNICS])
+@pytest.mark.parametrize("kind", [*TOLD, OF_HOST, *OF_RNICS])
 @pytest.mark.parametrize("mishap", steps.FOR_GOOD)
 def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(
     kind: str, mishap: str
@@ -112,10 +126,13 @@ def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_fro
     assert steps.each_step(kind, steps.MISHAPS[mishap], onwards=True) == []
 
 
-def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = nvue.shell
+@pytest.mark.parametrize("kind", TOLD)
+def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    kept, blind = nvue.shell, Check(switch_qos.roce(), ("enable",))
     monkeypatch.setattr(nvue, "shell", lambda verb, *words: ("true",) if verb == "commit" else kept(verb, *words))
     monkeypatch.setattr("fabric.tools.nvue.equals", lambda setting: f'"{setting.key}"')
-    monkeypatch.setattr(AdaptiveRouting, "still_in_force", nothing_seen)  # it would be caught there
-    wrong = steps.each_step(KIND, steps.MISHAPS["says nothing"], onwards=False)
-    assert any("leaf0: on" in one for one in wrong)
+    monkeypatch.setattr("fabric.changes.switch_qos.Check", lambda argv, patterns: blind)
+    for one in (AdaptiveRouting, SwitchQos):
+        monkeypatch.setattr(one, "still_in_force", nothing_seen)  # it would be caught there
+    wrong = steps.each_step(kind, steps.MISHAPS["says nothing"], onwards=False)
+    assert any(f"leaf0: {TOLD[kind].becomes}" in one for one in wrong)

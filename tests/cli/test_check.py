@@ -14,6 +14,7 @@ from tests.checks.test_blueprint import as_planned
 from tests.checks.test_wiring import looked
 from tests.cli.command_line import called
 from tests.places import INVENTORY, SCENARIOS
+from tests.tools.samples import ufm_end
 
 SCENARIO = str(SCENARIOS / "self-check.yaml")
 HEALTHY = str(INVENTORY / "demo-rack-healthy.yaml")
@@ -147,7 +148,7 @@ def test_hosts_that_told_nothing_are_left_out_and_told() -> None:
         (["gpu[1-2]", "--user", "a\nb: c"], "--user: expected a user name"),
         (["gpu[1-2]", "--address", '{name}"x'], "expected an address with {name} in it"),
         (["--inventory", DEMO, "--output", "/nowhere/x.yaml"], "there is no folder /nowhere"),
-        (["--inventory", DEMO, "--links", "/"], "prints: not a plain file (a directory)"),
+        (["--inventory", DEMO, "--links", "/"], "UFM in JSON: not a plain file (a directory)"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], expected: str) -> None:
@@ -180,6 +181,16 @@ def test_cables_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "links.txt").write_text("hello\n")
     refused = called(words)
     assert (refused.returncode, "expected what iblinkinfo -l or ibnetdiscover -p prints" in refused.stderr) == (2, True)
+    ends = [("b8599f0300001000_1", "gpu001 mlx5_0", "HCA-1/1"), ("e41d2d0300000100_1", "su0-leaf3:1/1/1", "1/1/1")]
+    ends += [("e41d2d0300000100_2", "su0-leaf3:1/1/2", "1/1/2"), ("e41d2d0300000200_7", "spine00:1/4/1", "1/4/1")]
+    told = [ufm_end(*one, which) for one, which in zip(ends, ["source", "destination"] * 2, strict=True)]
+    (tmp_path / "links.txt").write_text(json.dumps([told[0] | told[1], told[2] | told[3]]))
+    said = called(words)
+    assert said.returncode == 1, said.stderr
+    assert "gpu001/mlx5_0 is in su0-leaf3 port 1, and belongs in su0-leaf0" in " ".join(said.stdout.split())
+    (tmp_path / "links.txt").write_text(json.dumps([told[0]]))
+    refused = called(words)
+    assert (refused.returncode, "UFM: no end of a link in destination_port_name" in refused.stderr) == (2, True)
 
 
 def test_a_blueprint_tells_ports(tmp_path: Path) -> None:

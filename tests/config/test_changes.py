@@ -117,7 +117,10 @@ def test_adaptive_routing_of_the_job_is_asked_of_nccl(
 BAD = [
     (
         "ber",
-        ["7: expected one change (ber, link_down, port_flap, adaptive_routing, shield, retransmission, pfc or dcqcn)"],
+        [
+            "7: expected one change (ber, link_down, port_flap, adaptive_routing, shield, retransmission, pfc, dcqcn, "
+            "ecn or switch_pfc)"
+        ],
     ),
     ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
     ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
@@ -147,6 +150,10 @@ BAD = [
     ("{pfc: off, priority: 3}", ["7: 'scope' is required here: fabric, because a class that is lossy at one end"]),
     ("{pfc: off, scope: fabric}", ["7: 'priority' is required here: which one: 0 to 7"]),
     ("{pfc: off, priority: 3, scope: fabric}", ["7: it is for RoCE"]),
+    ("{ecn: off, traffic_class: 3}", ["7: 'scope' is required here: fabric, because switches mark the packets of"]),
+    ("{ecn: off, scope: fabric}", ["7: 'traffic_class' is required here: which one: 0 to 7"]),
+    ("{switch_pfc: off, priority: 8, scope: fabric}", ["7: expected a whole number from 0 to 7, got '8'"]),
+    ("{switch_pfc: off, priority: 3, scope: fabric}", ["7: it is for RoCE"]),
     ("dcqcn: {np: off}", ["7: 'priority' is required with 'np' and 'rp'", "7: it is for RoCE"]),
     ("dcqcn: {priority: 3}", ["7: 'np', 'rp' or 'knobs' is required here", "7: it is for RoCE"]),
     ("dcqcn: {knobs: {np_cnp_prio: 6}}", ["7: expected a knob that stands for itself: rp_clamp_tgt_rate, "]),

@@ -19,6 +19,7 @@ from benchmarks.lab.slurm_site import NEEDED, missing, slurm, slurm_site, until
 from fabric.config.inventory import load_inventory
 from fabric.model.inventory import Fault
 from fabric.runs.journal import drains
+from tests.cli.command_line import called
 from tests.places import INVENTORY, SCENARIOS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -87,7 +88,7 @@ def test_a_run_as_a_job_drains_the_bad_host(submit: Callable[..., str], tmp_path
 
 
 def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tmp_path: Path) -> None:
-    """Each measures the nodes that it was given, at the same time; every run has an id and a verdict of its own."""
+    """Each measures the nodes that it was given, at the same time, and has a verdict; ``analyze`` makes them one."""
     said = submit(tmp_path / "results", "", more="--nodes=2 --array=0-1")
     assert said.count("exit code ") == 2, said
     found = verdicts(tmp_path / "results")
@@ -95,6 +96,12 @@ def test_tasks_of_an_array_share_a_results_folder(submit: Callable[..., str], tm
     assert sorted(one["exit_code"] for one in found) == [0, 1], said
     hosts = [{part["component"].partition("/")[0] for part in one["components"]} & {*NODES} for one in found]
     assert sorted((*hosts[0], *hosts[1])) == NODES
+    judged = called(["analyze", *map(str, sorted((tmp_path / "results").glob("*/2*"))), "--json"])
+    whole = json.loads(judged.stdout)
+    assert (judged.returncode, whole["outcome"], whole["backend"]) == (1, "fail", "slurm"), judged.stderr
+    assert {part["component"].partition("/")[0] for part in whole["components"]} & {*NODES} == {*NODES}
+    assert [one["component"] for one in whole["suspects"]] == [BAD.component]
+    assert "2 runs judged together" in whole["reasons"][-1]
 
 
 def test_changes_are_refused(submit: Callable[..., str], tmp_path: Path) -> None:

@@ -72,13 +72,30 @@ class Reasons(Watcher):
         self.reasons.append(reason)
 
 
-def place(folder: Path, *, inventory: str = INVENTORY) -> Path:
+LOSSLESS = INVENTORY.replace("{routing: ecmp}", "{routing: ecmp, lossless_class: 106, congestion: dcqcn}").replace(
+    "link_layer: ethernet", "link_layer: ethernet\n    traffic_class: 106"
+)
+VICTIMS = """\
+name: contention
+inventory: inventory/roce.yaml
+hosts: all
+matrix: {ecn: [off, on]}
+phases:
+  - name: beside
+    changes: [{ecn: $ecn, traffic_class: 3, scope: fabric}]
+    probes: [{victim: {senders: [8], repeat: 2}}]
+expect:
+  - {compare: beside, where: {ecn: on}, against: {ecn: off}, at_least: 1.1}
+"""
+
+
+def place(folder: Path, *, inventory: str = INVENTORY, scenario: str = SCENARIO) -> Path:
     """The scenario and its inventory."""
     (folder / "inventory" / "baselines").mkdir(parents=True)
     for path in SHIPPED_BASELINES:
         (folder / "inventory" / "baselines" / path.name).write_text(path.read_text())
     (folder / "inventory" / "roce.yaml").write_text(inventory)
-    (folder / "contention.yaml").write_text(SCENARIO)
+    (folder / "contention.yaml").write_text(scenario)
     return folder / "contention.yaml"
 
 
@@ -102,6 +119,17 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied
         assert [one.split()[0] for one in switch.commits] == ["fabric", "fabric"]
+
+
+def test_without_marks_at_switches_victims_wait_with_the_incast(tmp_path: Path) -> None:
+    watcher = Reasons()
+    judged, executor = run(place(tmp_path, inventory=LOSSLESS, scenario=VICTIMS), watcher)
+    assert {result.state for result in judged.verdict.changes} == {"reverted"}, watcher.reasons
+    (expected,) = judged.verdict.expectations
+    assert expected.outcome is Outcome.PASS, expected
+    switches = [executor.mock.world.rack.nvue.of(name) for name in executor.mock.world.rack.topology.switches]
+    assert not any(path.startswith("qos ") for one in switches if one is not None for path in one.applied)
+    assert all(one is not None and len(one.commits) == 2 for one in switches)
 
 
 def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:

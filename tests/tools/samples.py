@@ -28,3 +28,9 @@ def calls(name: str) -> list[tuple[str, str, str, int]]:
         stdout, _, stderr = said.partition("[stderr]\n")
         found.append((command.removeprefix("$ "), stdout, stderr, status))
     return found
+
+
+def ufm_end(port_name: str, description: str, label: str, which: str) -> dict[str, str]:
+    """One end of a link as UFM tells it, ``source`` or ``destination``."""
+    told = {"port_name": port_name, "port": port_name.rpartition("_")[2], "port_dname": label}
+    return {f"{which}_{key}": value for key, value in {**told, "port_node_description": description}.items()}

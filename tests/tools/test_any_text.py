@@ -53,10 +53,12 @@ TOOLS = [
     *(path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")),
     sample("infiniband-diags/29-real-ibnetdiscover-p-test.txt")[:4000],
     sample("ibstat/03-cx4-active.txt"),
+    sample("ufm/links-docs-6.20.json"),
 ]
 Read = Callable[[str, str, int], Any]
 READERS: tuple[Read, ...] = (
     *(infiniband.read_port, infiniband.read_ports, infiniband.read_counters, infiniband.read_links),
+    infiniband.read_ufm,
     *(infiniband.read_subnet_manager, infiniband.read_routes, infiniband.read_errors),
     *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, interfaces.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),

@@ -9,13 +9,17 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import ethtool, host_parts, infiniband, interfaces, launch, slurm
+from fabric.tools.infiniband import End, PortLine
 from fabric.tools.mlxlink import Light, Module
 from fabric.tools.records import Record, UnreadableLines, read_records
 from tests.builders import accepted
 from tests.places import CAPTURES
+from tests.tools.samples import sample, ufm_end
 
 HOSTS = (("gpu001", 8), ("gpu002", 8))
 ARGV = ("all_reduce_perf", "-b", "1024")
@@ -328,6 +332,41 @@ def test_recorded_links() -> None:
     assert {line.speed for line in lines if line.peer is None} == {"4x ???", "4x SDR"}
     assert first.lanes == (4, 25.78125)
     assert {line.lanes for line in lines if line.speed == "4x ???"} == {(None, None)}
+
+
+def test_links_as_ufm_tells_them() -> None:
+    """NVIDIA's example; what is a port's label is not of its switch's name, and a page of links is no list of them."""
+    text = sample("ufm/links-docs-6.20.json")
+    here, there = infiniband.read_ufm(text)
+    assert here == PortLine(End(0x900A840300AC8C40, "sw-ufm-ndr03", 0, 5), "", "Active", "LinkUp", there.end)
+    assert (there.end, there.peer) == (End(0x9C0591030085ABC0, "sw-ufm-ndr04", 0, 5), here.end)
+    for wrong in ("[]", f'{{"data": {text}}}', text.replace("_5", "_6"), text.replace("source_port_name", "name")):
+        with pytest.raises(UnreadableOutput, match=r"UFM: no (list of links|end of a link in source_port_name)"):
+            infiniband.read_ufm(wrong)
+
+
+ENDS = st.builds(
+    lambda guid, port, name, label: (End(guid, name, 0, port), label),
+    st.integers(0, (1 << 64) - 1),
+    st.integers(1, 254),
+    st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9 ._-]{0,20}[A-Za-z0-9])?", fullmatch=True),
+    st.from_regex(r"[0-9]{1,2}(/[0-9]{1,2}){0,2}|HCA-[1-9]/[12]", fullmatch=True),
+)
+
+
+@given(st.lists(st.tuples(ENDS, ENDS, st.booleans()), min_size=1, max_size=5))
+def test_any_links_of_ufm_come_back(links: list[Any]) -> None:
+    """With their GUIDs, numbers and names, whether or not a label follows the name; nobody else is there."""
+    told = []
+    for (one, label), (other, far_label), labelled in links:
+        name = f"{one.description}:{label}" if labelled else one.description
+        far_name = f"{other.description}:{far_label}"
+        ends = ((one, name, label, "source"), (other, far_name, far_label, "destination"))
+        near, far = (ufm_end(f"{end.guid:016x}_{end.port}", *rest) for end, *rest in ends)
+        told.append({**near, **far, "width": "4x"})
+    found = [(line.end, line.peer) for line in infiniband.read_ufm(json.dumps(told))]
+    assert found[::2] == [(one, other) for (one, _), (other, _), _ in links]
+    assert found[1::2] == [(other, one) for one, other in found[::2]]
 
 
 def test_the_commands() -> None:

@@ -20,6 +20,7 @@ Config = Mapping[str, str]
 """Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""
 
 AR = "router adaptive-routing"
+ECN, PFC = "qos congestion-control default-global traffic-class", "qos pfc default-global"
 
 Told = Callable[[bool, float], None]
 """Called when all switches together route adaptively, or no longer do."""
@@ -47,6 +48,14 @@ class NvueSwitch:
         """Whether it routes adaptively: the switch as a whole and at least one interface are told to."""
         ports = (value for path, value in self.applied.items() if path.startswith("interface ") and AR in path)
         return self.applied.get(f"{AR} enable", "off") == "on" and "on" in ports
+
+    def marks(self, queue: int) -> bool:
+        """Whether it marks packets of a queue, as every port has it that has no profile of its own."""
+        return self.applied.get(f"{ECN} {queue} ecn") != "disable"
+
+    def pauses(self, way: str) -> bool:
+        """Whether it sends pauses (tx), or obeys them (rx)."""
+        return self.applied.get(f"{PFC} {way}") != "disable"
 
     def changes(self) -> dict[str, str | None]:
         """What is staged and would alter something."""
@@ -77,6 +86,11 @@ class NvueSwitches:
     def of(self, name: str) -> NvueSwitch | None:
         """The switch of this name, None when it has no NVUE."""
         return self._switches.get(name)
+
+    def lossless(self, queue: int) -> tuple[bool, bool]:
+        """Whether all of them mark a queue, and whether all pause (choice: one that does not decides for all)."""
+        found = self._switches.values()
+        return all(one.marks(queue) for one in found), all(one.pauses("tx") and one.pauses("rx") for one in found)
 
     def apply(self, switch: NvueSwitch, at_s: float, *, message: str, confirm_s: float | None = None) -> int | None:
         """Apply what is staged; the number of the commit, None when there is nothing to apply."""

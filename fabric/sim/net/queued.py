@@ -46,7 +46,7 @@ class QueuedNetwork(Network):
 
     *qos*: how an RNIC is set now. A sender slows down where it does so for marks (RP) and its receiver answers them
     (NP). Where one of the hosts that meet has no PFC for the class, nobody among them is paused (choice: whose packets
-    are lost then is not told apart).
+    are lost then is not told apart). *switched*: whether switches mark now, and whether they pause.
     """
 
     def __init__(
@@ -58,12 +58,13 @@ class QueuedNetwork(Network):
         routing: Routing,
         mock: MockSettings,
         qos: Callable[[str, str], Qos],
+        switched: Callable[[], tuple[bool, bool]] = lambda: (True, True),
         forwarding: Forwarding | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(net, faults, link_layer=link_layer, routing=routing, forwarding=forwarding, seed=seed)
         self._queues = Queues(ecn=mock.ecn, pfc=mock.pfc)
-        self._retransmission, self._qos = mock.retransmission, qos
+        self._retransmission, self._qos, self._switched = mock.retransmission, qos, switched
         self._begun = False
         self._known: dict[bytes, tuple[Floats, Settled, Settled]] = {}
         self._counted: defaultdict[Counted, float] = defaultdict(float)
@@ -164,7 +165,9 @@ class QueuedNetwork(Network):
                 [qos.selective for qos in sends],
             )
         )
-        queues = replace(self._queues, pfc=self._queues.pfc and all(qos.pfc for qos in (*sends, *takes)))
+        marks, pauses = self._switched()
+        pauses = pauses and self._queues.pfc and all(qos.pfc for qos in (*sends, *takes))
+        queues = replace(self._queues, ecn=marks and self._queues.ecn, pfc=pauses)
         key = rows.tobytes() + capacity[own].tobytes() + wanted.tobytes() + slows.tobytes() + selective.tobytes()
         key += bytes([queues.pfc, queues.ecn])
         if key not in self._known:

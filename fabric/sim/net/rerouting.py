@@ -67,6 +67,7 @@ class Rerouting:
         self._made: Network | None = None
         self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
+        self.switched: Callable[[], tuple[bool, bool]] = lambda: (True, True)  # switches mark (ECN), and pause (PFC)
         self.forwarding = forwarding_at_start(routing, shield=mock.shield)
         ports.uplinks = self
 
@@ -84,7 +85,7 @@ class Rerouting:
             if self.queued:
                 from fabric.sim.net.queued import QueuedNetwork
 
-                made = partial(QueuedNetwork, mock=self._mock, qos=self._qos)
+                made = partial(QueuedNetwork, mock=self._mock, qos=self._qos, switched=lambda: self.switched())
             given = self._topology, self._faults, self._routing, self.forwarding
             self._made = network_of(*given, made, seed=self._seed)
             self._timeline.sharing.network = self._made

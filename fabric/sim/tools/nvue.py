@@ -43,7 +43,10 @@ def _show(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     path = " ".join(words).removesuffix("-o json").strip()
     if words == ("qos", "roce"):
         lossless_class = asked.rack.lossless_class
-        return Said(page("nv-show-qos-roce", priority=None if lossless_class is None else lossless_class >> 5))
+        priority = None if lossless_class is None else lossless_class >> 5
+        ways = {way: "enabled" if switch.pauses(way) else "disabled" for way in ("tx", "rx")}
+        marked = ",".join(str(queue) for queue in (0, priority) if queue is not None and switch.marks(queue))
+        return Said(page("nv-show-qos-roce", priority=priority, marked=marked or "-", **ways))
     if path in _OF_PORTS:
         return _json({f"swp{port.end[1]}": _OF_PORTS[path](asked, port) for port in _ports_of(asked, switch)})
     if path == AR:
@@ -177,8 +180,9 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words[0] == "unset":
         switch.staged[" ".join(words[1:])] = None
         return Said()
-    if len(words) < 4 or (words[-2] == "enable" and words[-1] not in ("on", "off")):
-        return Said(stderr=f"Error: {words[-1]!r} is not one of ['on', 'off']\n", status=1)
+    values = {"enable": ("on", "off"), **dict.fromkeys(("ecn", "tx", "rx"), ("enable", "disable"))}.get(words[-2])
+    if len(words) < 4 or (values is not None and words[-1] not in values):
+        return Said(stderr=f"Error: {words[-1]!r} is not one of {list(values or ())}\n", status=1)
     switch.staged[" ".join(words[1:-1])] = words[-1]
     return Said()
 
@@ -236,33 +240,44 @@ def _seconds(text: str) -> float | None:
 
 
 def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
-    """``sh -c TEXT fabric-nvue clean|seen|stage|commit ...``, as that text does it."""
+    """``sh -c TEXT fabric-nvue clean|seen|stage|commit PATH ...``, as that text does it."""
     switch = asked.rack.nvue.of(asked.site.host.name)
-    if switch is None or not words:
+    if switch is None or len(words) < 2:
         return _refused("nv config diff failed" if words else "no such verb:")
-    verb, args = words[0], words[1:]
+    verb, path, args = words[0], words[1], words[2:]
     waiting = switch.changes()
-    is_so = switch.applied.get(f"{AR} enable", "off")
-    if verb == "seen" and len(args) == 2:
-        return Said() if is_so == args[1] else _refused(f"adaptive routing is not {args[0]} {args[1]} after the commit")
-    ours = any(path.startswith(f"{AR} ") for path in waiting)
-    if verb == "stage" and len(args) == 3 and not ours and is_so == args[1]:
-        return Said("nothing to undo\n")
+    ours = any(one.startswith(f"{path} ") for one in waiting)
+    if verb in ("seen", "stage") and len(args) == 3:
+        is_so = _is_so(switch, path, *args)
+        if verb == "seen":
+            return Said(is_so) if is_so else _refused(f"{path} {args[0]} is not {args[1]} after the commit")
+        if not ours and is_so:
+            return Said("nothing to undo\n")
     if verb == "commit" and len(args) == 1 and not ours:
         return Said("committed\n")
-    foreign = [path for path in waiting if not path.startswith(f"{AR} ")]
+    foreign = [one for one in waiting if not one.startswith(f"{path} ")]
     if foreign:
-        what = " ".join("".join(_tree(path, waiting[path]) for path in foreign).split())
+        what = " ".join("".join(_tree(one, waiting[one]) for one in foreign).split())
         return _refused(f"this account has edits that were not applied, and they would be applied with ours: {what}")
     if verb == "clean" and not args:
         return _refused("this account has edits that were not applied") if waiting else Said("nothing waits\n")
     if verb == "stage" and len(args) == 3:
-        switch.staged[f"{AR} {args[0]}"] = None if args[2] == "unset" else args[1]
+        switch.staged[f"{path} {args[0]}"] = None if args[2] == "unset" else args[1]
         asked.rack.nvue.confirm(switch)
         return Said(f"staged {args[0]} {args[1]}\n")
     if verb == "commit" and len(args) == 1:
         return _apply(asked, switch, ["-m", args[0], "-y"])
     return _refused(f"no such verb: {verb}")
+
+
+def _is_so(switch: NvueSwitch, path: str, key: str, value: str, how: str) -> str:
+    """The line that says so; empty when none does. Below qos it is one of the applied configuration."""
+    there = switch.applied.get(f"{path} {key}")
+    if not path.startswith("qos"):
+        return f'  "{key}": "{value}"\n' if (there or "off") == value else ""
+    if how == "unset":
+        return f"nv unset {path} {key}\n" if there is None else ""
+    return f"nv set {path} {key} {value}\n" if there == value else ""
 
 
 def _refused(reason: str) -> Said:

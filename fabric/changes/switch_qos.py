@@ -1,0 +1,171 @@
+"""
+How the switches of a RoCE fabric treat its lossless class: whether they mark its queue (ECN), and pause it (PFC).
+
+What is set is the profile ``default-global``, which every port follows that has none of its own; ports that have one
+are a refusal. Sources: NVIDIA's "NVUE Command Reference" (Set and Unset Commands, QoS: ``qos congestion-control
+<profile> traffic-class <queue> ecn``, ``qos pfc <profile> tx|rx``, ``enable`` and ``disable``). How these are shown as
+JSON is published nowhere: it is read back in the configuration that is applied (``nv config show -o commands``) and in
+the text of ``nv show qos roce``, and both have to say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from fabric.changes import nvue
+from fabric.changes.kind import FABRIC, Context, Kind, Wrong
+from fabric.changes.nvue import LOOK_S, SwitchKey, said_by, shell
+from fabric.changes.procedure import Procedure
+from fabric.errors import Refused
+from fabric.model.change import Alteration, Change, Check
+from fabric.model.fields.folded import some
+from fabric.model.fields.scalars import Choice, OnOff, Whole
+from fabric.tools import switch_qos
+from fabric.tools.nvue import WORDS, Setting, commands
+from fabric.tools.switch_qos import GLOBAL, PortQos
+
+Class = Annotated[int, Whole(0, 7)]
+
+
+class SwitchQos(Kind):
+    """Keys of ``default-global`` on every leaf and spine; a subclass says which."""
+
+    is_fault: ClassVar[bool] = False
+    profile: ClassVar[str]
+    """The kind of profile, as NVUE calls it."""
+
+    on: bool
+    scope: str
+
+    @property
+    def queue(self) -> int | None:
+        """The queue of which the keys are; None where they are of the profile as a whole."""
+        return None
+
+    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+        """Each key, what ``nv show qos roce`` of a switch calls it, and whether it is on; Refused where none may be."""
+        raise NotImplementedError
+
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """On or off."""
+        return {"on": int(self.on)}
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """Not RoCE, or switches that cannot be told."""
+        if context is not None and not context.topology.ethernet:
+            yield (), "it is for RoCE: InfiniBand has no such setting"
+        elif context is not None:
+            yield from nvue.wrong_scope(context, self.profile)
+
+    def commits(self, context: Context) -> bool:
+        """Every switch does."""
+        return True
+
+    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
+        """All of the fabric."""
+        yield FABRIC, self.scope, self
+
+    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+        """One Alteration for each switch that does otherwise; none when all do so already."""
+        return (yield from nvue.told(change.change_id, context, self._look, on=self.on))
+
+    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+        """Every switch is configured so, and shows it."""
+        yield from nvue.confirm_told(alterations, context, self._look, on=self.on)
+
+    def _look(self, name: str, context: Context) -> Procedure[tuple[SwitchKey, ...]]:
+        table = yield from context.look(name, switch_qos.roce(), timeout_s=LOOK_S)
+        lines = yield from context.look(name, commands(), timeout_s=LOOK_S)
+        with said_by(name):
+            usual = switch_qos.read_roce(*table)
+            known = switch_qos.read_global(self.profile, self.queue, *lines)
+        if usual.pfc is None:
+            raise Refused(f"{name}: RoCE is not enabled there (nv set qos roce)")
+        if known.apart:
+            raise Refused(
+                f"{name}: {some(list(known.apart))} follow {self.profile} profiles of their own, not {GLOBAL}; what is "
+                f"set for all would not reach them (nv unset interface PORT qos {self.profile})"
+            )
+        if known.together:
+            raise Refused(f"{name}: {GLOBAL} sets traffic-class {known.together} together; set each for itself")
+        path = ("qos", self.profile, GLOBAL) + (() if self.queue is None else ("traffic-class", str(self.queue)))
+        found = []
+        for key, (label, on) in self.now(name, usual).items():
+            explicit = known.said.get(key)
+            if on is None or explicit not in (None, WORDS[key][int(on)]):
+                raise Refused(f"{name}: {' '.join(path)} {key} is set to {explicit}, and nv show qos roce says {on}")
+            setting = Setting(key, WORDS[key][int(on)], path)
+            back = "unset" if explicit is None else "set"
+            with said_by(name):
+                line = switch_qos.shown(label, *table)
+            checks = (
+                Check(switch_qos.roce(), (line,)),
+                Check(shell("seen", path, key, setting.value, back), (f"nv {back} .* {key}",)),
+            )
+            found.append(SwitchKey(" ".join(path), setting, explicit is not None, checks))
+        return tuple(found)
+
+
+class Ecn(SwitchQos):
+    """The change ecn: whether switches mark packets of one class where its queue grows."""
+
+    kind: ClassVar[str] = "ecn"
+    about: ClassVar[str] = "ECN of one class, on or off at every leaf and spine (NVUE, RoCE)."
+    profile: ClassVar[str] = "congestion-control"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric, because switches mark the packets of everyone on this fabric",
+        "traffic_class": "which one: 0 to 7 (nv show qos roce says which are marked, docs/roce.md)",
+    }
+
+    on: Annotated[bool, OnOff()] = Field(alias="ecn")
+    """Marks of the class on or off."""
+    traffic_class: Class
+    """Which class (the switches' queue), 0 to 7."""
+    scope: Annotated[str, Choice(("fabric",))]
+    """fabric: switches mark the packets of everyone on this fabric."""
+
+    def __str__(self) -> str:
+        return f"ECN of class {self.traffic_class} {'on' if self.on else 'off'} at switches"
+
+    @property
+    def queue(self) -> int | None:
+        """The class."""
+        return self.traffic_class
+
+    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+        """Whether its queue is among those that are marked."""
+        return {"ecn": ("enabled-tc", None if usual.marks is None else self.traffic_class in usual.marks)}
+
+
+class SwitchPfc(SwitchQos):
+    """The change switch_pfc: whether switches pause, and let themselves be paused, where a class is lossless."""
+
+    kind: ClassVar[str] = "switch_pfc"
+    about: ClassVar[str] = "PFC of the one lossless class, on or off at every leaf and spine (NVUE, RoCE)."
+    profile: ClassVar[str] = "pfc"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric, because a class that is lossy at one switch is lossy for everyone who sends there",
+        "priority": "which one: 0 to 7 (nv show qos roce says which has PFC, docs/roce.md)",
+    }
+
+    on: Annotated[bool, OnOff()] = Field(alias="switch_pfc")
+    """Pauses, sent and obeyed, on or off."""
+    priority: Class
+    """Which priority, 0 to 7; on the switches it has to be the only one with PFC."""
+    scope: Annotated[str, Choice(("fabric",))]
+    """fabric: what is lossy at one switch is lossy for everyone who sends there."""
+
+    def __str__(self) -> str:
+        return f"PFC of priority {self.priority} {'on' if self.on else 'off'} at switches"
+
+    def now(self, name: str, usual: PortQos) -> Mapping[str, tuple[str, bool | None]]:
+        """Both directions; the switches have one setting for all priorities, so there may be no other one."""
+        if usual.pfc != frozenset({self.priority}):
+            told = ", ".join(map(str, sorted(usual.pfc or ()))) or "none"
+            raise Refused(
+                f"{name} has PFC on priority {told}, not on {self.priority} alone, and switches it for all at once"
+            )
+        return {"tx": ("tx-enabled", usual.sends), "rx": ("rx-enabled", usual.obeys)}
