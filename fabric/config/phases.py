@@ -23,7 +23,7 @@ from fabric.config.links import Links
 from fabric.config.platforms import env_problems
 from fabric.config.problems import KeyPath, Problems, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
-from fabric.model.fields.scalars import SAFE_NAME, AsWritten, refusal
+from fabric.model.fields.scalars import NAME_MOST, SAFE_NAME, AsWritten, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import PROBES, Name, Phase, ProbeSpec, Where
@@ -133,7 +133,6 @@ def _values_differ(texts: tuple[str, ...], path: KeyPath, problems: Problems) ->
             problems.add((*path, position), f"{quoted(text)} is there twice")
 
 
-NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
 
 

@@ -13,6 +13,7 @@ from fabric.model.change import CHANGES, ChangeSpec
 from fabric.model.fields.entry import STRICT, Entry, Kinds, Named, NotInFiles, key
 from fabric.model.fields.scalars import (
     BASELINE_NAME,
+    PHASE_NAME,
     SAFE_NAME,
     Choice,
     Decimal,
@@ -149,6 +150,7 @@ LONGEST_S = 30 * 86_400
 """Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
 
 Name = Annotated[str, SAFE_NAME]
+PhaseName = Annotated[str, PHASE_NAME]
 RunTime = Annotated[float, Duration(1, LONGEST_S), AfterValidator(float)]
 
 PROBES = Kinds()
@@ -194,11 +196,11 @@ class Phase:
     phase *fills* a time with others: none is begun after it.
     """
 
-    name: Annotated[str, SAFE_NAME]
+    name: PhaseName
     """Its name in ids and reports."""
     probes: Annotated[tuple[Annotated[ProbeSpec, PROBES], ...], Field(min_length=1, max_length=64)]
     """What is measured, in this order."""
-    needs: tuple[Name, ...] = key((), max_length=64)
+    needs: tuple[PhaseName, ...] = key((), max_length=64)
     """Phases that a host must have passed to take part."""
     changes: tuple[Annotated[ChangeSpec, CHANGES], ...] = key((), max_length=64)
     """What is altered while it runs; everything is undone at its end."""

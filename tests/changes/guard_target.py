@@ -27,10 +27,15 @@ HOST = "gpu001"
 PEER = "192.0.2.7"
 
 _PORT = """#!/bin/sh
-# port get | port set VALUE...: a port whose state is a file; it fails, hangs and is slow as other files say.
+# port get | port set VALUE...: a port whose state is a file; it fails, hangs and is slow as other files say. With
+# `race` it closes as soon as somebody has seen that it is open.
 here={here}
 case $1 in
-get) cat "$here/state"; echo ;;
+get)
+  cat "$here/state"; echo
+  if [ -e "$here/race" ]; then
+    rm "$here/race"; : >"$here/go"; until [ -e "$here/ended" ]; do sleep 0.02; done; sleep 0.3
+  fi ;;
 set)
   if [ "$2" = up ] && [ -s "$here/fails" ]; then
     read -r left <"$here/fails"
@@ -38,6 +43,7 @@ set)
   fi
   if [ "$2" = up ] && [ -e "$here/hangs" ]; then rm "$here/hangs"; sleep 100; fi
   if [ "$2" = down ] && [ -e "$here/slow" ]; then : >"$here/began"; sleep "$(cat "$here/slow")"; fi
+  if [ "$2" = down ] && [ -e "$here/race" ]; then : >"$here/began"; until [ -e "$here/go" ]; do sleep 0.02; done; fi
   shift; printf '%s' "$*" >"$here/state"; echo "set $*"; [ "$1" != down ] || : >"$here/ended" ;;
 esac
 """

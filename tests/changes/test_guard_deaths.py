@@ -52,6 +52,23 @@ def test_a_caller_killed_in_the_middle_of_apply_leaves_nothing(target: RealTarge
     assert not target.is_closed()
 
 
+@pytest.mark.parametrize("by_guard", [True, False])
+def test_a_step_that_acts_and_ends_beside_an_undo_is_undone_too(target: RealTarget, by_guard: bool) -> None:
+    """It acts after the undo was seen to hold, and has ended before anybody asks whether it runs."""
+    target.arm(lease=Lease(TTL_S if by_guard else 60.0, 60.0))
+    (target.here / "race").touch()
+    caller = target.begin(target.guard.apply("one", target.close))
+    until((target.here / "began").exists, "the step has begun")
+    caller.kill()
+    caller.wait(timeout=10)
+    if by_guard:
+        _undone_in_time(target)
+    else:
+        target.guard.read_reverted(target.run(target.guard.revert("one")))
+        assert not target.is_closed()
+    assert (target.here / "ended").exists()
+
+
 def test_a_caller_killed_in_the_middle_of_arm_leaves_nothing_unguarded(target: RealTarget) -> None:
     """At whatever moment: the change is unknown, or it can be reverted; and the next arm is not kept out."""
     seen = set()

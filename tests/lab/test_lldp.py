@@ -104,12 +104,14 @@ class Leaves:
         self._open.close()
 
     def _lldpd(self, name: str, stack: contextlib.ExitStack) -> None:
-        """In the foreground; lldpcli gives it its name, and tells it to speak each second."""
+        """In the foreground; lldpcli gives it its name, and tells it to speak each second, once it runs."""
         sock = self.socks / f"{name}.sock"
         argv = ("ip", "netns", "exec", self.prefix + name, "lldpd", "-d", "-u", str(sock), "-I", "eth1,swp*")
-        with (self.folder / f"{name}.log").open("wb") as log:
+        log_file = self.folder / f"{name}.log"
+        with log_file.open("wb") as log:
             daemon = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         stack.callback(self._ended, daemon)
+        until(lambda: "resume operations" in log_file.read_text(), f"lldpd of {name} runs", timeout_s=30)
         for words in ("system hostname " + name, "lldp portidsubtype ifname", "lldp tx-interval 1"):
             argv = ("lldpcli", "-u", str(sock), "configure", *words.split())
             until(partial(_did, argv), f"lldpd of {name} takes {words}", timeout_s=30)

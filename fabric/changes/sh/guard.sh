@@ -52,6 +52,7 @@ gone() { lapsed || ! alive; }  # nothing is applied where it cannot be seen that
 still_applying() {
   held "$applying"; [ $? -ne 1 ] && [ $(($(now) - $(number_in "$applying"))) -lt 4000 ]
 }
+beside() { beside=; ! still_applying || beside=yes; }
 put() { printf '%s\n' "$2" >"$1" && [ "$(cat "$1"; echo .)" = "$2$newline." ]; }
 leased_until() { put "$f/lease.new" "$1" && mv -f "$f/lease.new" "$f/lease"; }
 least() { [ "$1" -le "$2" ] && echo "$1" || echo "$2"; }
@@ -131,7 +132,8 @@ apply_step() {
 }
 
 # The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive), but it says
-# "reverted" only after an undo under the lock, with no step of an apply left running.
+# "reverted" only after an undo under the lock, with no step of an apply running when it began: one that ended meanwhile
+# may have acted after the undo was checked.
 #
 # While it waits it forks nothing: it reads from a pipe in which nothing ever comes (fd 3), with a limit, and so runs in
 # a shell whose read has one. What cannot be read now is as it was. An error that ends a script (no process, no file
@@ -148,8 +150,9 @@ say() {
   [ $said -gt 1000 ] || printf '%d.%02d %s\n' $((clock / 100)) $((clock % 100)) "$1" >>"$f/log"
 }
 attempt() {
+  beside
   status=$( { { undone 9>&-; echo $? >&5; } 2>&1 >/dev/null | log_lines 5>&- 9>&-; } 5>&1)
-  [ "$status" = 0 ] && { [ "$1" = locked ] || [ ! -d "$f" ]; } && ! still_applying
+  [ "$status" = 0 ] && { [ "$1" = locked ] || [ ! -d "$f" ]; } && [ -z "$beside" ] && ! still_applying
 }
 look() {
   ulimit -S -n 1024 || ulimit -n 1024
@@ -312,8 +315,9 @@ renew() {
 lift() {
   entered_or_busy "$1"
   ! gone || answer 75 gone "$id"
-  recall && undone || answer 76 not-undone "$id"
-  settled || answer 76 not-undone "$id"
+  beside
+  recall && undone && settled || answer 76 not-undone "$id"
+  [ -z "$beside" ] || undone || answer 76 not-undone "$id"
   becomes armed || answer 74 unwritable "$f"
   answer 0 lifted "$id"
 }
@@ -330,8 +334,10 @@ not_undone() {
 revert() {
   entered "$1" || not_undone "another call holds this change"
   how=; [ "$(state)" != reverted ] || how=by-guard
+  beside
   recall && undone || not_undone "not undone: $f"
   settled || not_undone "a step of an apply still runs"
+  [ -z "$beside" ] || undone || not_undone "not undone: $f"
   marked reverted 2>/dev/null
   guard=$(number_in "$f/pid"); n=0; rm -f "$f/pid"
   while alive; do

@@ -228,6 +228,10 @@ class NameNotFile(Word):
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SAFE_NAME = Word(_NAME, "a name of 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")
 """Names that become parts of paths and of ids."""
+NAME_MOST = 128
+"""Characters of a phase's name with its combination and round: part of ids and of file names, which end at 255."""
+PHASE_NAME = Word(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_MOST - 1}}}", SAFE_NAME.expected.replace("64", str(NAME_MOST)))
+"""Name of a phase; a matrix makes longer ones of those that are written."""
 BASELINE_NAME = NameNotFile(SAFE_NAME.pattern, SAFE_NAME.expected)
 
 HOST_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
