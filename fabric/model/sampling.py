@@ -89,6 +89,9 @@ JUDGED = (
 TRAFFIC = ("port_xmit_data", "port_rcv_data")
 """What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
 
+HELD_BACK = ("np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_pfc_us")
+"""RoCE: what tells that senders were held back: packets marked, CNPs that a sender handled, how long it was paused."""
+
 HOT_C = 70.0
 """A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
 
