@@ -61,15 +61,14 @@ class Scene:
 def drawn(kind: str, seed: int) -> Scene:
     """The same seed has the same tenants with and without a bad part."""
     of_tenants, of_bad = (np.random.default_rng([seed, number]) for number in (1, 2))
-    rail = int(of_tenants.integers(2))
     faults, timed = list[Fault](), list[TimedFault]()
-    for _ in range(int(of_tenants.integers(1, 3))):  # jobs of others, each of which loads some cables of a leaf
-        leaf, up = int(of_tenants.integers(LEAVES)), of_tenants.random() < 0.5
-        share = float(of_tenants.choice([0.25, 0.6, 1.0]))
+    for _ in range(int(of_tenants.integers(2, 5))):  # jobs of others, each of which loads some cables of a leaf
+        leaf = f"su{of_tenants.integers(LEAVES)}-leaf{of_tenants.integers(2)}"
+        up, share = of_tenants.random() < 0.5, float(of_tenants.choice([0.4, 0.7, 1.0]))
         left, whole = float(of_tenants.choice([0.25, 0.33, 0.5])), of_tenants.random() < 0.5
         began_s, lasts_s = float(of_tenants.uniform(0, 60)), float(of_tenants.uniform(20, 80))
         for spine in of_tenants.permutation(SPINES)[: round(share * SPINES)].tolist():
-            ends = f"su{leaf}-leaf{rail}", f"spine{spine}"
+            ends = leaf, f"spine{spine}"
             tenant = Fault("->".join(ends if up else ends[::-1]), "tenant", left)
             if whole:
                 faults.append(tenant)
@@ -80,7 +79,7 @@ def drawn(kind: str, seed: int) -> Scene:
     host = int(of_bad.choice([1, 2, 3, 4, 9, 10, 11, 12, 17, 18, 19, 20]))
     uplink = f"su{of_bad.integers(LEAVES)}-leaf{of_bad.integers(2)}--spine{of_bad.integers(SPINES)}"
     names = [f"gpu{host:02d}/mlx5_{of_bad.integers(2)}:{way}" for way in ("port", "rx", "tx")]
-    bad = str(of_bad.choice([*names, uplink])) if kind != "healthy" else ""
+    bad = str(of_bad.choice([*names, uplink, uplink])) if kind != "healthy" else ""
     if bad:
         faults.append(Fault(bad, "slow", float(of_bad.choice([0.3, 0.5, 0.7]))))
     return Scene(tuple(faults), tuple(timed), bad)
