@@ -100,7 +100,13 @@ WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_
 
 WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
-WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")} | {"sent_bytes": 64, "received_bytes": 64}
+DROPS = ("rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "rx_buf_discard", "rx_cong_discard")
+"""What an RNIC's port dropped, by cause (``ethtool -S``, mlx5)."""
+
+NEARLY_FULL = "rx_buffer_passed_thres_phy"
+"""How often its buffer was more than 85 % full."""
+
+WIDTHS |= dict.fromkeys((*DROPS, NEARLY_FULL), 64) | {"sent_bytes": 64, "received_bytes": 64}
 
 _NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
 
