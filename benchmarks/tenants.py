@@ -65,7 +65,7 @@ def drawn(kind: str, seed: int) -> Scene:
     for _ in range(int(of_tenants.integers(2, 5))):  # jobs of others, each of which loads some cables of a leaf
         leaf = f"su{of_tenants.integers(LEAVES)}-leaf{of_tenants.integers(2)}"
         up, share = of_tenants.random() < 0.5, float(of_tenants.choice([0.4, 0.7, 1.0]))
-        left, whole = float(of_tenants.choice([0.25, 0.33, 0.5])), of_tenants.random() < 0.5
+        left, whole = float(of_tenants.choice([0.15, 0.25, 0.35])), of_tenants.random() < 0.5
         began_s, lasts_s = float(of_tenants.uniform(0, 60)), float(of_tenants.uniform(20, 80))
         for spine in of_tenants.permutation(SPINES)[: round(share * SPINES)].tolist():
             ends = leaf, f"spine{spine}"
