@@ -234,7 +234,7 @@ def _without_congested(
     found: _Explained, probes: Sequence[Probe], results: Results, topology: Topology, seen: SeenCounters
 ) -> _Explained:
     """Without what was slow because others sent, where that was read (RoCE)."""
-    from fabric.judge.locate.congested import congestion_of, relieved
+    from fabric.judge.ports.congested import congestion_of, relieved
 
     congestion = congestion_of(probes, results, seen.samples, seen.links, topology)
     if congestion is None:

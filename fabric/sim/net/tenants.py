@@ -21,8 +21,8 @@ class Tenants:
     """
     Who they are now, by component; *links* has the directed link of each of their flows, *wants* its Gb/s.
 
-    Of a link of which a tenant leaves the share f to one flow (queue pair) of ours it wants the rest, in as many flows as
-    that takes: one for a half, two for a third.
+    Of a link of which a tenant leaves the share f to one flow (queue pair) of ours it wants the rest, in as many flows
+    as that takes: one for a half, two for a third.
     """
 
     def __init__(self, clos: Clos, faults: Iterable[LinkFault]) -> None:

@@ -105,7 +105,11 @@ class Congestion:
             for near, far in ((one, other), (other, one)):
                 if near[0] in topology.switches and far[0] in topology.switches:
                     self._cables.setdefault(near[0], set()).add((near, far))
-        self._sent = [probe for probe in probes if len(probe.hosts) > 1 and probe.probe_id in results]
+        sent = [probe for probe in probes if len(probe.hosts) > 1 and probe.probe_id in results]
+        self._sent = sorted(sent, key=lambda probe: results[probe.probe_id].started_s)
+        times = [results[probe.probe_id] for probe in self._sent]
+        self._began_s = [one.started_s for one in times]
+        self._longest_s = max((one.ended_s - one.started_s for one in times), default=0.0)
         self._others = cache(self._others_gbps)
 
     def held_back(self, probe: Probe) -> HeldBack | None:
@@ -181,9 +185,10 @@ class Congestion:
     def _own_gbit(self, leaf: str, up: bool, from_s: float, until_s: float) -> float | None:
         """What flows of this run sent there in this time; None where something else ran whose bytes are not known."""
         total = 0.0
-        for probe in self._sent:
+        first, last = bisect_left(self._began_s, from_s - self._longest_s), bisect_left(self._began_s, until_s)
+        for probe in self._sent[first:last]:
             result = self._results[probe.probe_id]
-            if result.ended_s <= from_s or result.started_s >= until_s:
+            if result.ended_s <= from_s:
                 continue
             if probe.kind not in FLOWS or not result.measurements:
                 return None
