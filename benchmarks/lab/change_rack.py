@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.lab.lab import SLOWER, Lab, own_environment
 from benchmarks.lab.namespaces import inside, ip
 from benchmarks.lab.rack import Rack
+from fabric.changes.guard import Guard
 from fabric.sim import page
 
 LEASE_S = float(round(10 * SLOWER))
@@ -81,9 +82,10 @@ class ChangeRack(Rack):
             "FABRIC_LAB_TROUBLE": str(self._trouble),
             "FABRIC_SYSFS": str(self._sysfs),
         }
-        self.lab = Lab(
-            folder, hosts=self.hosts, tools=folder / "tools", environment=environment, private=(self._guards,)
-        )
+        self._kept = Path(Guard(str(self._guards)).kept_directory)
+        self._kept.parent.mkdir(mode=0o700, exist_ok=True)
+        private = (self._guards, self._kept)
+        self.lab = Lab(folder, hosts=self.hosts, tools=folder / "tools", environment=environment, private=private)
         self._ioctls: dict[str, socket.socket] = {}
         self._number = 0
 
@@ -96,7 +98,8 @@ class ChangeRack(Rack):
         squeue.chmod(0o755)
         self._make_sysfs()
         with contextlib.ExitStack() as stack:
-            stack.callback(shutil.rmtree, self.place, ignore_errors=True)
+            for place in (self.place, self._kept.parent):
+                stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.push(super().__exit__)
             super().__enter__()
             shown = page("nv-show-qos-roce", priority=3, tx="@tx", rx="@rx", marked="@tc")
