@@ -21,6 +21,7 @@ from benchmarks.lab.lab import own_environment
 from fabric import lab as machine
 from fabric.errors import ConfigError, FabricError
 from fabric.lab.layout import Box
+from fabric.model.text import fold
 
 pytestmark = pytest.mark.lab
 
@@ -61,9 +62,17 @@ def box(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
 
 
 def said_of(name: str, box: Box, results: Path) -> Row:
-    """What a run says while the fault of that name is in force."""
+    """
+    What a run says while the fault of that name is in force.
+
+    Where it says that all hosts are slow alike, which none of these faults is, the machine stood still: once more.
+    """
     case = next(case for case in CASES if case.name == name)
-    return judged(case, box, 1, results)
+    row = judged(case, box, 1, results)
+    if row.suspects == (fold(box.leaf_of),):
+        sys.stdout.write(f"measured again: {(Path(row.run) / 'verdict.json').read_text()}\n")
+        row = judged(case, box, 1, results)
+    return row
 
 
 @pytest.mark.parametrize("name", ["none", "uplink one way", "cable down"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -114,7 +114,8 @@ class Transfer(Flow):
         here, there = client.process.site, server.process.site
         source, sink = client.side, server.side
         ring = self._beyond_leaf(here, there)
-        lost = self.rack.above.dead_edge(ring) is not None
+        ways = () if ring is None else (ring, self._answers(ring))
+        lost = any(self.rack.above.dead_edge(way) is not None for way in ways)
         self.ring, self.queued = ring, ring is not None and here is not there and self.rack.above.queued
         if here is there:
             path = here.layout.inside(source.device, source.endpoint, sink.device, sink.endpoint)
@@ -142,6 +143,11 @@ class Transfer(Flow):
         pairs = self.client.options.queue_pairs
         ring = Ring(hosts, (one,), RNIC_EFFICIENCY, one_way=True, to_rails=(other,), draw=self.client.bits, qps=pairs)
         return self.rack.above.ring(ring)
+
+    def _answers(self, ring: Ring) -> Ring:
+        """The way back of what says that a packet came: a hash draws it for itself, and without it nothing goes on."""
+        here, there = ring.hosts
+        return replace(ring, hosts=(there, here), rails=ring.to_rails, to_rails=ring.rails, draw=self.server.bits)
 
     def _gpu_fails(self, at_s: float) -> bool:
         """A side whose GPU does not work ends with CUDA's complaint, and the other side loses its peer."""

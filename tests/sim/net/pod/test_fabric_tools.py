@@ -98,6 +98,7 @@ def connections(pod, kit, *faults, engine: str = "ecmp", sender: str = "gpu002",
         ("ecmp", Fault("spine0->u1-leaf0", "slow", 0.2), {"1.0"}),
         ("ecmp", Fault("spine0", "grey"), {"status 12", "1.0"}),
         ("ecmp", Fault("u0-leaf0--spine1", "grey"), {"status 12", "1.0"}),
+        ("ecmp", Fault("spine1->u1-leaf0", "grey"), {"status 12", "1.0"}),  # the way back of the answers
         ("ecmp", Fault("spine0", "broken"), {"1.0"}),
         ("ftree", Fault("spine0", "slow", 0.2), {"0.2"}),
         ("ar", Fault("spine0", "grey"), {"status 12"}),
