@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -27,11 +29,12 @@ from benchmarks.lab.lab import own_environment
 from fabric import lab as machine
 from fabric.errors import ConfigError
 from fabric.lab.layout import Box
+from fabric.sim.net.dcqcn import Queues, marking
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 NAME = f"v{os.getpid()}"
-HOSTS = ("h1", "h2", "h3")
+HOSTS = ("h1", "h2", "h3", "h4")
 KILLS = 40
 LONG_S, LEASE_S = 60.0, 20.0
 """The lease of a change: an emulated machine may answer after seconds, and a quarter of it is waited for an answer."""
@@ -43,7 +46,7 @@ LEAST_GBPS = 0.014
 
 @pytest.fixture(scope="module")
 def box(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    """A box of four hosts under two leaves, of which three are soft-RoCE machines on both leaves."""
+    """A box of four hosts under two leaves, all of them soft-RoCE machines."""
     reason = vms.missing()
     if reason is not None:
         pytest.skip(reason)
@@ -62,7 +65,7 @@ def box(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
 
 @pytest.fixture
 def inventory(box: Box, tmp_path: Path) -> Path:
-    """The box's own inventory of the three machines, with real tools and their address."""
+    """The box's own inventory of the machines, with real tools and their address."""
     told = yaml.safe_load(Path(machine.status(NAME).inventory).read_text())
     platform = told["platforms"]["namespace"]
     for key in ("tools", "mpirun_options", "gpus"):
@@ -131,17 +134,19 @@ def test_a_loopback_of_real_rdma_is_measured(box: Box, inventory: Path, tmp_path
     assert document["outcome"] == "pass", document["reasons"]
 
 
-def test_a_sender_that_loses_packets_is_named(box: Box, inventory: Path, tmp_path: Path) -> None:
-    """15 % of loss costs go-back-N nearly everything, and nobody else is named."""
-    vms.inside(box, "h1", "tc qdisc add dev eth1 root netem loss 15%").check_returncode()
+@pytest.mark.parametrize(("host", "loss"), [("h1", "15%"), ("h1", "2%"), ("h2", "2%"), ("h3", "2%")])
+def test_a_sender_that_loses_packets_is_named(box: Box, inventory: Path, tmp_path: Path, host: str, loss: str) -> None:
+    """2 % of loss costs go-back-N two thirds, 15 % nearly everything; and nobody else is named."""
+    vms.inside(box, host, f"tc qdisc add dev eth1 root netem loss {loss}").check_returncode()
     try:
         document = said(inventory, PAIRS, tmp_path)
     finally:
-        vms.inside(box, "h1", "tc qdisc del dev eth1 root")
-    assert document["outcome"] == "fail", document["reasons"]
+        vms.inside(box, host, "tc qdisc del dev eth1 root")
     suspects = document["suspects"]
-    assert {one["component"].partition("/")[0] for one in suspects if one["outcome"] == "fail"} == {"h1"}, suspects
-    assert all("h1" in one["hosts"] for one in suspects), suspects
+    sys.stdout.write(f"\n{host} {loss}: {document['outcome']}: {[one['component'] for one in suspects]}\n")
+    assert document["outcome"] == "fail", document["reasons"]
+    assert {one["component"].partition("/")[0] for one in suspects if one["outcome"] == "fail"} == {host}, suspects
+    assert all(host in one["hosts"] for one in suspects), suspects
 
 
 def test_an_address_without_a_way_to_the_others_is_what_is_named(box: Box, inventory: Path, tmp_path: Path) -> None:
@@ -237,3 +242,50 @@ def _is_clean(box: Box, host: str) -> bool:
     asked = f"{held}; rdma link show mlx5_0/1; ip route show 10.0.0.0/8"
     lines = vms.inside(box, host, asked, timeout_s=60.0).stdout.splitlines()
     return len(lines) == 2 and "state ACTIVE" in lines[0] and " via " in lines[1]
+
+
+QUEUES = Queues(k_min=20e3, k_max=100e3, p_max=0.2, packet=1000.0)
+HOLD = """
+import fcntl, socket, time
+line, outq = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x5411
+line.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 2)
+until_s = time.monotonic() + 60
+while time.monotonic() < until_s:
+    if int.from_bytes(fcntl.ioctl(line, outq, bytes(4)), "little") < {most}:
+        line.sendto(bytes({payload}), ("{to}", 4791))
+    else:
+        time.sleep(0.0005)
+"""
+"""Holds a port's queue at a length: it sends, by ECN-capable packets, while less than *most* bytes of it wait."""
+
+
+@pytest.mark.parametrize("most", [120_000, 180_000])
+def test_a_kernels_queue_marks_as_the_simulated_one(box: Box, most: int) -> None:
+    """
+    RED with ECN on a port of 8 Mb/s, held at a length: the share of marked packets follows from what waits.
+
+    The simulated queue marks each packet with the chance p. The kernel spaces its marks: any distance up to 1/p is as
+    likely, so that it marks 2p / (1 + p) of all (Floyd and Jacobson 1993, section 7, method 2).
+    """
+    red = f"red limit 400000 min {QUEUES.k_min:g} max {QUEUES.k_max:g} avpkt {QUEUES.packet:g} burst 34"
+    red += f" probability {QUEUES.p_max:g} bandwidth 8mbit ecn"
+    made = ("modprobe sch_red", "tc qdisc add dev eth1 root handle 1: tbf rate 8mbit burst 3000 limit 400000",
+            f"tc qdisc add dev eth1 parent 1:1 handle 2: {red}")  # fmt: skip
+    vms.inside(box, "h1", " && ".join(made)).check_returncode()
+    try:
+        hold = HOLD.format(most=most, payload=int(QUEUES.packet) - 42, to=box.data_address("h2"))
+        read = "for n in $(seq 60); do sleep 0.2; tc -s qdisc show dev eth1 parent 1:1; done"
+        done = vms.inside(box, "h1", f"python3 -c '{hold}' & sleep 2; {read}; kill $!", timeout_s=90.0)
+    finally:
+        vms.inside(box, "h1", "tc qdisc del dev eth1 root")
+    words = r"Sent \d+ bytes (\d+) pkt.*?backlog (\d+)b.*?marked (\d+)"
+    rows = [tuple(map(int, row)) for row in re.findall(words, done.stdout, re.DOTALL)]
+    rows = [row for row in rows if row[1] > 0][5:]  # once it is held
+    assert len(rows) > 10, done.stderr
+    sent, waiting, marked = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    p = float(np.mean(marking(waiting, QUEUES)))
+    share = (marked[-1] - marked[0]) / (sent[-1] - sent[0])
+    sys.stdout.write(
+        f"\n{np.mean(waiting):,.0f} bytes waiting: p {p:.3f}, {2 * p / (1 + p):.3f} expected, {share:.3f} marked\n"
+    )
+    assert share == pytest.approx(2 * p / (1 + p), rel=0.25)

@@ -57,6 +57,13 @@ class Queues:
 _XON_LESS: Final = 3e3
 
 
+def marking(waiting: Floats, queues: Queues) -> Floats:
+    """The chance that a packet is marked where so many bytes wait (RED as DCQCN 2015, figure 5, has it)."""
+    share = np.clip((waiting - queues.k_min) / (queues.k_max - queues.k_min), 0.0, 1.0)
+    found: Floats = np.where(waiting > queues.k_max, 1.0, share * queues.p_max)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """
@@ -135,7 +142,7 @@ class Fluid:
         self._least = np.full_like(self._line, _LEAST_GBPS * per_gbps)
         self._increase, self._counter = queues.increase_gbps * per_gbps, _COUNTER_BYTES / queues.packet
         self._queues, size = queues, queues.packet
-        self._k_min, self._k_max, self._xoff = queues.k_min / size, queues.k_max / size, queues.xoff / size
+        self._xoff = queues.xoff / size
         self._xon = (queues.xoff - _XON_LESS) / size
         flows = hops.shape[1]
         self._marks_at = np.ones(self._links, dtype=np.bool_)
@@ -226,8 +233,7 @@ class Fluid:
         np.maximum(self.peak, q, out=self.peak)
         self.q_sum += q
         self.summed += 1
-        share = (q - self._k_min) / (self._k_max - self._k_min)
-        chance = np.where(q > self._k_max, 1.0, np.clip(share, 0.0, 1.0) * self._queues.p_max)
+        chance = marking(q * self._queues.packet, self._queues)
         chance[~self._marks_at] = 0.0
         marked: Floats = 1.0 - np.prod(1.0 - chance[self._hops], axis=0)
         return marked
