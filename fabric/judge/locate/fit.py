@@ -97,9 +97,7 @@ class Fit:
         self._slow = slow[within]
         little = matrix.entries.large[parts][self._place] & (not matrix.rounds) & (not matrix.faint)
         self._least = np.where(little, _LITTLE, 1.0) * matrix.least[self._of_class]
-        self._noise: Floats | None = None
-        if matrix.faint:
-            self._noise = np.bincount(local, matrix.normal.noise[matrix.of_class[sample]]) / np.bincount(local)
+        self._noise: Floats = np.bincount(local, matrix.normal.noise[matrix.of_class[sample]]) / np.bincount(local)
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
         """
@@ -241,7 +239,7 @@ def quantiles(value: Floats, of: Ints, count: int, shares: Sequence[float]) -> I
         yield seen, order[start[seen] + np.rint(share * (number[seen] - 1)).astype(np.int64)]
 
 
-def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None) -> Floats:
+def price(loss: Floats, spread: float, count: Ints, noise: Floats) -> Floats:
     """
     The nats that it takes to say a loss with a *spread* in some of *count* samples, beside how many they are.
 
@@ -249,8 +247,6 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
     1 / loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss
     stands for).
     """
-    if noise is None:
-        return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
     size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
     found: Floats = np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
     return found
