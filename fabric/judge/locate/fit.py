@@ -13,7 +13,6 @@ from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
 from fabric.judge.locate.structure import (
     ALWAYS,
     OFTEN,
-    SELDOM,
     UNKNOWN,
     Bools,
     FaultyPart,
@@ -33,7 +32,6 @@ SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 """Of a part's loss, and the nats of each: e times rarer than the one before."""
 
 _QUARTILES = (0.25, 0.5, 0.75)
-_ONE_MORE = 0.5  # nats of each loss
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _NARROW = 0.4  # nats of the narrowest spread, where a loss of any size is as likely as its half
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
@@ -172,14 +170,14 @@ class Fit:
         if self._free:
             return [(np.full(cells, ALWAYS), np.float64(-log(1 - ALWAYS)) * self._well)]
         found: list[Floats] = [np.full(cells, ALWAYS), np.full(cells, OFTEN)]
-        drawn = matrix.entries.drawn
-        if drawn is not None and drawn[self._parts].any():
-            found.append(np.where(drawn[self._parts][self._place], SELDOM, 0.0))
+        may = np.zeros(cells, dtype=np.bool_)
         if matrix.rounds:
-            slow = np.bincount(self._local, self._slow, minlength=cells)
-            rare: Floats = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
-            large = matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
-            found.append(np.where(large, 1e-9, rare))
+            may = self._data.rare_of_large | ~matrix.entries.large[self._parts][self._place]
+        elif matrix.entries.drawn is not None:
+            may = matrix.entries.drawn[self._parts][self._place]
+        if may.any():
+            slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
+            found.append(np.where(may, np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN), 0.0))
         paid = [price_of_share(one, self._count, matrix) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 
@@ -243,19 +241,20 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats) -> Floats:
     """
     The nats that it takes to say a loss with a *spread* in some of *count* samples, beside how many they are.
 
-    Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of
-    1 / loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss
-    stands for).
+    A loss of any size is as likely as one of half the size (a density of 1 / loss), and n samples tell it to within
+    their *noise* / sqrt(n) (Laplace's approximation of what the best loss stands for). So several parts that lose the
+    very same say it as often as they are, one part that all have in common says it once. What is dead has no size.
     """
     size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
-    found: Floats = np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
+    told = np.maximum(size, -0.5 * np.log(np.maximum(count, 2)))
+    found: Floats = np.where(loss > DEAD, 0.0, told) + SPREADS[spread] + _NARROW
     return found
 
 
 def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix) -> Floats:
     """The nats that it takes to say in which share *rho* of *count* samples a part shows."""
-    logs = np.full(len(rho), 0.5)  # half the logarithm for one parameter (Schwarz 1978)
-    logs[(rho == OFTEN) | (rho == SELDOM)] = 1.0
+    # Half the logarithm for one parameter (Schwarz 1978).
+    logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
     found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
     return found
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
 from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
-from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -219,9 +219,10 @@ class Search(Likelihood):
         most, low = np.zeros(len(density)), np.flatnonzero(asking)
         noise = matrix.normal.noise[matrix.of_class[low]]
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
-        least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
-        well = cells.through - np.bincount(part, minlength=cells.parts)
-        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * least
+        asked = np.bincount(part, minlength=cells.parts)
+        least = np.full(cells.parts, OFTEN) if drawn is None else np.where(drawn, 0.0, OFTEN)
+        gained = np.bincount(part, most[sample], minlength=cells.parts)
+        found: Floats = gained + (cells.through - asked) * np.log1p(-least)
         return found
 
     def begun(self) -> list[list[FaultyPart]]:
