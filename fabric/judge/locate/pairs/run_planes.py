@@ -47,9 +47,7 @@ class RunPlane:
 
     def samples(self) -> PairSamples:
         """What was measured, as arrays."""
-        found = self.state.samples()
-        beside = np.where(found.drawn, self.beside, np.inf)  # whose way is known has it to itself
-        return replace(found, kind=self.kind, probe_ids=self.probe_ids, beside=beside)
+        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids, beside=self.beside)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -66,8 +64,6 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
     """Every plane of every pairwise probe of a phase of which something was measured, with the hosts of that."""
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
-    slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology)
-    beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
     by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
     for probe, result in pairs:
@@ -75,6 +71,15 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
         by_key.setdefault((probe.params["name"], rnic.rail, rnic.line_rate_gbps), []).append((probe, result))
     by_key = {key: mine for key, mine in by_key.items() if any(_gbps(result) > 0.0 for _, result in mine)}
     rates = Counter(key[:2] for key in by_key)
+    of_key: dict[tuple[object, float], Plane] = {(one.rail, one.line_rate_gbps): one for one in planes}
+    ways = {
+        probe.probe_id: way
+        for (_, rail, rate), mine in by_key.items()
+        for probe, _ in mine
+        if (way := _switches(probe, of_key[rail, rate], known))
+    }
+    slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology, ways)
+    beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
     return [
         _plane(
             phase,
@@ -102,6 +107,13 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
         for number, fitted in zip(numbers, fit_together([planes[n].samples() for n in numbers]), strict=True)
     }
     return [found[number] for number in range(len(planes))]
+
+
+def _switches(probe: Probe, plane: Plane, known: Mapping[str, Routes]) -> tuple[str, ...]:
+    """All switches on the way of a pair across leaves, in order; empty where tables do not say it."""
+    up, down = (next((leaf for leaf, hosts in plane.leaves.items() if host in hosts), "") for host in probe.hosts)
+    via = known.get(plane.name, {}).get((up, probe.hosts[1])) if up != down else None
+    return (up, *via.split(OVER), down) if via else ()
 
 
 def _plane(
