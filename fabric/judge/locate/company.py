@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise, permutations
 from math import exp, inf
-from types import MappingProxyType
 
 import numpy as np
 
@@ -41,14 +40,13 @@ _NEXT = (
 )
 
 _Links = frozenset[tuple[str, Hashable]]
-_NO_WAYS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def slowest_beside(
     probes: Sequence[Probe],
     results: Mapping[str, ProbeResult],
     topology: Topology,
-    ways: Mapping[str, Sequence[str]] = _NO_WAYS,
+    ways: Mapping[str, Sequence[str]] | None = None,
 ) -> Floats:
     """
     For each probe the slowest of those that ran meanwhile and may have shared a cable with it, Gb/s; 0: it was lost.
@@ -59,7 +57,7 @@ def slowest_beside(
     these it counts alone whether they were lost, and that on Ethernet alone. Where switches do not draw ways by chance,
     and nobody knows the ways, nothing else counts: pair tests are planned so that they share none.
     """
-    links, sharing = _links_of(topology, ways), dict[Hashable, list[int]]()
+    links, sharing = _links_of(topology, ways or {}), dict[Hashable, list[int]]()
     drawn = topology.draws_ways or topology.routing is None or bool(ways)
     if not drawn and not any(host.platform.link_layer == "ethernet" for host in topology.hosts.values()):
         return np.full(len(probes), inf)

@@ -170,14 +170,11 @@ class Fit:
         if self._free:
             return [(np.full(cells, ALWAYS), np.float64(-log(1 - ALWAYS)) * self._well)]
         found: list[Floats] = [np.full(cells, ALWAYS), np.full(cells, OFTEN)]
-        may = np.zeros(cells, dtype=np.bool_)
-        if matrix.rounds:
-            may = self._data.rare_of_large | ~matrix.entries.large[self._parts][self._place]
-        elif matrix.entries.drawn is not None:
-            may = matrix.entries.drawn[self._parts][self._place]
-        if may.any():
+        may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
+        if may is not None and may[self._parts].any():
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
-            found.append(np.where(may, np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN), 0.0))
+            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
+            found.append(np.where(may[self._parts][self._place], rare, 0.0))
         paid = [price_of_share(one, self._count, matrix) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 

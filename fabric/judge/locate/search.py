@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import exp, inf
+from math import exp, inf, log
 
 import numpy as np
 
@@ -219,10 +219,9 @@ class Search(Likelihood):
         most, low = np.zeros(len(density)), np.flatnonzero(asking)
         noise = matrix.normal.noise[matrix.of_class[low]]
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
-        asked = np.bincount(part, minlength=cells.parts)
-        least = np.full(cells.parts, OFTEN) if drawn is None else np.where(drawn, 0.0, OFTEN)
-        gained = np.bincount(part, most[sample], minlength=cells.parts)
-        found: Floats = gained + (cells.through - asked) * np.log1p(-least)
+        well = cells.through - np.bincount(part, minlength=cells.parts)
+        well = well if drawn is None else well * ~drawn  # of what is drawn one sample may be enough
+        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
     def begun(self) -> list[list[FaultyPart]]:

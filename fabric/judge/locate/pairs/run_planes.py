@@ -88,6 +88,7 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             plane,
             by_key[name, plane.rail, plane.line_rate_gbps],
             known.get(plane.name, {}),
+            ways,
             beside,
         )
         for name in dict.fromkeys(str(name) for name, _, _ in by_key)
@@ -123,16 +124,15 @@ def _plane(
     plane: Plane,
     measured: Measured,
     known: Routes,
+    ways: Mapping[str, Sequence[str]],
     beside: Mapping[str, float],
 ) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
-    leaf = {host: leaf for leaf, hosts in plane.leaves.items() for host in hosts}
     tests = []
     for probe, gbps in good:
-        a, b = probe.hosts
-        via = known.get((leaf[a], b)) if leaf[a] != leaf[b] else None
-        tests.append((PairTest(a, b, via, str(probe.params.get("why", ""))), gbps))
+        via = OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None
+        tests.append((PairTest(probe.hosts[0], probe.hosts[-1], via, str(probe.params.get("why", ""))), gbps))
     state = PairState(
         leaves=plane.leaves,
         spines=tuple(sorted(set(known.values()))),
