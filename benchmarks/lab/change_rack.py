@@ -16,6 +16,8 @@ from pathlib import Path
 from benchmarks.lab.lab import SLOWER, Lab, own_environment
 from benchmarks.lab.namespaces import inside, ip
 from benchmarks.lab.rack import Rack
+from fabric.changes.guard import Guard
+from fabric.sim import page
 
 LEASE_S = float(round(10 * SLOWER))
 """The shortest that an inventory may say; on a busy machine a guard is armed and renewed later."""
@@ -35,7 +37,7 @@ changes:
 _SCENARIO = """\
 name: lab
 hosts: {host}
-phases:
+{allow}phases:
   - name: altered
     changes:
       - {change}
@@ -55,6 +57,9 @@ SHORT_TIMEOUTS = "retransmission: {{short_timeouts: on}}"
 ADAPTIVE_TIMERS = "retransmission: {{adaptive_timers: on}}"
 PFC = "{{pfc: on, priority: 3, scope: fabric}}"
 DCQCN = "dcqcn: {{priority: 3, np: on, rp: on, knobs: {{rp_ai_rate: 1}}}}"
+ECN = "{{ecn: off, traffic_class: 3, scope: fabric}}"
+SWITCH_PFC = "{{switch_pfc: off, priority: 3, scope: fabric}}"
+"""Of a switch that is the host at its second address: each host has an inventory in which that is its leaf."""
 FLAP = "port_flap: {{links: {host}/mlx5_0, down: 0.7s, count: 4, period: 1.1s}}"
 
 
@@ -77,24 +82,29 @@ class ChangeRack(Rack):
             "FABRIC_LAB_TROUBLE": str(self._trouble),
             "FABRIC_SYSFS": str(self._sysfs),
         }
-        self.lab = Lab(
-            folder, hosts=self.hosts, tools=folder / "tools", environment=environment, private=(self._guards,)
-        )
+        self._kept = Path(Guard(str(self._guards)).kept_directory)
+        self._kept.parent.mkdir(mode=0o700, exist_ok=True)
+        private = (self._guards, self._kept)
+        self.lab = Lab(folder, hosts=self.hosts, tools=folder / "tools", environment=environment, private=private)
         self._ioctls: dict[str, socket.socket] = {}
         self._number = 0
 
     def __enter__(self) -> ChangeRack:
         self._trouble.mkdir()
-        for name in ("cat", "tee", "dcb", "mlxlink", "mlxreg", "ip"):
+        for name in ("cat", "tee", "dcb", "mlxlink", "mlxreg", "ip", "nv"):
             (self.folder / "tools" / name).symlink_to(_HERE / "rnic_stub.sh")
         squeue = self.folder / "tools" / "squeue"
         squeue.write_text("#!/bin/sh\nexit 127\n")  # the batch system of this machine is not the lab's
         squeue.chmod(0o755)
         self._make_sysfs()
         with contextlib.ExitStack() as stack:
-            stack.callback(shutil.rmtree, self.place, ignore_errors=True)
+            for place in (self.place, self._kept.parent):
+                stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.push(super().__exit__)
             super().__enter__()
+            shown = page("nv-show-qos-roce", priority=3, tx="@tx", rx="@rx", marked="@tc")
+            (self.folder / "roce.txt").write_text(shown)
+            self._make_switches()
             for host in self.hosts:
                 self.lab.namespaces.cable(host, "eth1")
                 with inside(self.lab.namespaces.of(host)):
@@ -113,6 +123,22 @@ class ChangeRack(Rack):
             (devices / device / "parent").write_text(f"{interface}\n")
         (self._sysfs / "class" / "net").symlink_to("/sys/class/net")
 
+    def _make_switches(self) -> None:
+        """Every host has a second address, under the same host key."""
+        spaces, lines = self.lab.namespaces, self.lab.known_hosts.read_text()
+        at = {
+            spaces.orchestrator: spaces.orchestrator_address,
+            **{spaces.of(h): self.lab.addresses[h] for h in self.hosts},
+        }
+        for namespace, address in at.items():
+            ip("-n", namespace, "address", "add", f"{_as_switch(address)}/24", "dev", "eth0")
+        self.lab.known_hosts.write_text(lines + _as_switch(lines))
+        for server in self.lab.sshd.values():
+            server.stop()
+            config = server.folder / "config"
+            config.write_text(f"ListenAddress {_as_switch(server.address)}\n{config.read_text()}")
+            server.start()
+
     def inventory_text(self) -> str:
         """As a rack's, with Ethernet and how changes are made."""
         return self.inventory_with()
@@ -122,11 +148,19 @@ class ChangeRack(Rack):
         text = super().inventory_text().replace("link_layer: infiniband", "link_layer: ethernet")
         return text + _CHANGES.format(guards=guards or self._guards, ttl_s=int(LEASE_S)) + more
 
+    def inventory_of(self, host: str) -> Path:
+        """The inventory in which the leaf is a switch that answers NVUE at the address of a host."""
+        path = self.inventory_file.with_name(f"{host}.yaml")
+        login = f"address: {_as_switch(self.lab.addresses[host])}, user: root, management: nvue"
+        path.write_text(self.inventory_text().replace("tier: leaf}", f"tier: leaf, {login}}}"))
+        return path
+
     def scenario(self, host: str, change: str = LINK_DOWN, *, repeat: int = 1, more: str = "") -> Path:
         """A scenario file with one change of a host, for as long as *repeat* measurements of each pair take."""
         self._number += 1
         path = self.folder / f"scenario{self._number}-{host}.yaml"
-        text = _SCENARIO.format(host=host, change=change.format(host=host), repeat=repeat)
+        allow = "allow: [power_loss]\n" if change in (ECN, SWITCH_PFC) else ""  # all of it is one machine
+        text = _SCENARIO.format(host=host, change=change.format(host=host), repeat=repeat, allow=allow)
         path.write_text(text + more)
         return path
 
@@ -192,6 +226,11 @@ class ChangeRack(Rack):
     def fail_to_open(self, host: str, times: int) -> None:
         """Let the next *times* attempts to switch an interface of this host on fail."""
         (self._trouble / host).write_text(f"{times}\n")
+
+
+def _as_switch(text: str) -> str:
+    """With the second address in place of each first."""
+    return text.replace("10.77.0.", "10.77.1.")
 
 
 def ended(run: subprocess.Popen[str], *, within_s: float = END_S) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from benchmarks.lab.change_rack import (
     ADAPTIVE_TIMERS,
     DCQCN,
+    ECN,
     END_S,
     FLAP,
     LEASE_S,
@@ -24,6 +25,7 @@ from benchmarks.lab.change_rack import (
     PFC,
     RETRANSMISSION,
     SHORT_TIMEOUTS,
+    SWITCH_PFC,
     ChangeRack,
     ended,
 )
@@ -45,6 +47,8 @@ CHANGES = {
     "adaptive_timers": ADAPTIVE_TIMERS,
     "pfc": PFC,
     "dcqcn": DCQCN,
+    "ecn": ECN,
+    "switch_pfc": SWITCH_PFC,
 }
 """What runs that are struck may alter, by kind."""
 
@@ -102,7 +106,7 @@ class Victims:
         change, _, results = self._drawn(host)
         scenario = self.rack.scenario(host, change, repeat=REPEAT)
         began_s = time.monotonic()
-        run = self.rack.start(*self.rack.run_words(scenario, results))
+        run = self.rack.start(*self.rack.run_words(scenario, results, inventory=self.rack.inventory_of(host)))
         seen_s: list[float] = []
         while self._aimed and run.poll() is None and time.monotonic() < began_s + END_S:
             if self.rack.live(host):
@@ -166,7 +170,7 @@ class Victims:
             change, after_s, results = self._drawn(host)
             scenario = self.rack.scenario(host, change, repeat=REPEAT)
             began_s = time.monotonic()
-            run = self.rack.start(*self.rack.run_words(scenario, results))
+            run = self.rack.start(*self.rack.run_words(scenario, results, inventory=self.rack.inventory_of(host)))
             end_s = began_s + (after_s if once is None else END_S)
             while run.poll() is None and time.monotonic() < end_s and not (once and once(host)):
                 time.sleep(0.005 if once else 0.02)

@@ -2,7 +2,8 @@
 # cat, tee, dcb, mlxlink, mlxreg and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
 # interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say. Of the
 # register ROCE_ACCL three fields are kept, in $FABRIC_LAB_TROUBLE/HOST.DEVICE.FIELD, as are PFC of a priority and files of
-# DCQCN.
+# DCQCN. nv is that of a switch at this host's address: of PFC (tx, rx) and ECN what is staged (HOST.staged.KEY), and 1 in
+# HOST.applied.KEY where it is off. Its timer of commits that nobody confirms is not there: a guard's lease is shorter.
 sys=/sys/class/infiniband
 interface_of() { read -r interface <"$FABRIC_SYSFS/class/infiniband/$1/parent"; } 2>/dev/null
 seen() {
@@ -59,6 +60,42 @@ case ${0##*/} in
       printf '%s | 0x%08x\n' "$field" "$value" "${select}_field_select" 1
     done
     echo ==== ;;
+  nv)
+    trouble=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST
+    off() { value=0; [ ! -s "$trouble.applied.$1" ] || read -r value <"$trouble.applied.$1"; [ "$value" = 1 ]; }
+    case "$*" in
+      'show qos roce')
+        tx=enabled rx=enabled tc=0,3
+        if off tx; then tx=disabled; fi; if off rx; then rx=disabled; fi; if off ecn; then tc='0  '; fi  # columns stay where they are
+        sed "s/@tx/$tx/; s/@rx/$rx/; s/@tc/$tc/g" "$FABRIC_LAB_TROUBLE/../roce.txt" ;;
+      'config show -o commands')
+        echo 'nv set qos roce enable on'
+        for key in tx rx; do if off $key; then echo "nv set qos pfc default-global $key disable"; fi; done
+        if off ecn; then echo 'nv set qos congestion-control default-global traffic-class 3 ecn disable'; fi ;;
+      'config diff')
+        for key in tx rx ecn; do
+          [ -s "$trouble.staged.$key" ] || continue
+          read -r word value <"$trouble.staged.$key"; [ "$word" = set ] || value=
+          printf -- '- %s:\n    qos:\n' "$word"
+          case $key in
+            ecn) printf '      congestion-control:\n        default-global:\n          traffic-class:\n            3:\n' ;;
+            *) printf '      pfc:\n        default-global:\n' ;;
+          esac
+          printf '              %s:%s\n' "$key" "${value:+ $value}"
+        done ;;
+      'config apply --confirm-yes') echo confirmed ;;
+      'config apply '*)
+        for key in tx rx ecn; do
+          [ -s "$trouble.staged.$key" ] || continue
+          read -r word value <"$trouble.staged.$key"
+          [ "$word $value" = 'set disable' ] && echo 1 >"$trouble.applied.$key" || echo 0 >"$trouble.applied.$key"
+          rm "$trouble.staged.$key"
+        done
+        echo 'applied [rev_id: 2]' ;;
+      'set qos '*) for last; do key=$value value=$last; done; echo "set $value" >"$trouble.staged.$key" ;;
+      'unset qos '*) for last; do key=$last; done; echo unset >"$trouble.staged.$key" ;;
+      *) echo "Error: The requested item does not exist: $*" >&2; exit 1 ;;
+    esac ;;
   ip)
     trouble=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST
     if [ "$1 $2 $3 $5" = "link set dev up" ] && [ -s "$trouble" ]; then

@@ -87,7 +87,9 @@ def image() -> Path:
     with tempfile.TemporaryDirectory(dir=cache) as work_text:
         work = Path(work_text)
         tree = work / "root"
-        _run(("mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", str(tree)))
+        # in namespaces of its own: what it runs and what it mounts ends with it, also where the limit ends it
+        alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+        _run((*alone, "mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", str(tree)))
         part = work / "image"
         part.mkdir()
         shutil.copy(next(tree.glob("boot/vmlinuz-*")), part / "vmlinuz")

@@ -1,9 +1,9 @@
 """
 What is really there: RNICs and GPUs of each host, who is who by serial numbers, and every cable.
 
-Hosts are asked in two rounds and a walk, and by ``ibstat`` where their kernel's files told of no port. On InfiniBand
-one port of each subnet lists all cables (``iblinkinfo``); on Ethernet each host hears which port of which switch it is
-in (LLDP). What nobody said is left open and told, never guessed; nothing is altered anywhere.
+Hosts are asked in two rounds and a walk. On InfiniBand one port of each subnet lists all cables (``iblinkinfo``); on
+Ethernet each host hears which port of which switch it is in (LLDP). What nobody said is left open and told, never
+guessed; nothing is altered anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.runs.run_document import write_identity
-from fabric.tools import host_parts, ibstat, infiniband, interfaces, mlxlink, sysfs
+from fabric.tools import host_parts, infiniband, interfaces, mlxlink, sysfs
 from fabric.tools.infiniband import PortLine, switch_name
 from fabric.tools.sysfs import RdmaDevice, RdmaPort
 
@@ -161,10 +161,8 @@ def discover(
     }
     second = ask_all(executor, further)
     answers = {name: {**first[name], **second.get(name, {})} for name in hosts}
-    unseen = _unseen(hosts, answers, devices)
-    for name in (name for name, host in hosts.items() if answers[name][_matrix(host)].exit_status == NOT_FOUND):
-        unseen[name] = (*unseen.get(name, ()), host_parts.AMD_NUMA)
-    for name, more in ask_all(executor, unseen).items():
+    no_smi = [name for name, host in hosts.items() if answers[name][_matrix(host)].exit_status == NOT_FOUND]
+    for name, more in ask_all(executor, dict.fromkeys(no_smi, (host_parts.AMD_NUMA,))).items():
         answers[name] |= more
     found = {name: _host(host, answers[name], devices[name]) for name, host in hosts.items()}
     walks = _Walks(executor, hosts, m_key=m_key, sudo=sudo)
@@ -200,21 +198,6 @@ def _natural(name: str) -> tuple[str, int]:
     return letters, int(name[len(letters) :] or 0)
 
 
-def _ibstat(host: Host) -> Argv:
-    return ibstat.ask(tool=host.platform.program("ibstat"))
-
-
-def _unseen(
-    hosts: Mapping[str, Host], answers: Mapping[str, Answers], devices: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[Argv, ...]]:
-    """Hosts that answer, but whose kernel's files tell of no port: what ibstat is to be asked there."""
-    return {
-        name: (_ibstat(host),)
-        for name, host in hosts.items()
-        if not answers[name][_LIST].lost and _seen(answers[name], devices[name], [])[1:] == ({}, {})
-    }
-
-
 def _seen(
     answers: Answers, devices: Sequence[str], unread: list[str]
 ) -> tuple[Mapping[str, RdmaDevice], Mapping[str, int], Mapping[tuple[str, int], RdmaPort]]:
@@ -227,11 +210,9 @@ def _seen(
 
 def _host(host: Host, answers: Answers, devices: Sequence[str]) -> FoundHost:
     unread: list[str] = []
-    listed, asked = answers[_LIST], answers.get(_ibstat(host))
+    listed = answers[_LIST]
     who, numa, ports = _seen(answers, devices, unread)
-    if asked is not None and (told := parsed(asked, ibstat.read, "ports", [])) is not None:
-        who, ports = {**told[0], **who}, told[1]
-    if not devices and not ports:
+    if not devices:
         silent = listed.lost or listed.exit_status not in (0, 2)
         return FoundHost(host.name, unread=(quoted(listed.lost or listed.text) if silent else "it has no RDMA device",))
     odd = [of for of in ports if not _is_describable(of[0], ports[of].link_layer)]

@@ -258,6 +258,7 @@ def _joined(lines: Iterable[PortLine], ends: Mapping[tuple[int, int], End]) -> I
             yield own, peer
 
 
+_WORD_BYTES = 4  # of what InfiniBand counts; all ports are told alike
 _PORTS, _HEARD = "ports", "heard"
 
 
@@ -291,7 +292,10 @@ class SwitchView(View):
         for number in sorted(self._known & ports.keys()):
             port = ports[number]
             speed = {"speed_gbps": port.speed_gbps} if port.up and port.speed_gbps is not None else {}
-            rows[self.asker, number] = {"up": int(port.up), **speed, **port.counters}
+            sent = (
+                {} if port.sent_bytes is None or not self.whole else {infiniband.SENT: port.sent_bytes // _WORD_BYTES}
+            )
+            rows[self.asker, number] = {"up": int(port.up), **speed, **port.counters, **sent}
         return SeenLinks([((self.asker, port), far) for port, far in joined.items()], rows)
 
     def optics(self) -> Iterable[OpticsAsk]:

@@ -354,9 +354,10 @@ class LinkWatch(Beside):
         every_s: float,
         *,
         nodes: Collection[str],
+        whole_s: float = WHOLE_S,
     ) -> None:
         super().__init__(executor)
-        self._every_s = every_s
+        self._every_s, self._whole_s = every_s, whole_s
         self._log = LinkLog(folder, every_s)
         platforms = {name: inventory.topology.hosts[name].platform for name in hosts}
         on_infiniband = [name for name, one in platforms.items() if one.link_layer == "infiniband"]
@@ -400,7 +401,7 @@ class LinkWatch(Beside):
         period_s = EVERY_S if view.seldom else self._every_s
         last, whole_s = False, -inf
         while not last:
-            last, view.whole = self._last, self._last or self._inner.now() >= whole_s + WHOLE_S
+            last, view.whole = self._last, self._last or self._inner.now() >= whole_s + self._whole_s
             self._under_way += 1
             began_s = yield from self._look(view)
             self._under_way -= 1
@@ -471,7 +472,8 @@ def watching(executor: Executor, folder: Path, scenario: Scenario, inventory: In
     links = topology.links_between(scenario.hosts)
     nodes = {name.partition("/")[0] if "/" in name else name for link in links for name in (link.a, link.b)}
     try:
-        return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes)
+        whole_s = WHOLE_S if settings.congestion_s is None else 0.0
+        return LinkWatch(watch, folder, inventory, able, settings.links_s, nodes=nodes, whole_s=whole_s)
     except BaseException:
         with suppress(StoreError):  # the first error counts; what was opened must not stay open
             watch.end()

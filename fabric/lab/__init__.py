@@ -47,8 +47,12 @@ _PACKAGES = {
     "numactl": "numactl",
     str(_FRR / "bgpd"): "frr",
 }
-_AT_ONCE = ("chrt", "--fifo", "10")
-"""A switch's control plane has a processor of its own; BFD gives up after 150 ms without one."""
+_BEFORE_OTHERS = {"bfdd": ("chrt", "--rr", "10")}
+"""
+BFD gives up after 150 ms without a processor, so that its daemon is served first. The others have seconds, and threads
+that spin until another thread of theirs is through: with such a priority they keep it waiting for good.
+"""
+_EARLY = ("nice", "-n", "-15")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = """
 hostname "$1" && mount --bind "$2/$1/run" /run && mount --bind "$2/hosts" /etc/hosts &&
@@ -284,7 +288,7 @@ def _daemons(box: Box) -> None:
     for daemon in layout.DAEMONS:
         for node in box.switches:
             argv = (str(_FRR / daemon), "-f", f"{folder}/{node}/{daemon}.conf", "--log", "stdout")
-            _start(box, node, (*_AT_ONCE, *argv))
+            _start(box, node, (*_BEFORE_OTHERS.get(daemon, _EARLY), *argv))
         if daemon == "zebra":
             _wait_for(box, [folder / node / "run" / "frr" / "zserv.api" for node in box.switches], "zebra listens")
     for host in box.leaf_of:

@@ -30,7 +30,7 @@ ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 NOISES = ("clean", "real")
 ADDRESSES, POLARISED = "addresses", "polarised"
 RETRANSMISSIONS = ("go_back_n", "selective_repeat", "go_back_0")
-PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick")
+PARTIAL = ("slow", "erratic", "dipping", "fading", "heat_sick", "tenant")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 _KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated", "pausing")
 _OF_CABLES = ("dark_lane", "half_width", "batch", "dirty", "flapping", "swapped", "grey")
@@ -121,7 +121,8 @@ class Fault:
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
     the link's own retries); of a cable ``dark_lane``, ``half_width``, ``dirty``, ``flapping``, of a switch above the
     leaves ``batch`` (sim/phy/cabling.py); ``erratic`` (a host, an RNIC or its cable), ``dipping``, ``fading``,
-    ``heat_sick`` (an RNIC or its cable: sim/life.py); what is set wrong for RoCE at one end of a cable
+    ``heat_sick`` (an RNIC or its cable: sim/life.py); ``tenant`` (a cable between switches that is well and carries
+    others' flows, too: *factor* is what they leave to one flow); what is set wrong for RoCE at one end of a cable
     (sim/phy/qos.py).
     """
 
@@ -129,12 +130,11 @@ class Fault:
     """What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."""
     kind: Annotated[str, FAULT_KIND] = key(
         description="slow, broken, hanging, absent, garbage, lemon or hot; replaced or outdated; erratic, dipping, "
-        "fading or heat_sick; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of RoCE "
-        + ", ".join(_MISSET)
-        + "."
+        "fading, heat_sick or tenant; of a cable dark_lane, half_width, batch, dirty, flapping, grey or swapped; of "
+        "RoCE " + ", ".join(_MISSET) + "."
     )
     factor: Annotated[float, FACTOR] = key(default_factory=lambda: WHOLE)
-    """With slow, erratic, dipping, fading, heat_sick: the fraction of its bandwidth that is left."""
+    """With slow, erratic, dipping, fading, heat_sick, tenant: the fraction of its bandwidth that is left."""
 
 
 @with_config(STRICT)

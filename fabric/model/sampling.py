@@ -89,6 +89,9 @@ JUDGED = (
 TRAFFIC = ("port_xmit_data", "port_rcv_data")
 """What a port sent and received, in words of four bytes (linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
 
+HELD_BACK = ("np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_pfc_us")
+"""RoCE: what tells that senders were held back: packets marked, CNPs that a sender handled, how long it was paused."""
+
 HOT_C = 70.0
 """A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
 
@@ -97,7 +100,13 @@ WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_
 
 WIDTHS |= dict.fromkeys(("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 64)
 WIDTHS |= {f"{way}_prio{n}_pause{of}": 64 for way in ("rx", "tx") for n in range(8) for of in ("", "_duration")}
-WIDTHS |= {f"{way}_discards_phy": 64 for way in ("rx", "tx")} | {"sent_bytes": 64, "received_bytes": 64}
+DROPS = ("rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "rx_buf_discard", "rx_cong_discard")
+"""What an RNIC's port dropped, by cause (``ethtool -S``, mlx5)."""
+
+NEARLY_FULL = "rx_buffer_passed_thres_phy"
+"""How often its buffer was more than 85 % full."""
+
+WIDTHS |= dict.fromkeys((*DROPS, NEARLY_FULL), 64) | {"sent_bytes": 64, "received_bytes": 64}
 
 _NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fabric.model.sampling import JUDGED, TRAFFIC, SampleSettings
+from fabric.model.sampling import DROPS, JUDGED, NEARLY_FULL, TRAFFIC, SampleSettings
 from fabric.model.topology import Platform
 from fabric.ports import Source
 
@@ -56,10 +56,19 @@ PFC = (
     'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
     "awk '/^ *[rt]x_prio[0-7]_pause:/ { frames[substr($1, 1, 2)] += $2 } "
     "/^ *[rt]x_prio[0-7]_pause_duration:/ { us[substr($1, 1, 2)] += $2 } "
+    "/^ *([rt]x_discards_phy|rx_out_of_buffer|rx_buffer_passed_thres_phy|rx_prio[0-7]_(buf|cong)_discard):/ "
+    '{ sub(/_prio[0-7]/, "", $1); sub(/:/, "", $1); drops[$1] += $2 } '
     'END { for (way in us) printf "%s:%s_pfc_us: %.0f\\n%s:%s_pfc_frames: %.0f\\n", '
-    'dev, way, us[way], dev, way, frames[way] }\' dev="$1"'
+    "dev, way, us[way], dev, way, frames[way]; "
+    'for (name in drops) printf "%s:%s: %.0f\\n", dev, name, drops[name] }\' dev="$1"'
 )
-"""PFC of all priorities of an RNIC's interface together, ``mlx5_0:rx_pfc_us: 1200`` (linux: mlx5 counters.rst)."""
+"""
+PFC of an RNIC's interface, ``mlx5_0:rx_pfc_us: 1200``, and what it dropped, by cause; of all priorities together.
+
+Linux, mlx5 counters.rst: ``rx_discards_phy`` for want of buffers of the port, ``rx_out_of_buffer`` of receive queues,
+``rx_buf_discard`` and ``rx_cong_discard`` of a priority's buffer and by congestion, ``tx_discards_phy`` in sending;
+``rx_buffer_passed_thres_phy`` counts how often the port's buffer was more than 85 % full.
+"""
 
 _LANES = re.compile(r"^(Rx|Tx) Power Current[^:\n]*:([^[\n]*)", re.MULTILINE)
 _LEVEL = re.compile(r"(?<![^ ,])-?[0-9]+(?:\.[0-9]+)?(?![^ ,])", re.ASCII)
@@ -67,7 +76,8 @@ _LEVEL = re.compile(r"(?<![^ ,])-?[0-9]+(?:\.[0-9]+)?(?![^ ,])", re.ASCII)
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
 _GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
 _PAUSES = re.compile(r"^ *([rt]x)_prio[0-7]_pause(_duration)?: ([0-9]+)$", re.MULTILINE)
-_OPTIC = re.compile(r"([^:/]+):([rt]x_(?:dbm|pfc_us|pfc_frames))")
+_COUNT = re.compile(r"^ *([rt]x_)(?:prio[0-7]_)?([a-z_]+): ([0-9]+)$", re.MULTILINE)
+_OPTIC = re.compile(rf"([^:/]+):([rt]x_(?:dbm|pfc_us|pfc_frames)|{'|'.join((*DROPS, NEARLY_FULL))})")
 _FILE_NAMES = {
     "temp1_input": ("asic_c", 1e-3),
     "temp2_input": ("module_c", 1e-3),
@@ -107,6 +117,9 @@ def pfc_sums(device: str, text: str) -> str:
     for way, duration, number in _PAUSES.findall(text):
         name = f"{way}_pfc_{'us' if duration else 'frames'}"
         sums[name] = sums.get(name, 0) + int(number)
+    for way, what, number in _COUNT.findall(text):
+        if way + what in (*DROPS, NEARLY_FULL):
+            sums[way + what] = sums.get(way + what, 0) + int(number)
     return "".join(f"{device}:{name}: {number}\n" for name, number in sums.items())
 
 

@@ -54,6 +54,8 @@ KINDS: Mapping[str, FaultKind] = MappingProxyType(
         "batch": FaultKind("above"),
         "dirty": FaultKind("cable above"),
         "flapping": FaultKind("cable above"),
+        # Others' flows on a cable that is well (net/network.py): nothing is wrong with it.
+        "tenant": FaultKind("above", passing="above", value="left"),
         "grey": FaultKind("above"),  # forwards nothing, and neither its ports nor the routing tell
         "swapped": FaultKind("cable above"),  # with the next one: phy/cabling.py; what is measured does not feel it
         "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
@@ -99,6 +101,7 @@ class LinkFault:
 
     *kind* and *value*: ``slow`` keeps that fraction of the capacity; ``down`` carries nothing and is routed around,
     ``grey`` likewise and is not;
+    ``tenant`` loads them with others' flows, which leave that fraction to one flow;
     ``ber`` is the bit error rate before forward error correction, ``effective_ber`` the one after it; ``loss`` is the
     fraction of packets dropped at full speed.
     """

@@ -257,7 +257,7 @@ class Passing:
         if KINDS[one.kind].each:
             self._whims.set(self._hosts.site(name), one, at_s, comes=fault is not None)
         elif is_above_leaves(one, self.topology):
-            self._turn_cables(component, fault, at_s)
+            self._turn_cables(one, at_s, comes=fault is not None)
         elif name in self.topology.hosts:
             self._turn(name, at_s)
         else:
@@ -265,14 +265,20 @@ class Passing:
                 if component in host.leaves:
                     self._turn(host.name, at_s)
 
-    def _turn_cables(self, component: str, fault: Fault | None, at_s: float) -> None:
-        """Cables between switches live and die with their ports; who routes around them sees those."""
-        kind = None if fault is None else fault.kind
+    def _turn_cables(self, fault: Fault, at_s: float, *, comes: bool) -> None:
+        """
+        Cables between switches live and die with their ports; who routes around them sees those. Tenants leave them as
+        they are.
+        """
+        kind, above = fault.kind, self._ports.uplinks
+        if kind == "tenant" and above is not None:
+            above.tenant(fault.component, fault if comes else None, at_s)
+            return
         wear = UNWORN
-        if fault is not None and kind in ("bit_errors", "symbol_errors"):
+        if comes and kind in ("bit_errors", "symbol_errors"):
             wear = Wear(0.0, fault.factor) if kind == "bit_errors" else Wear(0.0, 0.0, fault.factor)
-        broken = kind == "broken"
-        for end in ends_named(self._ports.cabling, component):
+        broken = comes and kind == "broken"
+        for end in ends_named(self._ports.cabling, fault.component):
             self._ports.befall(end, at_s, broken=broken, wear=wear)
 
     def _turn(self, name: str, at_s: float) -> None:

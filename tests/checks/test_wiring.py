@@ -13,14 +13,12 @@ from benchmarks.shapes import inventory as drawn_up
 from fabric.checks.found import cables_of, discover
 from fabric.checks.wiring import wiring
 from fabric.config import load_inventory
-from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from fabric.model.found import FoundCable, FoundFabric
 from fabric.model.inventory import Inventory
 from fabric.tools.infiniband import End, PortLine
 from fabric.wiring import make_executor
-from tests.engine.scripted import ScriptedExecutor
-from tests.places import CAPTURES, INVENTORY
+from tests.places import INVENTORY
 
 POD = INVENTORY / "pod-64.yaml"
 
@@ -117,23 +115,6 @@ def test_a_host_that_tells_nothing_is_unknown_and_never_right() -> None:
     found = findings(*looked(POD, "gpu005:hanging"))
     assert {one.severity for one in found} == {Severity.UNKNOWN}
     assert {host for one in found for host in one.hosts} == {"gpu005"}
-
-
-@pytest.mark.parametrize(("said", "rnics"), [("ibstat/03-cx4-active", 1), ("rxe/ibv_devinfo_ibstat_rdma", 0)])
-def test_where_the_kernels_files_cannot_be_read_ibstat_tells_the_ports(said: str, rnics: int) -> None:
-    """Its device, rate, GUID and firmware; what it tells in a form that is not known is no port."""
-    text = (CAPTURES / f"{said}.txt").read_text()
-    hosts = {name: host for name, host in load_inventory(POD).topology.hosts.items() if name == "gpu001"}
-
-    def script(command: Command) -> tuple[float, str]:
-        return 0.1, text if command.argv == ("ibstat",) else "fatal: permission denied\n"
-
-    found = discover(ScriptedExecutor(script), hosts).hosts["gpu001"]
-    assert len(found.rnics) == rnics
-    for rnic in found.rnics:
-        assert (rnic.device, rnic.port, rnic.active, rnic.rate_gbps) == ("ibp4s0", 1, True, 56.0)
-        assert (rnic.guid, rnic.firmware, rnic.pci_address) == (0xEC0D9A030044C34C, "12.28.2040", None)
-    assert any("permission denied" in one for one in found.unread)
 
 
 def test_a_switch_that_calls_itself_like_a_host_is_named_by_its_guid() -> None:

@@ -45,13 +45,21 @@ Hca 1 "gpu002"
 """
 _RESTART = """\
 #!/bin/sh
-# opensm begins anew, as its unit's restart does; hang-up-opensm, the same file, sends it SIGHUP only.
+# opensm begins anew, as its unit's restart does, and again after SIGSEGV (the simulator's library does it), as a unit's
+# Restart=on-abnormal does; hang-up-opensm, the same file, sends it SIGHUP only.
 folder=$FABRIC_LAB_IBSIM pid=$(cat "$FABRIC_LAB_IBSIM/opensm.pid" 2>/dev/null)
 case $0 in *hang-up*) exec kill -HUP "$pid" ;; esac
 [ -z "$pid" ] || kill -9 "$pid"
-OSM_TMP_DIR=$folder OSM_CACHE_DIR=$folder SIM_HOST=gpu002 LD_PRELOAD={library} \\
-    setsid /usr/sbin/opensm -F "$folder/opensm.conf" >"$folder/opensm.out" 2>&1 </dev/null &
-echo $! >"$folder/opensm.pid"
+rm -f "$folder/opensm.pid"
+export OSM_TMP_DIR=$folder OSM_CACHE_DIR=$folder SIM_HOST=gpu002
+setsid sh -c '
+  for try in 1 2 3; do
+    LD_PRELOAD={library} /usr/sbin/opensm -F "$1/opensm.conf" &
+    echo $! >"$1/pid.new" && mv "$1/pid.new" "$1/opensm.pid"
+    wait $!
+    [ $? = 139 ] || exit
+  done' sh "$folder" >>"$folder/opensm.out" 2>&1 </dev/null &
+for try in 1 2 3 4 5 6 7 8 9 10; do [ ! -e "$folder/opensm.pid" ] || exit 0; sleep 0.1; done
 """
 ROUTES = {"leaf1": "0,1", "spine1": "0,1,4", "leaf2": "0,1,4,3"}
 """From gpu001, by ports; none goes through the first cable between leaf1 and spine1."""

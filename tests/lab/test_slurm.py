@@ -110,12 +110,10 @@ def test_a_gate_answers_by_its_exit_code(controller: Path, tmp_path: Path) -> No
     env = {name: os.environ[name] for name in own if name in os.environ}
     for host, wanted in (("gpu003", 1), ("gpu001", 0), ("gpu099", 3)):
         argv = (sys.executable, "-c", code, "gate", "--results", str(tmp_path), "--act", "drain")
-        began_s = time.monotonic()
         said = subprocess.run(
             argv, env={**env, "SLURMD_NODENAME": host}, capture_output=True, text=True, timeout=60, check=False
         )
         assert (said.returncode, host in said.stdout) == (wanted, True), said.stderr
-        assert time.monotonic() - began_s < 60
     assert node("gpu003").reason == f"fabric: gpu003/mlx5_2; run self-check/{run.name}"
 
 
@@ -133,6 +131,7 @@ with scheduler.Reservation(print) as reservation:
 """
 
 
+@pytest.mark.timeout(120 + 20 * KILLS)
 def test_killed_anywhere_every_drain_and_reservation_has_its_line(controller: Path, tmp_path: Path) -> None:
     """SIGKILL at a random moment of reserving eight hosts and draining or freeing them; then once more to the end."""
     chance = random.Random(5)

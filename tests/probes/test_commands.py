@@ -258,6 +258,7 @@ Rx Power Type                      : Average power
         ("5:clocks.current.sm [MHz]", Meaning("gpu5", "sm_mhz")),
         ("mlx5_3:rx_dbm", Meaning("mlx5_3", "rx_dbm")),
         ("mlx5_3:tx_pfc_us", Meaning("mlx5_3", "tx_pfc_us")),
+        ("mlx5_3:rx_buf_discard", Meaning("mlx5_3", "rx_buf_discard")),
         ("something else", None),
     ],
 )
@@ -324,6 +325,14 @@ STATISTICS = """NIC statistics:
      tx_prio3_pause: 1
      tx_prio3_pause_duration: 3
      rx_pause_ctrl_phy: 99
+     rx_discards_phy: 4
+     tx_discards_phy: 0
+     rx_out_of_buffer: 6000000000
+     rx_buffer_passed_thres_phy: 8
+     rx_prio0_buf_discard: 1
+     rx_prio3_buf_discard: 2
+     rx_prio3_cong_discard: 9
+     rx_prio3_discards: 77
 """
 
 
@@ -336,11 +345,17 @@ def test_pauses_are_asked_for_where_they_are_judged_and_ethernet_has_them() -> N
     assert not any(PFC in source.argv for source in slowly)
 
 
-def test_pauses_of_all_priorities_are_added_up() -> None:
+def test_pauses_and_drops_of_all_priorities_are_added_up() -> None:
     """Transitions and other counters are not among them."""
     assert sorted(pfc_sums("mlx5_3", STATISTICS).split("\n")[:-1]) == [
+        "mlx5_3:rx_buf_discard: 3",
+        "mlx5_3:rx_buffer_passed_thres_phy: 8",
+        "mlx5_3:rx_cong_discard: 9",
+        "mlx5_3:rx_discards_phy: 4",
+        "mlx5_3:rx_out_of_buffer: 6000000000",
         "mlx5_3:rx_pfc_frames: 5000000002",
         "mlx5_3:rx_pfc_us: 5000000000",
+        "mlx5_3:tx_discards_phy: 0",
         "mlx5_3:tx_pfc_frames: 1",
         "mlx5_3:tx_pfc_us: 3",
     ]

@@ -17,7 +17,6 @@ from fabric.report.diagnosis import parsed_document
 from fabric.tools import (
     ethtool,
     host_parts,
-    ibstat,
     infiniband,
     interfaces,
     management,
@@ -52,7 +51,6 @@ TOOLS = [
     sample("ethtool/02-json-m-mfs1s00.txt"),
     *(path.read_text() for path in (CAPTURES / "nvidia-smi-topo").glob("*.txt")),
     sample("infiniband-diags/29-real-ibnetdiscover-p-test.txt")[:4000],
-    sample("ibstat/03-cx4-active.txt"),
     sample("ufm/links-docs-6.20.json"),
 ]
 Read = Callable[[str, str, int], Any]
@@ -63,13 +61,7 @@ READERS: tuple[Read, ...] = (
     *(mlxreg.read, mlxlink.read, mlxlink.read_module, mlxlink.read_optics, interfaces.read),
     *(sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev),
     *(sysfs.read_counters, sysfs.read_identity, sysfs.read_places, host_parts.read_rnics, host_parts.read_gpus),
-    *(
-        management.read_unhealthy,
-        interfaces.read_neighbours,
-        host_parts.read_topology,
-        ethtool.read_module,
-        ibstat.read,
-    ),
+    *(management.read_unhealthy, interfaces.read_neighbours, host_parts.read_topology, ethtool.read_module),
     *(nvue.read, nvue.read_commands, nvue.read_pending, nvue.read_ports, nvue.read_neighbours),
 )
 PIECES = [

@@ -20,7 +20,7 @@ from fabric.judge.ports.links import LinkEvidence, cables_of, coverage_of, link_
 from fabric.model.change import Changes
 from fabric.model.outcome import Outcome, Reason, ReasonKind
 from fabric.model.probe import SHARE, Probe, Results
-from fabric.model.sampling import JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
+from fabric.model.sampling import HELD_BACK, JUDGED, CounterReading, Samples, ZeroGrowth, all_counters
 from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, LinkCoverage, ProbeVerdict, Suspect, Verdicts
@@ -60,9 +60,11 @@ class SeenCounters:
     watches: bool = False
 
 
-def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
+def wanted_for(zero_growth: ZeroGrowth | None, *, congestion: bool = False) -> Callable[[CounterReading], bool]:
     """What of the samples is needed here, and what the scenario's own criterion looks at."""
-    names = {*JUDGED, "module_c"} | (all_counters(zero_growth) if zero_growth is not None else frozenset())
+    names = {*JUDGED, "module_c", *(HELD_BACK if congestion else ())} | (
+        all_counters(zero_growth) if zero_growth is not None else frozenset()
+    )
     return lambda reading: reading.name in names
 
 

@@ -99,6 +99,7 @@ def conclude(
     untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
     telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
     found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
+    found = _without_congested(found, telling, results, topology, seen or SeenCounters())
     told = {name: one if one.recurrence is None else one.told() for name, one in (verdicts | found.verdicts).items()}
     ports = port_findings(seen or SeenCounters(), probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
@@ -156,7 +157,7 @@ class _Explained:
     """
     Verdicts of probes with what others make of them, who is to blame, and what rounds and pairs said beside that.
 
-    *shared*: in words, what was slow because of others on the same cable.
+    *shared*: in words, what was slow because of others on the same cable, or held back.
     """
 
     verdicts: dict[str, ProbeVerdict]
@@ -227,6 +228,19 @@ def _explained(
     named = [*lossy_class(probes, told, results, topology), *named]
     shared = sharing_told(probes, told)
     return _Explained(told, sorted(named, key=lambda suspect: -suspect.outcome.rank), course, pairs, shared)
+
+
+def _without_congested(
+    found: _Explained, probes: Sequence[Probe], results: Results, topology: Topology, seen: SeenCounters
+) -> _Explained:
+    """Without what was slow because others sent, where that was read (RoCE)."""
+    from fabric.judge.ports.congested import congestion_of, relieved
+
+    congestion = congestion_of(probes, results, seen.samples, seen.links, topology)
+    if congestion is None:
+        return found
+    verdicts, suspects, lines = relieved(probes, found.verdicts, found.suspects, congestion)
+    return replace(found, verdicts=verdicts, suspects=suspects, shared=[*found.shared, *lines])
 
 
 def without_old_loopbacks(probes: Sequence[Probe], verdicts: Verdicts, results: Results) -> list[Probe]:

@@ -18,6 +18,7 @@ from fabric.sim.phy.quality import LinkQuality, link_quality
 
 FEC = "kp4"
 """The code of 50 and 100 Gb/s lanes: HDR, NDR, XDR and 200 to 800 Gb/s Ethernet."""
+TENANT = "tenant"
 WITH_RETRY = {"infiniband": True, "ethernet": False}
 """Whether links resend by themselves (PLR); Ethernet links leave it to the RNICs."""
 
@@ -43,7 +44,7 @@ def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
     for fault in faults:
         links = None if fault.component in below else _links(net, fault.component)
         if links is not None:
-            kind = {"broken": "down", "grey": "grey"}.get(fault.kind, "slow")
+            kind = {"broken": "down", "grey": "grey", TENANT: TENANT}.get(fault.kind, "slow")
             left = HALF if fault.kind == "half_width" else fault.factor
             yield LinkFault(f"{fault.component}:{fault.kind}", kind, left, links)
 
@@ -77,6 +78,8 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
             capacity[links], grey = 0.0, grey.union(fault.links)
         elif fault.kind == "slow":
             capacity[links] *= fault.value
+        elif fault.kind == TENANT:
+            continue  # the links are well
         elif fault.kind == "loss":
             passed[links] *= 1.0 - fault.value
         else:

@@ -21,9 +21,9 @@ def max_min(
     The rate of each flow; with *job*, of each job, whose sub-flows all run at its one rate.
 
     A sub-flow loads each of its links with *weight* times its rate and goes no faster than its *limit_gbps*. The id
-    after the last capacity pads a short path. What nothing limits gets an infinite rate.
+    after the last capacity pads a short path. What nothing limits gets an infinite rate. Nothing is checked: capacities
+    and limits are 0 or more, weights above 0, jobs numbered from 0.
     """
-    _check(links, capacity_gbps, weight, limit_gbps, job)
     if not len(links):
         return np.zeros(0)
     job = np.arange(len(links)) if job is None else job
@@ -34,24 +34,6 @@ def max_min(
     hops = np.ascontiguousarray(links.T, dtype=np.intp)  # hops first: a minimum over hops runs along memory
     hops = hops[hops.min(axis=1) < len(capacity_gbps)]
     return _settled(hops, np.append(capacity_gbps, np.inf), weight, job, most)
-
-
-def _check(
-    links: Links | Ints, capacity: Floats, weight: Floats | None, limit: Floats | None, job: Ints | None
-) -> None:
-    if not (capacity >= 0).all():
-        raise ValueError("a capacity is negative or not a number")
-    for what, values in (("weights", weight), ("limits", limit), ("jobs", job)):
-        if values is not None and len(values) != len(links):
-            raise ValueError(f"{len(values)} {what} for {len(links)} sub-flows")
-    if weight is not None and not ((weight > 0) & (weight < np.inf)).all():
-        raise ValueError("a weight is not above 0 and finite")
-    if limit is not None and not (limit >= 0).all():
-        raise ValueError("a limit is negative or not a number")
-    if job is not None and len(job) and job.min() < 0:
-        raise ValueError("a job number is negative")
-    if links.size and (links.min() < 0 or links.max() > len(capacity)):
-        raise ValueError(f"a link id outside 0..{len(capacity)}, where the last pads")
 
 
 def _settled(hops: Ints, left: Floats, weight: Floats, job: Ints, most: Floats) -> Floats:

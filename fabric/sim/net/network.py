@@ -21,6 +21,7 @@ from fabric.sim.net.managers import Forwarding, Routing, forwarding_at_start
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, DRAWN, Paths, pooled, resources, routes, trunk_of
+from fabric.sim.net.tenants import Tenants
 from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
 
@@ -100,6 +101,7 @@ class Network:
         self._running: dict[Flow, _Running] = {}
         self._traffic, self._counted_s = LinkTraffic(net.clos, seed=seed), 0.0
         self._faults, self._routing = tuple(link_faults(net, faults)), routing
+        self.tenants = Tenants(net.clos, self._faults)
         self._health = self._links()
         self._pool: Floats | None = None
         self._shut: dict[bool, Bools | None] = {}
@@ -223,20 +225,30 @@ class Network:
 
         A flow that is silent takes nothing; 0 says that nothing would get through either.
         """
-        del at_s
         loud = {flow: one for flow, one in self._running.items() if not flow.silent}
         for flow, one in self._running.items():
             if flow.silent:
                 yield flow, 0.0 if self.dead_edge(one.ring) else inf
         if not loud:
+            self.tenants.get(self.tenants.wants, at_s)
             return
         rings = [one.ring for one in loud.values()]
         links, capacity = self._loads(rings)
+        others = self._others(
+            rings, np.full((len(self.tenants.links), links[0].shape[1]), len(capacity), links[0].dtype)
+        )
         weight = [self._found(ring).weight for ring in rings]
         wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
         job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
-        rates = max_min(np.concatenate(links), capacity, weight=np.concatenate(weight), limit_gbps=wanted[job], job=job)
-        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates, wanted, strict=True):
+        rates = max_min(
+            np.concatenate([*links, others]),
+            capacity,
+            weight=np.concatenate([*weight, np.ones(len(others))]),
+            limit_gbps=np.concatenate([wanted[job], self.tenants.wants]),
+            job=np.concatenate([job, len(rings) + np.arange(len(others))]),
+        )
+        self.tenants.get(rates[len(rings) :], at_s)
+        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates[: len(rings)], wanted, strict=True):
             free = rate_gbps >= most_gbps * (1 - _SAME)
             yield flow, inf if free else float(rate_gbps) * one.ring.bus_ratio
 
@@ -257,6 +269,15 @@ class Network:
             loads.append(np.concatenate([own, trunks + count], axis=1).astype(np.int32))
         return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
 
+    def _others(self, rings: Sequence[Ring], rows: Links) -> Links:
+        """What flows of tenants load beside these rings; *rows* are filled up with the id that pads."""
+        ways = {self._is_adaptive(ring) for ring in rings}
+        links, count = self.tenants.links, self.net.clos.links
+        trunks = trunk_of(self.net.clos)[links] + (count if len(ways) > 1 else 0)
+        for column, ids in enumerate([links, trunks] if len(ways) > 1 else [trunks] if True in ways else [links]):
+            rows[:, column] = ids
+        return rows
+
     def counted(self, host: str, device: str, name: str, at_s: float) -> int:
         """A counter of an RNIC's port that congestion makes grow; here none does."""
         del host, device, name, at_s
@@ -266,7 +287,8 @@ class Network:
         """What a directed link has carried until now, and for how long (s) it waited to send."""
         self._count(at_s)
         self._traffic.deal_out(self._health.capacity_gbps, at_s)
-        return self._traffic.of(link)
+        carried_gb, waited_s = self._traffic.of(link)
+        return carried_gb + self.tenants.carried_gb(link, at_s), waited_s
 
     def _count(self, at_s: float) -> None:
         """Put what the running flows carried until now on the links of their present paths; once for all who ask."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -101,11 +101,25 @@ class QueuedNetwork(Network):
         owner = np.repeat(np.arange(len(loud)), [len(one.weight) for one in paths])
         wanted = np.array([flow.ceiling_gbps for flow in loud])[owner] * weight / RNIC_EFFICIENCY
         capacity = self._received(loud, links, owner, capacity.copy())
-        got = self._shared(links, capacity, wanted)
+        got = self._shared(*self._with_others(rings, links, capacity, wanted))
+        self.tenants.get(got[len(owner) :], at_s)
         self._begun = False
-        total = np.bincount(owner, got, len(loud)) * RNIC_EFFICIENCY
+        total = np.bincount(owner, got[: len(owner)], len(loud)) * RNIC_EFFICIENCY
         for flow, rate_gbps in zip(loud, total.tolist(), strict=True):
             yield flow, inf if rate_gbps * _FULL >= flow.ceiling_gbps else rate_gbps
+
+    def _with_others(
+        self, rings: Sequence[Ring], links: Ints, capacity: Floats, wanted: Floats
+    ) -> tuple[Ints, Floats, Floats]:
+        """With the flows of tenants, each of which comes in over a link of its own, behind all others."""
+        flows, count = len(self.tenants.links), len(capacity)
+        if not flows:
+            return links, capacity, wanted
+        rows = self._others(rings, np.full((flows, links.shape[1] - 1), count + flows))
+        own = np.arange(count, count + flows)[:, np.newaxis]
+        every = np.concatenate([np.where(links == count, count + flows, links), np.concatenate([own, rows], axis=1)])
+        wants = self.tenants.wants
+        return every, np.concatenate([capacity, wants]), np.concatenate([wanted, wants])
 
     def _received(self, flows: list[Flow], links: Ints, owner: Ints, capacity: Floats) -> Floats:
         """The capacities, the last of each path no more than its host takes: a slow host lets its switch wait."""
@@ -156,15 +170,12 @@ class QueuedNetwork(Network):
         own = own[own < count]
         rows = rank[place.reshape(links.shape)]
         rows[links == count] = len(own)
-        sends, takes = self._ends_of(links, count)
-        answers, slows, selective = (
-            np.array(one, dtype=np.bool_)
-            for one in (
-                [qos.answers for qos in takes],
-                [sent.slows and taken.answers for sent, taken in zip(sends, takes, strict=True)],
-                [qos.selective for qos in sends],
-            )
-        )
+        mine = np.flatnonzero(links[:, 0] < count - len(self.tenants.links))  # a tenant's RNICs do as they should
+        sends, takes = self._ends_of(links[mine], count)
+        answers, slows, selective = np.ones((3, len(links)), dtype=np.bool_)
+        answers[mine] = [qos.answers for qos in takes]
+        slows[mine] = [sent.slows and taken.answers for sent, taken in zip(sends, takes, strict=True)]
+        selective[mine] = [qos.selective for qos in sends]
         marks, pauses = self._switched()
         pauses = pauses and self._queues.pfc and all(qos.pfc for qos in (*sends, *takes))
         queues = replace(self._queues, ecn=marks and self._queues.ecn, pfc=pauses)
@@ -178,7 +189,7 @@ class QueuedNetwork(Network):
             )
             self._known[key] = self._goodput(steady, wanted, selective), early, steady
         got, early, steady = self._known[key]
-        self._count_up(links, own, early, steady, count, answers, slows)
+        self._count_up(mine, links, own, early, steady, count, answers, slows)
         return got
 
     def _ends_of(self, links: Ints, count: int) -> tuple[list[Qos], list[Qos]]:
@@ -200,12 +211,21 @@ class QueuedNetwork(Network):
         return np.minimum(steady.rate_gbps + steady.lost * self._queues.packet * 8e-9, wanted) * left
 
     def _count_up(
-        self, links: Ints, own: Ints, early: Settled, steady: Settled, count: int, answers: Bools, slows: Bools
+        self,
+        mine: Ints,
+        links: Ints,
+        own: Ints,
+        early: Settled,
+        steady: Settled,
+        count: int,
+        answers: Bools,
+        slows: Bools,
     ) -> None:
         """
         What ports count at once, if flows have just begun, and from now on a second; *count* pads a path.
 
-        CNPs are sent for flows whose receiver *answers*, and handled where the sender *slows* down for them, too.
+        Of flows those that are *mine*. CNPs are sent for flows whose receiver *answers*, and handled where the sender
+        *slows* down for them, too.
         """
         growing: defaultdict[Counted, float] = defaultdict(float)
         once = self._counted if self._begun else defaultdict[Counted, float](float)
@@ -215,7 +235,8 @@ class QueuedNetwork(Network):
             (once, *whole[:3]),
             (growing, steady.marked, steady.lost, steady.cnps),
         ):
-            for number, (start, end) in enumerate(zip(links[:, 0].tolist(), last.tolist(), strict=True)):
+            for number in mine.tolist():
+                start, end = int(links[number, 0]), int(last[number])
                 sender, receiver = self._end(start), self._end(end)
                 into[*receiver, "np_ecn_marked_roce_packets"] += float(marked[number])
                 into[*receiver, "np_cnp_sent"] += float(cnps[number]) * bool(answers[number])

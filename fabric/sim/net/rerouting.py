@@ -119,6 +119,16 @@ class Rerouting:
         """What a port counts of congestion, by mlx5's name of the counter; 0 where no queues are modelled."""
         return self._made.counted(host, device, name, at_s) if self._made is not None else 0
 
+    def tenant(self, component: str, fault: Fault | None, at_s: float) -> None:
+        """Others send over cables between switches from now on, or no more."""
+        from fabric.sim.net.links import link_faults  # numpy, as the network
+
+        network = self.network()
+        if network is not None:
+            one = None if fault is None else next(link_faults(network.net, (fault,)))
+            network.tenants.set(component, one, at_s)
+            self._timeline.sharing.network_changed()
+
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was; however many change in one instant, the links are seen once."""
         if not self._looks:

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from math import inf
 from typing import Protocol
 
-from fabric.model.inventory import MockSettings
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import Cabling, End, Mark, Node, marks
@@ -55,6 +55,9 @@ class BetweenSwitches(Protocol):
 
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was."""
+
+    def tenant(self, component: str, fault: Fault | None, at_s: float) -> None:
+        """Others send over cables between switches from now on, or no more."""
 
 
 class Ports:

@@ -284,10 +284,3 @@ def test_jain() -> None:
     assert jain(np.full(4, 3.0)) == pytest.approx(1.0)
     assert jain(np.array([5.0, 0.0])) == pytest.approx(0.5)
     assert jain(np.zeros(0)) == 1.0
-
-
-@pytest.mark.parametrize(("steps", "links"), [(1, [[0]]), (10, [[3]]), (10_000_000, [[0]])])
-def test_what_cannot_be_worked_out_is_refused(steps: int, links: list[list[int]]) -> None:
-    """Too few or too many steps, or a link that is not there."""
-    with pytest.raises(ValueError, match=r"steps|path"):
-        settle(np.array(links), np.ones(2), np.ones(1), Queues(), time_s=steps * 1e-6)

@@ -13,14 +13,13 @@ from fabric.sim.rack import Rack
 
 # What NCCL gets out of NVLink inside one host, bus bandwidth over the NVLink rate of one GPU and direction.
 # all-reduce with NVLS: 465 of 450 GB/s (H100, Azure NHC accepts 460); A100 has none: 230 of 300 (Azure NHC 228).
-# alltoall: 8 GiB at 340 GB/s on H100 and 231 on A100; the others 350 (recorded 4-GPU H100 run, sizes from 8 GiB).
+# alltoall: 8 GiB at 340 GB/s on H100 and 231 on A100 (recorded 4-GPU H100 run, sizes from 8 GiB).
 # all-reduce over rings: 367 of 450 recorded there. MI300X: 312 of 448 on one host (choice: AMD's
 # acceptance script wants 304), and enough for the 365 GB/s that 16 ranks on two hosts showed (recorded, RCCL 2.27).
 _NVLINK = {
     "all_reduce": {"a100": 232 / 300, "h100": 465 / 450, "b200": 465 / 450, "mi300x": 390 / 448},
     "rings": {"a100": 232 / 300, "h100": 370 / 450, "b200": 370 / 450, "mi300x": 312 / 448},
     "alltoall": {"a100": 232 / 300, "h100": 342 / 450, "b200": 342 / 450, "mi300x": 312 / 448},
-    "others": {"a100": 232 / 300, "h100": 355 / 450, "b200": 355 / 450, "mi300x": 312 / 448},
 }
 
 RAIL_RATIO = 0.966
@@ -75,7 +74,8 @@ _TREE_CORRECTION = (
 )
 _SIMPLE = PROTOCOLS.index("simple")
 
-OPERATIONS = ("alltoall", "all_reduce", "all_gather", "reduce_scatter", "sendrecv", "broadcast")
+OPERATIONS = ("alltoall", "all_reduce")
+"""Those that probes start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,7 @@ class Ranks:
 
 def bus_factor(operation: str, gpus: int) -> float:
     """Bus bandwidth over algorithm bandwidth (nccl-tests doc/PERFORMANCE.md)."""
-    if operation == "all_reduce":
-        return 2 * (gpus - 1) / gpus
-    if operation in ("alltoall", "all_gather", "reduce_scatter"):
-        return (gpus - 1) / gpus
-    return 1.0
+    return (2 if operation == "all_reduce" else 1) * (gpus - 1) / gpus
 
 
 def is_tree(operation: str, ranks: Ranks, *, algorithm: str) -> bool:
@@ -107,8 +103,7 @@ def is_tree(operation: str, ranks: Ranks, *, algorithm: str) -> bool:
 
 def nvlink_ratio(operation: str, generation: str, *, rings: bool) -> float:
     """Bus bandwidth inside a host over one GPU's NVLink rate."""
-    kind = "rings" if rings and operation == "all_reduce" else operation
-    return _NVLINK.get(kind, _NVLINK["others"])[generation]
+    return _NVLINK["rings" if rings and operation == "all_reduce" else operation][generation]
 
 
 def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> float:
@@ -117,14 +112,11 @@ def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> floa
 
     Rings cross a host's edge once over all rails together. With a tree on two hosts each byte crosses once each way
     while the bus bandwidth counts it nearly twice, so a slow rail hides. In an all-to-all a GPU sends only the part
-    for other hosts over its RNIC (16 GPUs on 2 hosts: 91.8 GB/s recorded, this gives 90). A sendrecv chain has one
-    GPU per host that crosses the edge.
+    for other hosts over its RNIC (16 GPUs on 2 hosts: 91.8 GB/s recorded, this gives 90).
     """
     if operation == "alltoall":
         off_host = ranks.gpus - ranks.per_host
         return RAIL_RATIO * (ranks.gpus - 1) / max(1, off_host) * rails / ranks.per_host
-    if operation == "sendrecv":
-        return RAIL_RATIO
     crossing = bus_factor("all_reduce", ranks.gpus) if tree and ranks.hosts == 2 else 1.0
     return RAIL_RATIO * rails * crossing
 
@@ -135,8 +127,6 @@ def latency_us(operation: str, ranks: Ranks, *, tree: bool) -> float:
         plateau = 1.0 if tree or ranks.hosts == 1 else _PLATEAU
         return _latency_us(ranks.gpus, ranks.hosts, "tree" if tree else "ring", _SIMPLE) * plateau
     base_us, step_us, net_us = (table["ring"][_SIMPLE] for table in (_BASE_US, _NVLINK_US, _NET_US))
-    if operation == "sendrecv":
-        return base_us + (net_us if ranks.hosts > 1 else step_us)
     return base_us + (ranks.gpus - ranks.hosts) * step_us + (ranks.hosts - 1) * net_us
 
 

@@ -70,9 +70,6 @@ COLUMNS = page("nccl-tests-columns")
 RCCL_COLUMNS = COLUMNS.replace("#wrong \n", "#wrong     algo     proto   nchannels\n")
 """RCCL's, since 2.27: three columns more (a recorded run)."""
 
-_REDOP = {"all_reduce": ("sum", "-1"), "reduce_scatter": ("sum", "-1"), "sendrecv": ("sum", "-1")}
-_REDOP |= {"alltoall": ("none", "-1"), "all_gather": ("none", "-1"), "broadcast": ("none", "0")}
-
 
 def head(operation: str, options: CollectiveOptions, *, rccl: bool = False) -> str:
     """Down to the list of devices."""
@@ -88,13 +85,12 @@ def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: s
 def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str], rccl: bool = False) -> str:
     """One size: out of place and in place; *rccl*: with algorithm, protocol and channels."""
     count = size_bytes // _TYPE_BYTES
-    if operation in ("alltoall", "all_gather", "reduce_scatter"):
-        count //= gpus
-    redop, root = _REDOP[operation]
-    # alltoall and sendrecv cannot be checked in place: the tool prints N/A there, one column narrower than a number.
-    wrong_in_place = "  N/A" if operation in ("alltoall", "sendrecv") else "     0"
+    # alltoall cannot be checked in place: the tool prints N/A there, one column narrower than a number.
+    redop, wrong_in_place = "sum", "     0"
+    if operation == "alltoall":
+        count, redop, wrong_in_place = count // gpus, "none", "  N/A"
     return (
-        f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {root:>6s}"
+        f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {-1:>6d}"
         f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}{'    RING    SIMPLE          32' if rccl else ''}\n"
     )
 

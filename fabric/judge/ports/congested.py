@@ -1,0 +1,303 @@
+"""
+Slow because others send, or slow because bad? By what RNICs and switches counted while a pair of hosts was slow (RoCE).
+
+Switches mark packets where a queue fills, the receiver answers marks with CNPs, and the sender slows down for them; or
+it is paused. A flow that is slow and was not told to be is slow because of a part. One that was *held* so may be slow
+because of others on a cable, or because a bad cable has filled the queue before it: both look alike at its ends. What
+tells them apart is what the leaf's cables carried meanwhile: as much as the probes of this run and no more, or that and
+others' traffic, which had the rest. So a part is let go only where its slow flows were held and others were seen on the
+cables of their leaves; nobody read those: INCONCLUSIVE. An RNIC that is slow with everybody, one way or the other, is
+bad whoever else sends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+from typing import NamedTuple
+
+from fabric.judge.normal.keys import ends_of, leaf_of, rnics_of
+from fabric.judge.ports.health import by_port
+from fabric.model.outcome import Outcome
+from fabric.model.part import Part
+from fabric.model.probe import Probe, Results
+from fabric.model.sampling import HELD_BACK, CounterCourse, Samples, growth
+from fabric.model.text import fold, gbps_text
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect, Verdicts
+from fabric.probes.shapes import int_param
+from fabric.runs.samples import End, LinkSamples
+from fabric.tools.infiniband import SENT
+
+CNPS = 100.0
+"""So many CNPs a second hold a sender back (a choice: between two of them it has 10 ms to recover)."""
+
+PAUSED = 0.05
+"""Or pauses for this share of the time (a choice)."""
+
+MISSED = 0.3
+"""Others' traffic explains what held flows missed if it is this share of it (a choice): they take from several."""
+
+UNKNOWN = 0.1
+"""What is not ours must be this share of what is: headers, and bytes of a probe at the edge of a look (a choice)."""
+
+MOST = 0.7
+"""Of the slow samples of a suspect (a choice)."""
+
+ALWAYS = 0.9
+"""Of the pairs of an RNIC in one direction, of two at least (a choice)."""
+
+FLOWS = frozenset({"pairwise", "rnic_to_rnic", "link_burn"})
+"""Kinds of one flow each, whose bytes are known."""
+
+_WORD_GBIT = 32e-9
+
+
+class Held(Enum):
+    """Why a slow flow was slow, as far as counters tell."""
+
+    NOT = "nobody told it to slow down"
+    BY_OTHERS = "others send over the cables of its leaves"
+    BY_NOBODY = "nobody else sends there: the queue before a bad part"
+    UNREAD = "what the cables of its leaves carried was not read"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What was counted while a probe ran, a second: packets *marked*, *cnps* handled, and the share *paused*."""
+
+    marked: float
+    cnps: float
+    paused: float
+    at: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether that is enough to slow a sender down."""
+        return self.cnps >= CNPS or self.paused >= PAUSED
+
+    def __str__(self) -> str:
+        paused = f", paused {self.paused:.0%} of the time" if self.paused >= 0.01 else ""
+        return f"{self.marked:,.0f} marks and {self.cnps:,.0f} CNPs a second on {self.at}{paused}"
+
+
+class Relieved(NamedTuple):
+    """Verdicts and suspects without those that are only congested, and what is said of it."""
+
+    verdicts: dict[str, ProbeVerdict]
+    suspects: list[Suspect]
+    lines: list[str]
+
+
+class Congestion:
+    """What ports of hosts and switches counted in a run, asked by probe."""
+
+    def __init__(
+        self, probes: Sequence[Probe], results: Results, samples: Samples, links: LinkSamples, topology: Topology
+    ) -> None:
+        self._results, self._topology = results, topology
+        self._ports, self._ends = by_port(samples), by_port(links.samples)
+        self._cables: dict[str, set[tuple[End, End]]] = {}
+        for one, other in links.cables:
+            for near, far in ((one, other), (other, one)):
+                if near[0] in topology.switches and far[0] in topology.switches:
+                    self._cables.setdefault(near[0], set()).add((near, far))
+        sent = [probe for probe in probes if len(probe.hosts) > 1 and probe.probe_id in results]
+        self._sent = sorted(sent, key=lambda probe: results[probe.probe_id].started_s)
+        times = [results[probe.probe_id] for probe in self._sent]
+        self._began_s = [one.started_s for one in times]
+        self._longest_s = max((one.ended_s - one.started_s for one in times), default=0.0)
+        self._others = cache(self._others_gbps)
+
+    def held_back(self, probe: Probe) -> HeldBack | None:
+        """None where it was not counted."""
+        result = self._results[probe.probe_id]
+        seconds = result.ended_s - result.started_s
+        rates: dict[str, list[float]] = {}
+        ends = ends_of(probe)
+        for end in ends:
+            for name in HELD_BACK:
+                course = self._ports.get(end, {}).get(name)
+                grown = None if course is None else _grown(name, course, result.started_s, result.ended_s)
+                if grown is not None and seconds > 0:
+                    rates.setdefault(name, []).append(grown / seconds)
+        marks, cnps, pauses = HELD_BACK
+        if cnps not in rates and pauses not in rates:
+            return None
+        most = {name: max(values) for name, values in rates.items()}
+        at = "/".join(ends[-1])
+        return HeldBack(most.get(marks, 0.0), most.get(cnps, 0.0), most.get(pauses, 0.0) * 1e-6, at)
+
+    def why(self, probe: Probe, normal_gbps: float, value_gbps: float) -> Held | None:
+        """Why a slow flow was slow; None where its ends were not read."""
+        back = self.held_back(probe)
+        if back is None or not back.is_held:
+            return None if back is None else Held.NOT
+        result, unread = self._results[probe.probe_id], False
+        for leaf, up in self._ways(probe):
+            others = self._others(leaf, up, result.started_s, result.ended_s)
+            if others is None:
+                unread = True
+                continue
+            theirs, ours = others
+            if theirs >= max(MISSED * (normal_gbps - value_gbps), UNKNOWN * ours):
+                return Held.BY_OTHERS
+        return Held.UNREAD if unread else Held.BY_NOBODY
+
+    def _ways(self, probe: Probe) -> list[tuple[str, bool]]:
+        """The leaves whose cables it crosses, up from its sender's and down to its receiver's."""
+        if probe.kind not in FLOWS:
+            return []
+        leaves = [leaf_of(self._topology.hosts[host], rnic) or "" for host, rnic in ends_of(probe)]
+        return [] if leaves[0] == leaves[1] else [(leaves[0], True), (leaves[1], False)]
+
+    def _others_gbps(self, leaf: str, up: bool, began_s: float, ended_s: float) -> tuple[float, float] | None:
+        """
+        What others, and what probes, sent over a leaf's cables between the looks around a time; None: not known.
+
+        Every flow between leaves crosses one cable of each, whichever it is.
+        """
+        cables = self._cables.get(leaf, ())
+        courses = [self._ends.get(near if up else far, {}).get(SENT) for near, far in cables]
+        known = [one for one in courses if one is not None and one.at_s]
+        if not cables or len(known) < len(courses):
+            return None
+        looks = sorted({at_s for one in known for at_s in one.at_s})
+        first, last = bisect_right(looks, began_s) - 1, bisect_left(looks, ended_s)
+        if first < 0 or last >= len(looks):
+            return None
+        from_s, until_s = looks[first], looks[last]
+        words = 0
+        for one in known:
+            grown = _grown(SENT, one, from_s, until_s)
+            if grown is None:
+                return None
+            words += grown
+        ours = self._own_gbit(leaf, up, from_s, until_s)
+        if ours is None or until_s <= from_s:
+            return None
+        lasted_s = until_s - from_s
+        return words * _WORD_GBIT / lasted_s - ours / lasted_s, ours / lasted_s
+
+    def _own_gbit(self, leaf: str, up: bool, from_s: float, until_s: float) -> float | None:
+        """What flows of this run sent there in this time; None where something else ran whose bytes are not known."""
+        total = 0.0
+        first, last = bisect_left(self._began_s, from_s - self._longest_s), bisect_left(self._began_s, until_s)
+        for probe in self._sent[first:last]:
+            result = self._results[probe.probe_id]
+            if result.ended_s <= from_s:
+                continue
+            if probe.kind not in FLOWS or not result.measurements:
+                return None
+            if (leaf, up) in self._ways(probe):
+                began_s = max(result.started_s, result.ended_s - int_param(probe, "duration_s"))
+                total += result.measurements[0].value * max(0.0, min(until_s, result.ended_s) - max(from_s, began_s))
+        return total
+
+
+def _grown(name: str, course: CounterCourse, from_s: float, until_s: float) -> int | None:
+    """By how much a counter grew; None where it was not read, or was cleared."""
+    before, after = course.value_at(from_s), course.value_at(until_s)
+    if before is None and course.at_s and from_s < course.at_s[0] < until_s:
+        before = course.values[0]
+    if before is None or after is None:
+        return None
+    found = growth(name, int(before), int(after))
+    return None if found.reset else found.by
+
+
+def relieved(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    suspects: Sequence[Suspect],
+    seen: Congestion,
+) -> Relieved:
+    """Without what is slow because of others; the same where nothing of congestion was read."""
+    by_id = {probe.probe_id: probe for probe in probes}
+    slow = {
+        name: (probe, why)
+        for name, probe in by_id.items()
+        if probe.kind in FLOWS and (why := _why(seen, probe, verdicts[name])) is not None
+    }
+    kept, gone = list[Suspect](), list[Suspect]()
+    for one in suspects:
+        whys = [slow[name][1] for name in one.probes if name in slow]
+        excused = sum(why in (Held.BY_OTHERS, Held.UNREAD) for why in whys)
+        if one.outcome is not Outcome.FAIL or not whys or excused < MOST * len(whys) or _always(one, probes, verdicts):
+            kept.append(one)
+        elif sum(why is Held.UNREAD for why in whys) * 2 > len(whys):
+            kept.append(_unread(one))
+        else:
+            gone.append(one)
+    accused = {host for one in kept if one.outcome is Outcome.FAIL for host in one.hosts}
+    found, lines = dict(verdicts), list[str]()
+    held = [one for one in slow.values() if one[1] in (Held.BY_OTHERS, Held.UNREAD)]
+    told = [one for one in held if accused.isdisjoint(one[0].hosts)]
+    for probe, why in told:
+        found[probe.probe_id] = _congested(verdicts[probe.probe_id], why, seen.held_back(probe))
+    if told:
+        worst = max(told, key=lambda one: _marked(seen, one[0]))[0]
+        hosts = fold(sorted({host for probe, _ in told for host in probe.hosts}))
+        let_go = f"; not accused because of it: {', '.join(one.component for one in gone)}" if gone else ""
+        lines.append(
+            f"congestion: {len(told)} pairs on {hosts} were slow because they were held back, the most "
+            f"{seen.held_back(worst)}{let_go}"
+        )
+    return Relieved(found, kept, lines)
+
+
+def _marked(seen: Congestion, probe: Probe) -> float:
+    back = seen.held_back(probe)
+    return 0.0 if back is None else back.marked
+
+
+def _why(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> Held | None:
+    value, normal = verdict.value_gbps, verdict.expected_gbps or verdict.limit_gbps
+    bad = verdict.outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
+    return seen.why(probe, normal, value) if bad and value is not None and normal is not None else None
+
+
+def _always(suspect: Suspect, probes: Sequence[Probe], verdicts: Verdicts) -> bool:
+    """Whether an RNIC (or a host) is slow with everybody, as the one that sends or as the one that receives."""
+    part = Part.of(suspect.component)
+    if not part.host:
+        return False
+    name = f"{part.host}/{part.item}" if part.item else part.host
+    for role in (0, 1):
+        bad = [
+            verdicts[probe.probe_id].outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
+            for probe in probes
+            if probe.kind in FLOWS and verdicts[probe.probe_id].value_gbps is not None and _is_end(probe, role, name)
+        ]
+        if len(bad) >= 2 and sum(bad) >= ALWAYS * len(bad):
+            return True
+    return False
+
+
+def _is_end(probe: Probe, role: int, name: str) -> bool:
+    rnics = rnics_of(probe)
+    return role < len(rnics) and name in (rnics[role], rnics[role].partition("/")[0])
+
+
+def _unread(suspect: Suspect) -> Suspect:
+    text = "its slow pairs were held back by marks or pauses: it is congested, or it fills the queue before it"
+    step = "have switches tell what their ports carry (`management: nvue`), or measure when others are quiet"
+    return replace(suspect, outcome=Outcome.INCONCLUSIVE, evidence=(*suspect.evidence, text), next_step=step)
+
+
+def _congested(verdict: ProbeVerdict, why: Held, back: HeldBack | None) -> ProbeVerdict:
+    outcome = Outcome.MARGINAL if why is Held.BY_OTHERS else Outcome.INCONCLUSIVE
+    reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {back}; {why.value}"
+    return replace(verdict, outcome=outcome, reason=reason, recurrence=None)
+
+
+def congestion_of(
+    probes: Sequence[Probe], results: Results, samples: Samples, links: LinkSamples | None, topology: Topology
+) -> Congestion | None:
+    """None where congestion was not read."""
+    if not any(reading.name == HELD_BACK[1] for reading in samples.courses):
+        return None
+    return Congestion(probes, results, samples, links or LinkSamples(), topology)
