@@ -32,7 +32,7 @@ SPREADS = {0.004: 0.0, 0.05: 1.0, 0.25: 2.0}
 """Of a part's loss, and the nats of each: e times rarer than the one before."""
 
 _QUARTILES = (0.25, 0.5, 0.75)
-_ONE_MORE = 0.5  # nats of each loss, of many rounds
+_ONE_MORE = 0.5  # nats of each loss
 _SIZES = log(150)  # nats between the smallest loss (2 %) and the largest: each size is as likely as its half
 _NARROW = 0.4  # nats of the narrowest spread, where a loss of any size is as likely as its half
 _NOT_ALWAYS = 1.6  # nats of a part that does not always show: one in five
@@ -97,7 +97,7 @@ class Fit:
         little = matrix.entries.large[parts][self._place] & (not matrix.rounds) & (not matrix.faint)
         self._least = np.where(little, _LITTLE, 1.0) * matrix.least[self._of_class]
         self._noise: Floats | None = None
-        if not matrix.rounds:
+        if matrix.faint:
             self._noise = np.bincount(local, matrix.normal.noise[matrix.of_class[sample]]) / np.bincount(local)
 
     def _chosen(self, place: Ints, way: Ints, slow: Bools) -> Bools:
@@ -237,20 +237,18 @@ def quantiles(value: Floats, of: Ints, count: int, shares: Sequence[float]) -> I
         yield seen, order[start[seen] + np.rint(share * (number[seen] - 1)).astype(np.int64)]
 
 
-def price(loss: Floats, spread: float, count: Ints, noise: Floats | None) -> Floats:
+def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None) -> Floats:
     """
     The nats that it takes to say a loss with a *spread* in some of *count* samples, beside how many they are.
 
-    A loss of any size is as likely as one of half the size (a density of 1 / loss), and n samples tell it to within
-    their *noise* / sqrt(n) (Laplace's approximation of what the best loss stands for). So several parts that lose the
-    very same say it as often as they are, one part that all have in common says it once. What is dead has no size.
-    Without *noise* (many rounds, where others say how deep dips are) a loss costs the same whatever it is.
+    Where the *noise* of a sample is given, a loss of any size is as likely as one of half the size (a density of
+    1 / loss), and n samples tell it to within their noise / sqrt(n) (Laplace's approximation of what the best loss
+    stands for).
     """
     if noise is None:
         return np.full(len(loss), SPREADS[spread] + _ONE_MORE)
     size = np.log(np.maximum(loss, 1e-9) * _SIZES / np.hypot(noise, spread)) - log(2 * pi) / 2
-    told = np.maximum(size, -0.5 * np.log(np.maximum(count, 2)))
-    found: Floats = np.where(loss > DEAD, 0.0, told) + SPREADS[spread] + _NARROW
+    found: Floats = np.maximum(size, -0.5 * np.log(np.maximum(count, 2))) + SPREADS[spread] + _NARROW
     return found
 
 
