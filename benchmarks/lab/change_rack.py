@@ -202,7 +202,8 @@ class ChangeRack(Rack):
 
     def resends(self, host: str) -> bool:
         """The register of an RNIC is altered now."""
-        return any(path.read_text().strip() == "1" for path in self._trouble.glob(f"{host}.*"))
+        altered = (path for path in self._trouble.glob(f"{host}.*") if ".staged." not in path.name)
+        return any(path.read_text().strip() == "1" for path in altered)
 
     def open_by_hand(self, host: str) -> None:
         """Switch that interface on, and give the registers back."""

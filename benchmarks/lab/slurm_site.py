@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from benchmarks.lab.namespaces import Namespaces, inside
@@ -67,12 +68,12 @@ def slurm_site(
     Yields the environment that the site is spoken with in; all its daemons, and what they have begun, end with it.
     """
     (folder / "state").mkdir(parents=True)
-    first, host = 20_000 + os.getpid() % 20_000, platform.node()
+    ports, host = _free_ports(count + 1), platform.node()
     names = [f"gpu{number:03d}" for number in range(1, count + 1)]
     at = dict.fromkeys(names, "127.0.0.1") if namespaces is None else namespaces.addresses
     nodes = [
-        f"NodeName={name} NodeHostname={host} NodeAddr={at[name]} Port={first + number} CPUs=2 RealMemory=10"
-        for number, name in enumerate(names, start=1)
+        f"NodeName={name} NodeHostname={host} NodeAddr={at[name]} Port={port} CPUs=2 RealMemory=10"
+        for name, port in zip(names, ports[1:], strict=True)
     ]
     plugins = os.environ.get("SLURM_PLUGINS")
     conf = folder / "slurm.conf"
@@ -81,7 +82,7 @@ def slurm_site(
             host=host,
             address="127.0.0.1" if namespaces is None else namespaces.orchestrator_address,
             folder=folder,
-            port=first,
+            port=ports[0],
             nodes="\n".join(nodes),
             more=f"PluginDir={plugins}" if plugins else "",
         )
@@ -96,6 +97,13 @@ def slurm_site(
         yield env
     finally:
         _ended(daemons, env)
+
+
+def _free_ports(count: int) -> list[int]:
+    """So many different ones that nobody listens on now."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in held]
 
 
 def _daemon(argv: Sequence[str], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -205,9 +205,8 @@ def shown_run(
 def seen_of(past: PastRun) -> SeenCounters:
     """What was read of ports and cables beside the probes of a run."""
     scenario = past.scenario
-    is_sampled = scenario.sample is not None and scenario.sample.congestion_s is not None
     return SeenCounters(
-        read_samples(past.path, wanted_for(scenario.judge.growth, congestion=is_sampled)),
+        read_samples(past.path, wanted_for(scenario.judge.growth)),
         scenario.hosts,
         scenario.judge.growth,
         read_links(past.path),

@@ -292,9 +292,9 @@ class SwitchView(View):
         for number in sorted(self._known & ports.keys()):
             port = ports[number]
             speed = {"speed_gbps": port.speed_gbps} if port.up and port.speed_gbps is not None else {}
-            sent = (
-                {} if port.sent_bytes is None or not self.whole else {infiniband.SENT: port.sent_bytes // _WORD_BYTES}
-            )
+            sent: dict[str, int] = {}
+            if self.whole and port.sent_bytes is not None:
+                sent[infiniband.SENT] = port.sent_bytes // _WORD_BYTES
             rows[self.asker, number] = {"up": int(port.up), **speed, **port.counters, **sent}
         return SeenLinks([((self.asker, port), far) for port, far in joined.items()], rows)
 

@@ -37,7 +37,7 @@ def run_here(argv: tuple[str, ...], timeout_s: float, env: tuple[tuple[str, str]
 
 
 class _ProcessStream:
-    """A local process in a session of its own; what it starts over there is for the agent to end."""
+    """A local process in a session of its own; what it starts over there is for the agent or the wrapper to end."""
 
     def __init__(self, host: str, argv: tuple[str, ...], stdin: bytes) -> None:
         pipe = subprocess.PIPE

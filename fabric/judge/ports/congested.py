@@ -84,6 +84,14 @@ class HeldBack:
         return f"{self.marked:,.0f} marks and {self.cnps:,.0f} CNPs a second on {self.at}{paused}"
 
 
+class _Slow(NamedTuple):
+    """A slow flow, why it was slow, and what was counted."""
+
+    probe: Probe
+    why: Held
+    back: HeldBack
+
+
 class Relieved(NamedTuple):
     """Verdicts and suspects without those that are only congested, and what is said of it."""
 
@@ -131,11 +139,10 @@ class Congestion:
         at = "/".join(ends[-1])
         return HeldBack(most.get(marks, 0.0), most.get(cnps, 0.0), most.get(pauses, 0.0) * 1e-6, at)
 
-    def why(self, probe: Probe, normal_gbps: float, value_gbps: float) -> Held | None:
-        """Why a slow flow was slow; None where its ends were not read."""
-        back = self.held_back(probe)
-        if back is None or not back.is_held:
-            return None if back is None else Held.NOT
+    def why(self, probe: Probe, back: HeldBack, missed_gbps: float) -> Held:
+        """Why a flow was slow that missed so much and was held *back* so."""
+        if not back.is_held:
+            return Held.NOT
         result, unread = self._results[probe.probe_id], False
         for leaf, up in self._ways(probe):
             others = self._others(leaf, up, result.started_s, result.ended_s)
@@ -143,7 +150,7 @@ class Congestion:
                 unread = True
                 continue
             theirs, ours = others
-            if theirs >= max(MISSED * (normal_gbps - value_gbps), UNKNOWN * ours):
+            if theirs >= max(MISSED * missed_gbps, UNKNOWN * ours):
                 return Held.BY_OTHERS
         return Held.UNREAD if unread else Held.BY_NOBODY
 
@@ -216,17 +223,14 @@ def relieved(
     seen: Congestion,
 ) -> Relieved:
     """Without what is slow because of others; the same where nothing of congestion was read."""
-    by_id = {probe.probe_id: probe for probe in probes}
-    slow = {
-        name: (probe, why)
-        for name, probe in by_id.items()
-        if probe.kind in FLOWS and (why := _why(seen, probe, verdicts[name])) is not None
-    }
+    flows = [probe for probe in probes if probe.kind in FLOWS]
+    every = [_slow(seen, probe, verdicts[probe.probe_id]) for probe in flows]
+    slow = {flow.probe.probe_id: flow for flow in every if flow is not None}
     kept, gone = list[Suspect](), list[Suspect]()
     for one in suspects:
-        whys = [slow[name][1] for name in one.probes if name in slow]
+        whys = [slow[name].why for name in one.probes if name in slow]
         excused = sum(why in (Held.BY_OTHERS, Held.UNREAD) for why in whys)
-        if one.outcome is not Outcome.FAIL or not whys or excused < MOST * len(whys) or _always(one, probes, verdicts):
+        if one.outcome is not Outcome.FAIL or not whys or excused < MOST * len(whys) or _always(one, flows, verdicts):
             kept.append(one)
         elif sum(why is Held.UNREAD for why in whys) * 2 > len(whys):
             kept.append(_unread(one))
@@ -234,33 +238,31 @@ def relieved(
             gone.append(one)
     accused = {host for one in kept if one.outcome is Outcome.FAIL for host in one.hosts}
     found, lines = dict(verdicts), list[str]()
-    held = [one for one in slow.values() if one[1] in (Held.BY_OTHERS, Held.UNREAD)]
-    told = [one for one in held if accused.isdisjoint(one[0].hosts)]
-    for probe, why in told:
-        found[probe.probe_id] = _congested(verdicts[probe.probe_id], why, seen.held_back(probe))
+    held = [flow for flow in slow.values() if flow.why in (Held.BY_OTHERS, Held.UNREAD)]
+    told = [flow for flow in held if accused.isdisjoint(flow.probe.hosts)]
+    for flow in told:
+        found[flow.probe.probe_id] = _congested(verdicts[flow.probe.probe_id], flow)
     if told:
-        worst = max(told, key=lambda one: _marked(seen, one[0]))[0]
-        hosts = fold(sorted({host for probe, _ in told for host in probe.hosts}))
+        worst = max(told, key=lambda flow: flow.back.marked)
+        hosts = fold(sorted({host for flow in told for host in flow.probe.hosts}))
         let_go = f"; not accused because of it: {', '.join(one.component for one in gone)}" if gone else ""
         lines.append(
             f"congestion: {len(told)} pairs on {hosts} were slow because they were held back, the most "
-            f"{seen.held_back(worst)}{let_go}"
+            f"{worst.back}{let_go}"
         )
     return Relieved(found, kept, lines)
 
 
-def _marked(seen: Congestion, probe: Probe) -> float:
-    back = seen.held_back(probe)
-    return 0.0 if back is None else back.marked
-
-
-def _why(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> Held | None:
+def _slow(seen: Congestion, probe: Probe, verdict: ProbeVerdict) -> _Slow | None:
+    """None for a flow that is not slow, or whose ends were not read."""
     value, normal = verdict.value_gbps, verdict.expected_gbps or verdict.limit_gbps
-    bad = verdict.outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
-    return seen.why(probe, normal, value) if bad and value is not None and normal is not None else None
+    if verdict.outcome not in (Outcome.FAIL, Outcome.INCONCLUSIVE) or value is None or normal is None:
+        return None
+    back = seen.held_back(probe)
+    return None if back is None else _Slow(probe, seen.why(probe, back, normal - value), back)
 
 
-def _always(suspect: Suspect, probes: Sequence[Probe], verdicts: Verdicts) -> bool:
+def _always(suspect: Suspect, flows: Sequence[Probe], verdicts: Verdicts) -> bool:
     """Whether an RNIC (or a host) is slow with everybody, as the one that sends or as the one that receives."""
     part = Part.of(suspect.component)
     if not part.host:
@@ -269,8 +271,8 @@ def _always(suspect: Suspect, probes: Sequence[Probe], verdicts: Verdicts) -> bo
     for role in (0, 1):
         bad = [
             verdicts[probe.probe_id].outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE)
-            for probe in probes
-            if probe.kind in FLOWS and verdicts[probe.probe_id].value_gbps is not None and _is_end(probe, role, name)
+            for probe in flows
+            if verdicts[probe.probe_id].value_gbps is not None and _is_end(probe, role, name)
         ]
         if len(bad) >= 2 and sum(bad) >= ALWAYS * len(bad):
             return True
@@ -288,9 +290,9 @@ def _unread(suspect: Suspect) -> Suspect:
     return replace(suspect, outcome=Outcome.INCONCLUSIVE, evidence=(*suspect.evidence, text), next_step=step)
 
 
-def _congested(verdict: ProbeVerdict, why: Held, back: HeldBack | None) -> ProbeVerdict:
-    outcome = Outcome.MARGINAL if why is Held.BY_OTHERS else Outcome.INCONCLUSIVE
-    reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {back}; {why.value}"
+def _congested(verdict: ProbeVerdict, slow: _Slow) -> ProbeVerdict:
+    outcome = Outcome.MARGINAL if slow.why is Held.BY_OTHERS else Outcome.INCONCLUSIVE
+    reason = f"{gbps_text(verdict.value_gbps or 0.0)} Gb/s, slow because congested: {slow.back}; {slow.why.value}"
     return replace(verdict, outcome=outcome, reason=reason, recurrence=None)
 
 

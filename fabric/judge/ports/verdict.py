@@ -60,11 +60,10 @@ class SeenCounters:
     watches: bool = False
 
 
-def wanted_for(zero_growth: ZeroGrowth | None, *, congestion: bool = False) -> Callable[[CounterReading], bool]:
+def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
     """What of the samples is needed here, and what the scenario's own criterion looks at."""
-    names = {*JUDGED, "module_c", *(HELD_BACK if congestion else ())} | (
-        all_counters(zero_growth) if zero_growth is not None else frozenset()
-    )
+    growing = all_counters(zero_growth) if zero_growth is not None else frozenset()
+    names = {*JUDGED, *HELD_BACK, "module_c"} | growing
     return lambda reading: reading.name in names
 
 

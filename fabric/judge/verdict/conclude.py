@@ -19,6 +19,7 @@ from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.normal.keys import grouped, rnics_of, taking_part
 from fabric.judge.normal.kinds import congestion_told, of_nobody
+from fabric.judge.ports.congested import congestion_of, relieved
 from fabric.judge.ports.verdict import SeenCounters, port_findings
 from fabric.judge.training import impact_of
 from fabric.judge.verdict.probes import Judge, as_confirmed, confirmed
@@ -98,10 +99,11 @@ def conclude(
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered) | of_nobody(probes, results)
     telling = [probe for probe in probes if probe.probe_id not in untold] if untold else probes
-    found = _explained(telling, verdicts, results, topology, phases, seen or SeenCounters())
-    found = _without_congested(found, telling, results, topology, seen or SeenCounters())
+    seen = seen or SeenCounters()
+    found = _explained(telling, verdicts, results, topology, phases, seen)
+    found = _without_congested(found, telling, results, topology, seen)
     told = {name: one if one.recurrence is None else one.told() for name, one in (verdicts | found.verdicts).items()}
-    ports = port_findings(seen or SeenCounters(), probes, told, found.suspects, results, topology, changes)
+    ports = port_findings(seen, probes, told, found.suspects, results, topology, changes)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = {**found.verdicts, **{name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}}
     components = {one.component: one for one in _components(probes, of_parts, ports.suspects)}
@@ -234,8 +236,6 @@ def _without_congested(
     found: _Explained, probes: Sequence[Probe], results: Results, topology: Topology, seen: SeenCounters
 ) -> _Explained:
     """Without what was slow because others sent, where that was read (RoCE)."""
-    from fabric.judge.ports.congested import congestion_of, relieved
-
     congestion = congestion_of(probes, results, seen.samples, seen.links, topology)
     if congestion is None:
         return found
