@@ -106,7 +106,7 @@ class Search(Likelihood):
             mine = self.during(fault, cell)
             if cell in told:
                 loss, count = told[cell], np.array([len(mine)])
-                noise = None if matrix.rounds else matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True)
+                noise = matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True) if matrix.faint else None
                 cost += float(price(np.array([loss.loss]), loss.spread, count, noise)[0])
                 cost += float(price_of_share(np.array([loss.rho]), count, matrix)[0])
             elif len(mine):

@@ -14,14 +14,8 @@ from fabric.judge.locate.structure import Normal
 HOSTS, EACH = 20, 6
 
 
-def blamed(
-    kept: dict[int, float], *, known: frozenset[str] = frozenset(), dips: dict[int, float] | None = None
-) -> list[str]:
-    """
-    The faulty parts where the cable of each host passes the share *kept* of what is normal, else all.
-
-    *dips*: by host what one of its two samples of another kind kept, which stays under the leaf.
-    """
+def blamed(kept: dict[int, float], *, known: frozenset[str] = frozenset()) -> list[str]:
+    """The faulty parts where the cable of each host passes the share *kept* of what is normal, else all."""
     random = np.random.default_rng(3)
     parts, y = [], []
     for host in range(HOSTS):
@@ -30,16 +24,12 @@ def blamed(
         passed.append(Component("leaf0:uplinks", "uplinks", "", above))
         parts += [passed] * EACH
         y += [np.log(kept.get(host, 1.0)) + 0.005 * random.normal() for _ in range(EACH)]
-    inside = len(y)
-    for host in range(HOSTS if dips else 0):
-        parts += [[Component(f"gpu{host}/mlx5_0:port", "link", "")]] * 2
-        y += [0.005 * random.normal(), np.log((dips or {}).get(host, 1.0)) + 0.005 * random.normal()]
-    one = np.ones(2)
+    one = np.ones(1)
     columns, entries = entries_of(parts, np.array(y) < -0.03, known=known)
     matrix = SampleMatrix(
         entries,
         y=np.array(y),
-        of_class=(of_class := (np.arange(len(y)) >= inside).astype(np.int64)),
+        of_class=(of_class := np.zeros(len(y), dtype=np.int64)),
         at_s=np.zeros(len(y)),
         normal=Normal.of_noise(0.005 * one, of_class),
         floor=0.03 * one,
@@ -64,12 +54,6 @@ def blamed(
 def test_ways_that_lose_alike_share_one_cable(kept: dict[int, float], expected: list[str]) -> None:
     """One cable of the bundle explains them in fewer words than a bad port of each."""
     assert blamed(kept) == expected
-
-
-def test_dips_of_another_kind_make_no_port_of_each_of_the_cable() -> None:
-    """Each dip as deep as itself alone: a loss that one sample tells takes as many words as that sample."""
-    kept, dips = {1: 0.5, 3: 0.5, 8: 0.5}, {1: 0.9, 3: 0.89, 12: 0.93}
-    assert blamed(kept, dips=dips) == ["leaf0:uplinks"]
 
 
 def test_one_way_over_a_cable_that_is_bad_by_other_evidence_is_no_second_fault() -> None:
