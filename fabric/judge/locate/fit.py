@@ -178,7 +178,10 @@ class Fit:
             slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
             rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
             found.append(np.where(may[self._parts][self._place], rare, 0.0))
-        paid = [price_of_share(one, self._count, matrix) - self._well * np.log1p(-one) for one in found]
+        known = matrix.entries.known_shares(self._parts)[self._place]
+        if known.any():
+            found.append(known)
+        paid = [price_of_share(one, self._count, matrix, known) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
@@ -252,10 +255,10 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
     return found
 
 
-def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix) -> Floats:
-    """The nats that it takes to say in which share *rho* of *count* samples a part shows."""
+def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats) -> Floats:
+    """The nats that it takes to say in which share *rho* of *count* samples a part shows, if that is not *known*."""
     # Half the logarithm for one parameter (Schwarz 1978).
-    logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0)
+    logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0) * (rho != known)
     found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
     return found
 

@@ -101,14 +101,14 @@ class Search(Likelihood):
         cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
         often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
         dead = fault.loss > DEAD
-        cost = self.when(fault)
+        cost, share = self.when(fault), matrix.entries.known_shares(np.array([fault.part]))
         for cell in self.cells.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
                 loss, count = told[cell], np.array([len(mine)])
                 noise = matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True) if matrix.faint else None
                 cost += float(price(np.array([loss.loss]), loss.spread, count, noise)[0])
-                cost += float(price_of_share(np.array([loss.rho]), count, matrix)[0])
+                cost += float(price_of_share(np.array([loss.rho]), count, matrix, share)[0])
             elif len(mine):
                 against = unshown(
                     np.array([len(mine)]), np.array([often]), np.array([level[cell] > 0]), dead=np.array([dead])

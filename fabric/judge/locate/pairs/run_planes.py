@@ -11,7 +11,7 @@ import numpy as np
 from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, shares_above
 from fabric.judge.locate.structure import Floats
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
@@ -90,6 +90,7 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             known.get(plane.name, {}),
             ways,
             beside,
+            topology,
         )
         for name in dict.fromkeys(str(name) for name, _, _ in by_key)
         for plane in planes
@@ -126,6 +127,7 @@ def _plane(
     known: Routes,
     ways: Mapping[str, Sequence[str]],
     beside: Mapping[str, float],
+    topology: Topology,
 ) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
@@ -141,6 +143,7 @@ def _plane(
         routes=known,
         rail=str(good[0][0].params["rnic"]),
         directed=True,
+        shares=shares_above(plane.leaves, topology, int(str(measured[0][0].params.get("queue_pairs", 1)))),
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
     names = tuple(probe.probe_id for probe, _ in good)
