@@ -135,6 +135,8 @@ def _plane(
     for probe, gbps in good:
         via = OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None
         tests.append((PairTest(probe.hosts[0], probe.hosts[-1], via, str(probe.params.get("why", ""))), gbps))
+    # What several queue pairs reach beside each other over ways that differ tells of no one way.
+    one_way = all(probe.params.get("queue_pairs") == 1 for probe, _ in measured)
     state = PairState(
         leaves=plane.leaves,
         spines=tuple(sorted(set(known.values()))),
@@ -143,7 +145,7 @@ def _plane(
         routes=known,
         rail=str(good[0][0].params["rnic"]),
         directed=True,
-        shares=shares_above(plane.leaves, topology, int(str(measured[0][0].params.get("queue_pairs", 1)))),
+        shares=shares_above(plane.leaves, topology) if one_way else {},
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
     names = tuple(probe.probe_id for probe, _ in good)

@@ -119,16 +119,16 @@ class PairSamples:
         return self.one_way or self.both_ways
 
 
-def shares_above(leaves: Iterable[str], topology: Topology, draws: int) -> dict[str, float]:
+def shares_above(leaves: Iterable[str], topology: Topology) -> dict[str, float]:
     """
-    Of samples that take *draws* ways each, the share that takes a given cable above each leaf, or (``SPINES``) spine.
+    Of samples that take one way each, the share that takes a given cable above each leaf, or (``SPINES``) one spine.
 
     A hash is as likely to draw one way as another. Empty where the inventory does not say what is above the leaves.
     """
     above = {leaf: topology.above[leaf] for leaf in leaves if topology.above.get(leaf)}
     things = {leaf: sum(cables.values()) for leaf, cables in above.items()}
     things |= {SPINES: min(map(len, above.values()))} if above else {}
-    return {name: 1 - (1 - 1 / count) ** draws for name, count in things.items() if count > 1}
+    return {name: 1 / count for name, count in things.items() if count > 1}
 
 
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
