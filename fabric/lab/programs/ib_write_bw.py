@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any
 
-RETRY_S = 2.0  # a choice: an RNIC gives up after 0.5 to 2 s; TCP connects anew after 1 s, sends after 0.2, 0.6, 1.4
+RETRY_S = 1.5  # a choice: an RNIC gives up after 0.5 to 2 s; TCP connects anew after 1 s, sends after 0.2, 0.6, 1.4
 AWAKE_S = 0.2  # between two looks no more counts as standing still: a busy machine did not let us look
 MEET_S = 20.0
 LEAD = 0.4  # of its duration nothing is counted: connections reach their rate, and recover from the first full queue
