@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from fabric.app.prepare import Given, prepare
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.health import BER, judge_ber
 from fabric.judge.ports.links import LinkEvidence, cables_of, link_health
 from fabric.model.inventory import Inventory

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from benchmarks.link_faults import INVENTORY, RACKS, written
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.judge.ports.beside import lagging
 from fabric.model.inventory import Fault
 from fabric.model.outcome import Outcome

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from fabric.app.monitor import Alarm, Monitor  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.hosts.agent.protocol import LineDecoder, Rows  # noqa: E402
 from fabric.model.inventory import Inventory  # noqa: E402
 from fabric.ports import Happening, Sampled, Source, Ticket  # noqa: E402

@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from fabric.changes.guard import Guard, LeaseGone  # noqa: E402
 from fabric.checks.held import held_on, holders  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.hosts.mock import MockExecutor  # noqa: E402
 from fabric.model.change import Alteration, Argv, Check, Lease  # noqa: E402
 from fabric.model.command import Command, CommandResult  # noqa: E402

@@ -25,7 +25,7 @@ from benchmarks.scoring import RIGHT, Planted, Scored, Silent, save, scored
 from benchmarks.shapes import ROOT, Shape, inventory
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.inventory import NOISES
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology

@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.errors import ConfigError, FabricError  # noqa: E402
 from fabric.hosts.ssh import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from fabric.checks.beside_file import beside_file  # noqa: E402
 from fabric.checks.found import cables_of, discover  # noqa: E402
 from fabric.checks.wiring import wiring  # noqa: E402
-from fabric.config import load_inventory  # noqa: E402
+from fabric.config.inventory import load_inventory  # noqa: E402
 from fabric.config.written import inventory_text  # noqa: E402
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric  # noqa: E402
 from fabric.model.inventory import Inventory  # noqa: E402

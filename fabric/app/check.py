@@ -16,8 +16,9 @@ from fabric.checks.found import WALK_MOST_BYTES, discover
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import HostNeeds, host_needs, signed, unknown
 from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight, told_by_inventory
-from fabric.config import load_inventory, load_scenario
 from fabric.config.blueprint import Blueprint, read_blueprint
+from fabric.config.inventory import load_inventory
+from fabric.config.scenario import load_scenario
 from fabric.config.written import inventory_text
 from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER

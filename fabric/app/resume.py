@@ -17,7 +17,7 @@ from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.scheduler import Reservation
 from fabric.app.status import last_states
-from fabric.config import from_resolved, resolved_document
+from fabric.config.resolved import from_resolved, resolved_document
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.config import from_resolved, resolved_document
 from fabric.config.document import near_path
+from fabric.config.resolved import from_resolved, resolved_document
 from fabric.errors import ConfigError, StoreError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory

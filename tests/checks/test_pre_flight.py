@@ -10,7 +10,7 @@ import pytest
 from benchmarks.measured_rack import rack_topology
 from fabric.checks.kind import IN_FLIGHT_MOST, PER_HOST_MOST, TIMEOUTS_MOST, HostNeeds, ask_all
 from fabric.checks.pre_flight import made_equal, pre_flight
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded

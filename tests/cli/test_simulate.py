@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.cli.main import main
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.config.problems import Problems
 from fabric.config.what_if import link_faults
 from fabric.errors import ConfigError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measured_rack import rack_topology
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.altered_answers import ended, printed
 from benchmarks.measured_rack import dgx_platform, rack_topology
 from fabric.app.prepare import Given, prepare
-from fabric.config import load_scenario
+from fabric.config.scenario import load_scenario
 from fabric.errors import ConfigError
 from fabric.judge.normal.kinds import latency_verdicts
 from fabric.model.change import ChangeSettings

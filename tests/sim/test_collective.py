@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY

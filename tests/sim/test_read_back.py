@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from fabric.checks.parts import AMD_JOBS, AMD_LIST, GPUDIRECT, GPUS
-from fabric.config import load_inventory
+from fabric.config.inventory import load_inventory
 from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.scenario import Phase
