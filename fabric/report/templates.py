@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Literal
@@ -69,8 +69,9 @@ def _badge(outcome: Outcome, width: int = 0) -> Markup:
     return Markup(click.style(outcome.name, fg=_COLOURS[outcome], bold=True) + " " * (width - len(outcome.name)))
 
 
-def _bold(text: str) -> Markup:
-    return Markup(click.style(visible(text), bold=True))
+def styled(text: str, **style: Any) -> Markup:
+    """Text in colour, as ``click.style`` takes it."""
+    return Markup(click.style(visible(text), **style, reset=bool(style)))
 
 
 def _wrapped(text: str, indent: int = 0) -> Markup:
@@ -91,5 +92,5 @@ def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
         keep_trailing_newline=kind != "html",
     )
     made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip, ljust=str.ljust)
-    made.filters.update(badge=_badge, bold=_bold, wrapped=_wrapped)
+    made.filters.update(badge=_badge, bold=partial(styled, bold=True), styled=styled, wrapped=_wrapped)
     return made
