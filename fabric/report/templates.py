@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text, fold
-from fabric.report.output import counted, visible, wrapped
+from fabric.report.output import counted, some, visible, wrapped
 
 _SPACES = re.compile(r" +$", re.MULTILINE)
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
@@ -91,6 +91,8 @@ def _environment(kind: Literal["html", "markdown", "text"]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=kind != "html",
     )
-    made.filters.update(fold=fold, duration=duration_text, code=code, counted=counted, zip=zip, ljust=str.ljust)
-    made.filters.update(badge=_badge, bold=partial(styled, bold=True), styled=styled, wrapped=_wrapped)
+    made.filters.update(
+        fold=fold, duration=duration_text, code=code, counted=counted, some=some, zip=zip, ljust=str.ljust
+    )
+    made.filters.update(badge=_badge, bold=partial(styled, bold=True), styled=styled, some=some, wrapped=_wrapped)
     return made
