@@ -32,9 +32,9 @@ from fabric.checks.beside_file import beside_file  # noqa: E402
 from fabric.checks.found import cables_of, discover  # noqa: E402
 from fabric.checks.wiring import wiring  # noqa: E402
 from fabric.config.inventory import load_inventory  # noqa: E402
-from fabric.config.written import inventory_text  # noqa: E402
 from fabric.model.found import FoundCable, FoundEnd, FoundFabric  # noqa: E402
 from fabric.model.inventory import Inventory  # noqa: E402
+from fabric.report.written import inventory_text  # noqa: E402
 from fabric.tools import infiniband  # noqa: E402
 from fabric.tools.infiniband import PortLine  # noqa: E402
 from fabric.wiring import make_executor  # noqa: E402

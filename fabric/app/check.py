@@ -19,7 +19,6 @@ from fabric.checks.pre_flight import ORCHESTRATOR, REACH, installed, pre_flight,
 from fabric.config.blueprint import Blueprint, read_blueprint
 from fabric.config.inventory import load_inventory
 from fabric.config.scenario import load_scenario
-from fabric.config.written import inventory_text
 from fabric.errors import ConfigError, StoreError, ToolError
 from fabric.model.fields.scalars import ADDRESS, SAFE_NAME, USER
 from fabric.model.finding import Checked, Finding, Severity, folded
@@ -30,6 +29,7 @@ from fabric.model.text import fold, unfold
 from fabric.model.topology import Host, Platform, Topology
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor, MakeExecutor
+from fabric.report.written import inventory_text
 from fabric.runs.plain_file import read_plain, reading
 from fabric.runs.run_document import version_of
 from fabric.tools import infiniband

@@ -18,12 +18,12 @@ from fabric.checks.found import discover
 from fabric.config.inventory import load_inventory
 from fabric.config.resolved import from_resolved, resolved_document
 from fabric.config.scenario import load_scenario
-from fabric.config.written import inventory_text
 from fabric.errors import ConfigError, UnreadableOutput
 from fabric.model.found import FoundFabric
 from fabric.model.inventory import Inventory
 from fabric.model.sampling import ZeroGrowth
 from fabric.model.scenario import Scenario
+from fabric.report.written import inventory_text
 from fabric.tools.host_parts import read_amd_numa
 from fabric.wiring import make_executor
 from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
