@@ -306,8 +306,8 @@ def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
         total = {name: value for name in _ERRORS if (value := sum(found.get(name, 0) for _, found in rows))}
         if rows:
             bad.append((node, [("ALL", total), *rows] if node.host is None else rows))
-    found = page("ibqueryerrors", nodes=bad, bad_ports=bad_ports, left_out=left_out, **walked)
-    return Said(found, status=int(bool(bad)))
+    said = page("ibqueryerrors", nodes=bad, bad_ports=bad_ports, left_out=left_out, **walked)
+    return Said(said, status=int(bool(bad)))
 
 
 def _nonzero(asked: ToolCall, end: End, left_out: Sequence[str]) -> dict[str, int]:
