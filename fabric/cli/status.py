@@ -61,9 +61,9 @@ def watch_command(run: Path | None, results: Path, every_s: int, port: int | Non
     run = run or newest(results)
     watched = Watched(run)
     if port is not None:
-        from fabric.app.live_metrics import LiveMetrics, serve
+        from fabric.app.live_metrics import live_metrics, serve
 
-        serve(LiveMetrics(run), port, address)
+        serve(live_metrics(run), port, address)
     if not sys.stdout.isatty():
         if port is not None:
             _wait(watched, every_s)
