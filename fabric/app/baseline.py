@@ -1,7 +1,5 @@
 """What a person can ask of recorded baselines: record, accept, show, check them against the limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

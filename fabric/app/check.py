@@ -1,7 +1,5 @@
 """Look before you measure: is everything there that a run needs, are the cables right, and what is there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

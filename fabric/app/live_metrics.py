@@ -1,7 +1,5 @@
 """A run that goes on, or a fleet that is watched, as metrics that Prometheus scrapes (``--metrics-port``)."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator

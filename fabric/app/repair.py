@@ -1,7 +1,5 @@
 """What a person can ask after a repair: may these hosts go back into service?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Take back what runs left behind; the run itself need not be alive, only its journal, or the guards on the hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path

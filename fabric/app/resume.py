@@ -1,7 +1,5 @@
 """Goes on with a run that was killed, interrupted, or stopped by a full disk: what is finished stays."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Calls of the guard on a target, what its answers mean, and how one alteration is
 The argv of each verb is made here; its text is sh/guard.sh.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@ From the name of a cable to the ports at both its ends: how they are looked at a
 the state of one is read until it is up again.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ fault is gone. So the list is read before a change, written into the journal, an
 it and is an end of the changed cable is returned. Other ports are none of our business, nor is what a person listed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

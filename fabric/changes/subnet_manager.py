@@ -5,8 +5,6 @@ Every manager's file is changed, standby ones first and the master last, so that
 asked for. SHIELD is such a key alone; adaptive routing is one of InfiniBand (``adaptive_routing.py``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

@@ -6,8 +6,6 @@ Ethernet each host hears which port of which switch it is in (LLDP). What nobody
 guessed; nothing is altered anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

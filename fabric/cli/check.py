@@ -1,7 +1,5 @@
 """``fabric check`` and ``fabric inventory``: look before you measure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``fabric diagnose``, ``hang`` and ``parse``: what other tools wrote down."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

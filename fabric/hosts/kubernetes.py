@@ -10,8 +10,6 @@ cordoned it first is left alone. ``spec.taints`` is replaced as a whole, hence a
 The client is an extra (``fabric-testbench[kubernetes]``), imported only here.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What hosts and switches say is there: RNICs, GPUs and cables as they were found, before any inventory is believed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ It says PASSED, FAILED or INCONCLUSIVE, and never more than the run does: a rack
 not passed. Of a post-repair validation the decision counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What results of other tools say: a diagnosis of pairs, and what ``fabric parse`` read in a log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

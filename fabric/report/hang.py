@@ -1,7 +1,5 @@
 """Who a hung job waits for, for people and as a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rounds of one phase that are alike, as one: a plan of 48 hours is read in a minute."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Jinja templates of this room: HTML that loads nothing from outside, Markdown, text; no value is read as markup."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from functools import cache, partial

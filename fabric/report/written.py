@@ -1,7 +1,5 @@
 """An inventory file written from what was found: platforms and hosts folded, a comment where something is a guess."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@ The documents that a run begins with, and the run as its directory tells it. run
 do, enough to judge it again, to resume it, or to take changes back; identity.json: which parts were in the hosts.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Iterable, Mapping

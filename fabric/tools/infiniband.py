@@ -7,8 +7,6 @@ Every command takes the words of ``through``: without them libibumad takes the f
 resolve_ca_name), which may be that of another fabric.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A host's network interfaces: the kernel's own switch for each (``ip link``), and whom it hears (``lldpctl``)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Container, Iterator

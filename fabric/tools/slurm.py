@@ -1,7 +1,5 @@
 """Slurm's own commands: whose hosts a job or a reservation has, steps of a job, how a node stands, drain; no I/O."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

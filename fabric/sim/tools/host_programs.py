@@ -1,7 +1,5 @@
 """What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from fabric.sim import named, page

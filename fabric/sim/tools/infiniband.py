@@ -1,7 +1,5 @@
 """infiniband-diags: the fabric as management packets from one port of a host see it, and its ports changed by LID."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 

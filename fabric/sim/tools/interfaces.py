@@ -1,7 +1,5 @@
 """The network interfaces of a host: ``ip link``, ``ethtool``, and what a port tells of RoCE."""
 
-from __future__ import annotations
-
 import json
 import re
 

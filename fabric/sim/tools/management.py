@@ -1,7 +1,5 @@
 """The tools of who manages a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
 
-from __future__ import annotations
-
 import json
 
 from fabric.sim import page

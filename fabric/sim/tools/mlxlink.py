@@ -1,7 +1,5 @@
 """``mlxlink`` and ``mstlink``: the state of one port, in the layout of MFT 4.35."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """``nv`` on a simulated switch, and the shell text that looks around between its commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
