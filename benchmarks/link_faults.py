@@ -9,8 +9,6 @@ half the ratio that is allowed, 48 h, on a pod of 64 hosts through the whole jud
 counts alone.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -7,8 +7,6 @@ cable between switches carries half, both ways or one way. What is printed are t
 or is INCONCLUSIVE, and all healthy cables that do or are.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from dataclasses import replace

@@ -12,8 +12,6 @@ What ``fabric monitor`` costs, on hosts and on the orchestrator: 0.5 % of a core
 Figures of one machine; others' load moves wall times, not CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource

@@ -14,8 +14,6 @@ Guard and orchestrator gone together: what of a change on another device is left
 Prints class | tried | failed; exit status 1 when anything failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -8,8 +8,6 @@ with nothing wrong, and once with one slow cable of a host (at 40 to 80 %). Prin
 cable (`benchmarks/scoring.py`), healthy parts that FAIL, and what of the hall-wide curve was reached.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

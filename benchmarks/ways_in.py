@@ -7,8 +7,6 @@ Real runs in processes of their own, and a real sshd on loopback. Prints ``class
 exit status 1 when anything did. Takes about two minutes on two cores; without sshd, weak SSH is not tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import os

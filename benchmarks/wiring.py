@@ -10,8 +10,6 @@ when there is one, it names every end that it is about, and nothing else is foun
 in sysfs, and what is read is what the real ``ibnetdiscover -p`` prints of it; a fabric of its own for each miswiring.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

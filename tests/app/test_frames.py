@@ -1,7 +1,5 @@
 """A run as tables and pandas frames, enough by themselves; what is seen, and Prometheus told, while it goes on."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

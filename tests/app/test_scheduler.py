@@ -1,7 +1,5 @@
 """Hosts drained by a verdict and given back by an acceptance, against a Slurm that others alter, too."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

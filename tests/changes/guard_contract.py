@@ -1,7 +1,5 @@
 """What every guard must do, the real one and the simulated one; subclass it with a ``target`` fixture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

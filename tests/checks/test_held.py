@@ -1,7 +1,5 @@
 """A change that a guard still holds is named before anything is measured, and nothing is measured beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf

@@ -1,7 +1,5 @@
 """Only what the scenario's phases and changes need is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fabric.changes.kind import Alters

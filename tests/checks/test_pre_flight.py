@@ -1,7 +1,5 @@
 """The whole pre-flight: what many hosts have in common is one finding; other packages add checks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cables that were found against those of the inventory."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fabric run``, ``resume``, ``stop`` and ``watch``: what they refuse and what they say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fabric simulate`` asks the simulated network, says that it is simulated, and refuses what it cannot understand."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Files are read within bounds; what one holds ends in the model or in a ConfigError that prints and does no harm."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

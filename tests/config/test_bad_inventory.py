@@ -1,7 +1,5 @@
 """Every mistake in an inventory file is said on its line; what cannot be simulated is refused with the reason."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Baseline files: limits with their sources, what was recorded, and what does not fit a platform."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of a phase and how a fabric makes them become the model; every mistake is said on its line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from fractions import Fraction

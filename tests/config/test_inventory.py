@@ -1,7 +1,5 @@
 """A good inventory file becomes the model; mistakes are said on their lines; links are drawn alike everywhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

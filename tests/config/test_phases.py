@@ -1,7 +1,5 @@
 """Phases of a matrix, under names and in the order that are asked for, and what is expected of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A resolved scenario comes back from JSON as it was, an inventory from what hosts say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A scenario file becomes the model, every mistake in it is said on its line; the command line overrides it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

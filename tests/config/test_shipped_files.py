@@ -1,7 +1,5 @@
 """The example files and those of the docs decode to what they say; the JSON Schemas accept just such files."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

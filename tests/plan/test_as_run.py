@@ -1,7 +1,5 @@
 """From a scenario to the phases that run: drills or none, rounds that fill a time, stages of a link burn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kinds expand to probes with stable unique ids: who is measured with whom, and what each holds alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

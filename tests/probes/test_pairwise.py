@@ -1,7 +1,5 @@
 """Pairs of hosts and pairs of RNICs of one host: who meets whom, one way, both ways, and how long a message takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

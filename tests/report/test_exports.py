@@ -1,7 +1,5 @@
 """What pipelines read, read back by the libraries that they use; tickets; what is alike is told in a line or two."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

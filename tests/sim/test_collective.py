@@ -1,7 +1,5 @@
 """The nccl-tests programs of the simulated rack, inside hosts, between leaves, and by NCCL's own numbers."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What the simulated rack says is what our parsers read from the real tools; noise as real clusters show it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from statistics import median

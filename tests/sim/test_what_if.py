@@ -1,7 +1,5 @@
 """The simulated network of an inventory: how its links are called, what is regular, and what-if on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

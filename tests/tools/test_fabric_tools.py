@@ -1,7 +1,5 @@
 """The smaller tools that look at a fabric and say what a part is: counters, interfaces, managers, serial numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

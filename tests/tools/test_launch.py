@@ -1,7 +1,5 @@
 """Launchers keep every value apart from their options; what Slurm and others wrote down of jobs, hosts and cabling."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime

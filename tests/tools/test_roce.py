@@ -1,7 +1,5 @@
 """RoCE as the kernel, mlnx_qos and NVUE tell it; ``nv``: readers and command lines that nothing can slip into."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -1,7 +1,5 @@
 """Faults that come and go, lemons, parts that are well most of the time, and files read at once on such hosts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
