@@ -365,6 +365,7 @@ def until_active(end: End, context: Context, until_s: float) -> Procedure[float]
         seen = yield from seen_end(end, context)
         return "" if seen.active else seen.text
 
-    if text := (yield from awaited(look, until_s=until_s, pause_s=POLL_S)):
+    text, _ = yield from awaited(look, until_s=until_s, pause_s=POLL_S)
+    if text:
         raise MayBeLive(f"{end} was put back and does not come up: {text}")
     return (yield from pause(0.0))

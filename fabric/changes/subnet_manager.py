@@ -228,9 +228,10 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
 
     now_s = yield from pause(0.0)
     end_s = now_s + MASTER_S if until_s is None else until_s
-    if state := (yield from awaited(look, until_s=end_s, pause_s=POLL_S)):
+    state, asked_s = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    if state:
         raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
-    return (yield from pause(0.0))
+    return asked_s
 
 
 def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[None]:
@@ -249,7 +250,8 @@ def _need_engine(wanted: str, context: Context, *, altered: bool) -> Procedure[N
         return "" if engine in engines or (engine is None and not altered) else said
 
     end_s = (yield from pause(0.0)) + MASTER_S
-    if said := (yield from awaited(look, until_s=end_s, pause_s=POLL_S)):
+    said, _ = yield from awaited(look, until_s=end_s, pause_s=POLL_S)
+    if said:
         raise NotInForce(f"{ENGINE} {wanted} was asked for, and {said}")
 
 
