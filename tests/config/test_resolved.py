@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,12 @@ Resolved = tuple[Scenario, Inventory]
 def again(resolved: Resolved) -> Resolved:
     """Through JSON text and back."""
     return from_resolved(json.loads(json.dumps(resolved_document(*resolved))))
+
+
+def test_who_reads_a_kept_run_alone_knows_every_kind() -> None:
+    """In a process that has read no scenario file, as ``fabric compare`` is one."""
+    asked = "import fabric.config.resolved; from fabric.model.scenario import PROBES; print(len(PROBES.models))"
+    assert int(subprocess.run((sys.executable, "-c", asked), capture_output=True, check=True).stdout) > 10
 
 
 def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
