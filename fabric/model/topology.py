@@ -282,7 +282,11 @@ class Topology:
 
     @property
     def draws_ways(self) -> bool:
-        """Whether switches draw ways by chance, as a hash does (ECMP); Ethernet does where nobody says otherwise."""
+        """
+        Whether nobody can plan which way a pair takes: a hash draws it (ECMP; Ethernet where nobody says otherwise).
+
+        Also static tables that follow no order (lft_random): these say the ways once they are read, and no plan does.
+        """
         return self.routing in ("ecmp", "lft_random") or (self.routing is None and self.ethernet)
 
     @cached_property

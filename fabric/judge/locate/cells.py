@@ -78,8 +78,9 @@ class Entries:
     of them; else UNKNOWN. By part: *cost*, the nats that it takes to say that it is faulty, 0 where that is known by
     other evidence; and whether it is *large*: many samples pass through it. *whole* is the part that both directions of
     one thing belong to: they are never rivals. A part is *drawn* where a sample passes one of several things, nobody
-    knows which: if one of them is faulty, few samples show it. Where any k of a *family* of n are one
-    hypothesis, in which order they were found, by part its family and how many *things* that has.
+    knows which: if one of them is faulty, few samples show it; which *share* of them, where that is known, else 0.
+    Where any k of a *family* of n are one hypothesis, in which order they were found, by part its family and how many
+    *things* that has.
     """
 
     sample: Ints
@@ -91,9 +92,18 @@ class Entries:
     drawn: Bools | None = None
     family: Ints | None = None
     things: Ints | None = None
+    share: Floats | None = None
 
     @classmethod
-    def of_paths(cls, paths: Ints, family: Ints, extra: Floats, whole: Ints, drawn: Bools | None = None) -> Entries:
+    def of_paths(
+        cls,
+        paths: Ints,
+        family: Ints,
+        extra: Floats,
+        whole: Ints,
+        drawn: Bools | None = None,
+        share: Floats | None = None,
+    ) -> Entries:
         """
         *paths*: a row a sample, the parts on its way, filled up with UNKNOWN.
 
@@ -118,7 +128,12 @@ class Entries:
             drawn,
             family,
             things,
+            share,
         )
+
+    def known_shares(self, parts: Ints) -> Floats:
+        """Of the samples of these *parts* the share that shows a fault; 0: not known."""
+        return np.zeros(len(parts)) if self.share is None else self.share[parts]
 
     def costs(self, taken: Sequence[int] = ()) -> Floats:
         """

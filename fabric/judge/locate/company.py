@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import exp, inf
 
 import numpy as np
@@ -42,16 +42,23 @@ _NEXT = (
 _Links = frozenset[tuple[str, Hashable]]
 
 
-def slowest_beside(probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology) -> Floats:
+def slowest_beside(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    topology: Topology,
+    ways: Mapping[str, Sequence[str]] | None = None,
+) -> Floats:
     """
     For each probe the slowest of those that ran meanwhile and may have shared a cable with it, Gb/s; 0: it was lost.
 
+    *ways*, by the id of a probe: the switches on its way, where tables say them; then it shares those cables alone.
+
     Infinity for those that stayed under their leaf, or that were alone all the time. A collective is no single flow: of
-    these it counts alone whether they were lost, and that on Ethernet alone. Where switches do not draw ways by chance
-    nothing else counts: pair tests are planned so that they share none.
+    these it counts alone whether they were lost, and that on Ethernet alone. Where switches do not draw ways by chance,
+    and nobody knows the ways, nothing else counts: pair tests are planned so that they share none.
     """
-    links, sharing = _links_of(topology), dict[Hashable, list[int]]()
-    drawn = topology.draws_ways or topology.routing is None
+    links, sharing = _links_of(topology, ways or {}), dict[Hashable, list[int]]()
+    drawn = topology.draws_ways or topology.routing is None or bool(ways)
     if not drawn and not any(host.platform.link_layer == "ethernet" for host in topology.hosts.values()):
         return np.full(len(probes), inf)
     began, ended, gbps, found = np.full((4, len(probes)), inf)
@@ -101,7 +108,7 @@ def _gbps(probe: Probe, result: ProbeResult, *, lossy: bool, drawn: bool) -> flo
     return number[0] if number is not None else inf
 
 
-def _links_of(topology: Topology) -> Callable[[Probe], _Links]:
+def _links_of(topology: Topology, ways: Mapping[str, Sequence[str]]) -> Callable[[Probe], _Links]:
     """The groups of cables of which a probe crosses one, each with its direction; none where it stays under a leaf."""
 
     @cache
@@ -113,6 +120,8 @@ def _links_of(topology: Topology) -> Callable[[Probe], _Links]:
         return frozenset(found | {("up", above), ("down", below)} if above != below else found)
 
     def links(probe: Probe) -> _Links:
+        if probe.probe_id in ways:
+            return frozenset(pairwise(ways[probe.probe_id]))
         if "peer_rnic" in probe.params:
             (a, rnic), (b, peer) = ends_of(probe)
             return between(leaf_of(topology.hosts[a], rnic) or "", leaf_of(topology.hosts[b], peer) or "")
@@ -121,8 +130,8 @@ def _links_of(topology: Topology) -> Callable[[Probe], _Links]:
         leaves = [topology.hosts[host].leaves for host in probe.hosts]
         if not all(leaves):
             return between("", "")
-        ways = (way for of_rail in zip(*leaves, strict=False) for way in permutations(dict.fromkeys(of_rail), 2))
-        return frozenset().union(*(between(*way) for way in ways))
+        pairs = (pair for of_rail in zip(*leaves, strict=False) for pair in permutations(dict.fromkeys(of_rail), 2))
+        return frozenset().union(*(between(*pair) for pair in pairs))
 
     return links
 

@@ -13,7 +13,6 @@ from fabric.judge.locate.cells import NOTHING, Likelihood, SampleMatrix
 from fabric.judge.locate.structure import (
     ALWAYS,
     OFTEN,
-    SELDOM,
     UNKNOWN,
     Bools,
     FaultyPart,
@@ -174,15 +173,15 @@ class Fit:
         if self._free:
             return [(np.full(cells, ALWAYS), np.float64(-log(1 - ALWAYS)) * self._well)]
         found: list[Floats] = [np.full(cells, ALWAYS), np.full(cells, OFTEN)]
-        drawn = matrix.entries.drawn
-        if drawn is not None and drawn[self._parts].any():
-            found.append(np.where(drawn[self._parts][self._place], SELDOM, 0.0))
-        if matrix.rounds:
-            slow = np.bincount(self._local, self._slow, minlength=cells)
-            rare: Floats = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
-            large = matrix.entries.large[self._parts][self._place] & (not self._data.rare_of_large)
-            found.append(np.where(large, 1e-9, rare))
-        paid = [price_of_share(one, self._count, matrix) - self._well * np.log1p(-one) for one in found]
+        may = ~matrix.entries.large | self._data.rare_of_large if matrix.rounds else matrix.entries.drawn
+        if may is not None and may[self._parts].any():
+            slow = np.bincount(self._local, self._slow & ~matrix.together[self._sample], minlength=cells)
+            rare = np.clip(slow / np.maximum(self._count, 1), 1e-9, OFTEN)
+            found.append(np.where(may[self._parts][self._place], rare, 0.0))
+        known = matrix.entries.known_shares(self._parts)[self._place]
+        if known.any():
+            found.append(known)
+        paid = [price_of_share(one, self._count, matrix, known) - self._well * np.log1p(-one) for one in found]
         return list(zip(found, paid, strict=True))
 
     def _clear(self, loss: Floats, rho: Floats) -> Floats:
@@ -256,10 +255,10 @@ def price(loss: Floats, spread: float, count: Ints, noise: Floats | None = None)
     return found
 
 
-def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix) -> Floats:
-    """The nats that it takes to say in which share *rho* of *count* samples a part shows."""
-    logs = np.full(len(rho), 0.5)  # half the logarithm for one parameter (Schwarz 1978)
-    logs[(rho == OFTEN) | (rho == SELDOM)] = 1.0
+def price_of_share(rho: Floats, count: Ints, matrix: SampleMatrix, known: Floats) -> Floats:
+    """The nats that it takes to say in which share *rho* of *count* samples a part shows, if that is not *known*."""
+    # Half the logarithm for one parameter (Schwarz 1978).
+    logs = np.where((rho == ALWAYS) | ((rho != OFTEN) & matrix.rounds), 0.5, 1.0) * (rho != known)
     found: Floats = logs * np.log(np.maximum(count, 2)) + (_NOT_ALWAYS * (rho != ALWAYS) if matrix.faint else 0.0)
     return found
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fabric.judge.locate.cells import NOTHING, Cells, Likelihood, SampleMatrix
 from fabric.judge.locate.fit import DEAD, NO_FIT, Fit, OtherFaults, line, price, price_of_share, unshown
-from fabric.judge.locate.structure import ALWAYS, OFTEN, SELDOM, Bools, FaultyPart, Floats, Ints
+from fabric.judge.locate.structure import ALWAYS, OFTEN, Bools, FaultyPart, Floats, Ints
 
 LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
@@ -101,14 +101,14 @@ class Search(Likelihood):
         cap = min((level[one.cell] * exp(-one.loss) for one in fault.losses), default=0.0)
         often = max((one.rho for one in fault.losses if level[one.cell] > 0 or one.rho >= OFTEN), default=0.0)
         dead = fault.loss > DEAD
-        cost = self.when(fault)
+        cost, share = self.when(fault), matrix.entries.known_shares(np.array([fault.part]))
         for cell in self.cells.cells_of(fault.part):
             mine = self.during(fault, cell)
             if cell in told:
                 loss, count = told[cell], np.array([len(mine)])
                 noise = matrix.normal.noise[matrix.of_class[mine]].mean(keepdims=True) if matrix.faint else None
                 cost += float(price(np.array([loss.loss]), loss.spread, count, noise)[0])
-                cost += float(price_of_share(np.array([loss.rho]), count, matrix)[0])
+                cost += float(price_of_share(np.array([loss.rho]), count, matrix, share)[0])
             elif len(mine):
                 against = unshown(
                     np.array([len(mine)]), np.array([often]), np.array([level[cell] > 0]), dead=np.array([dead])
@@ -219,9 +219,9 @@ class Search(Likelihood):
         most, low = np.zeros(len(density)), np.flatnonzero(asking)
         noise = matrix.normal.noise[matrix.of_class[low]]
         most[low] = np.maximum(np.log(_SHARP / noise / density[low]), 0.0)
-        least = log(1 - OFTEN) if drawn is None else np.where(drawn, log(1 - SELDOM), log(1 - OFTEN))
         well = cells.through - np.bincount(part, minlength=cells.parts)
-        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * least
+        well = well if drawn is None else well * ~drawn  # of what is drawn one sample may be enough
+        found: Floats = np.bincount(part, most[sample], minlength=cells.parts) + well * log(1 - OFTEN)
         return found
 
     def begun(self) -> list[list[FaultyPart]]:

@@ -100,8 +100,8 @@ NEAR = 0.13
 """Levels farther than this below the highest (a ratio of 0.88) are faults: real classes of hosts are 4 to 6 % apart."""
 
 
-ALWAYS, OFTEN, SELDOM = 0.98, 0.65, 0.2
-"""Shares of its samples in which a faulty part shows; the last of what is drawn alone."""
+ALWAYS, OFTEN = 0.98, 0.65
+"""Shares of its samples in which a faulty part shows; of what is drawn, or measured in many rounds, any below too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,10 +218,7 @@ def _explained(
     known = _names_of(between)
     again, inside = confirmed(rest, told, results, topology=topology, written=written, known=known)
     told |= again
-    # What cannot be told apart from a part that is known by then is the same trouble.
-    named = [one for one in inside.suspects if known.isdisjoint((one.component, *one.ambiguous_with))]
-    named += between
-    named += [one for one in inside.suspects if one.component in {other.component for other in between}]
+    named = of_both(between, inside.suspects)
     if pairs is not None:
         suspected = {host for suspect in inside.suspects for host in suspect.hosts}
         open_ = [p for p in measured if p.probe_id not in pairs.verdicts and suspected.isdisjoint(p.hosts)]
@@ -298,6 +295,20 @@ def _unsure(one: Suspect) -> Suspect:
     return replace(
         one, confidence=round(one.confidence / 2, 2), evidence=(text, *one.evidence[1:]), ambiguous_with=rivals
     )
+
+
+def of_both(between: Sequence[Suspect], inside: Sequence[Suspect]) -> list[Suspect]:
+    """
+    The suspects that pairs and rounds named, and then those of single hosts, which are located knowing the former.
+
+    What cannot be told apart from a part that is known by then is the same trouble; and where that part is bad for
+    certain inside, it is what another that only may be bad could not be told apart from.
+    """
+    bad = {one.component for one in inside if one.outcome is Outcome.FAIL}
+    between = [one for one in between if one.outcome is not Outcome.INCONCLUSIVE or bad.isdisjoint(one.ambiguous_with)]
+    known, mine = _names_of(between), {one.component for one in between}
+    others = [one for one in inside if known.isdisjoint((one.component, *one.ambiguous_with))]
+    return [*others, *between, *(one for one in inside if one.component in mine)]
 
 
 def _names_of(suspects: Iterable[Suspect]) -> set[str]:

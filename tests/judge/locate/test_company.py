@@ -134,3 +134,15 @@ def test_who_ran_meanwhile_on_ways_that_may_be_shared() -> None:
     assert slowest_beside([one, other, within], results, HALL).tolist() == [190.0, 200.0, inf]
     later = {**results, other.probe_id: one_number(other.probe_id, 190.0, at_s=9.0)}
     assert slowest_beside([one, other, within], later, HALL).tolist() == [inf, inf, inf]
+
+
+def test_whose_ways_tables_say_share_those_cables_alone() -> None:
+    """Two up from one leaf at the same time over two spines are not in each other's way; over one they are."""
+    one, other = [p for p in expanded(HALL, rounds=2) if _crosses(p)][:2]
+    results = {p.probe_id: one_number(p.probe_id, 200.0, at_s=0.0, s=9.0) for p in (one, other)}
+    apart = {one.probe_id: ("leaf0", "spine0", "leaf1"), other.probe_id: ("leaf0", "spine1", "leaf1")}
+    assert slowest_beside([one, other], results, HALL, apart).tolist() == [inf, inf]
+    same = {**apart, other.probe_id: ("leaf0", "spine0", "leaf2")}
+    assert slowest_beside([one, other], results, HALL, same).tolist() == [200.0, 200.0]
+    static = replace(HALL, routing="lft_random")
+    assert slowest_beside([one, other], results, static, same).tolist() == [200.0, 200.0]

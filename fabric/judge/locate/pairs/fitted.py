@@ -176,6 +176,7 @@ def _split(joint: Joint, own: Floats, y: Floats, found: Description, floor: floa
             replace(one, component=component, rivals=_rivals(one, joint, place))
             for one in blamed
             for component in joint.components_of(one.component, place)
+            if (components.paths == component).any()  # a core of all planes, which none of this one crossed
         ]
         here.sort(key=lambda one: (-one.margin, one.component))
         present, of_class = np.unique(normal.of_class[mine], return_inverse=True)

@@ -148,13 +148,15 @@ class _Numbers:
         self.places: list[list[tuple[int, int]]] = []
         self.sides: list[Ints] = []
         self._number: dict[tuple[str, str], int] = {}
-        self._rows: list[tuple[int, float, int, bool]] = []
+        self._rows: list[tuple[int, float, int, bool, float]] = []
         self._several, self._apart = len(planes) > 1, len({one.leaves for one in planes}) > 1
 
-    def _of(self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN) -> int:
+    def _of(
+        self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN, share: float | None = None
+    ) -> int:
         if key not in self._number:
             number = self._number[key] = len(self._rows)
-            self._rows.append((family, extra, number if whole == UNKNOWN else whole, key[0] in BUNDLES))
+            self._rows.append((family, extra, number if whole == UNKNOWN else whole, key[0] in BUNDLES, share or 0.0))
             self.places.append([])
         return self._number[key]
 
@@ -166,7 +168,9 @@ class _Numbers:
             of = UNKNOWN if whole == component else int(number[whole])
             # What is above the same leaves is the same.
             name = f"{SPINES} above {samples.leaves}" if kind == SPINES else mine.names[component]
-            number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of)
+            above = samples.leaves[mine.leaf[component]] if kind == "uplinks" else kind
+            share = samples.shares.get(above)
+            number[component] = self._of((kind, name), FAMILY[kind], EXTRA.get(kind, 0.0), of, share)
             self.places[number[component]].append((place, component))
         self.sides.append(number[mine.host_sides])
         if not self._several:
@@ -179,11 +183,11 @@ class _Numbers:
         if SPINES not in mine.kinds or not self._apart:
             return found
         spines = mine.kinds.index(SPINES)
-        every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES])
+        every = self._of((SPINES, "of all planes"), FAMILY[SPINES], EXTRA[SPINES], share=samples.shares.get(SPINES))
         self.places[every].append((place, spines))
         return np.column_stack([found, np.where((mine.paths == spines).any(axis=1), every, UNKNOWN)])
 
     def cells(self, paths: Ints) -> tuple[Cells, Ints, Bools]:
         """For the locator, with the family of each part, and whether it is a bundle."""
-        family, extra, whole, bundle = (np.array(column) for column in zip(*self._rows, strict=True))
-        return Cells(Entries.of_paths(paths, family, extra, whole, bundle)), family, bundle
+        family, extra, whole, bundle, share = (np.array(column) for column in zip(*self._rows, strict=True))
+        return Cells(Entries.of_paths(paths, family, extra, whole, bundle, share)), family, bundle

@@ -11,7 +11,7 @@ import numpy as np
 from fabric.judge.locate.company import slowest_beside
 from fabric.judge.locate.pairs.fitted import Fitted, fit_together
 from fabric.judge.locate.pairs.rounds import VERIFY, PairState
-from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes
+from fabric.judge.locate.pairs.samples import OVER, PairSamples, Routes, shares_above
 from fabric.judge.locate.structure import Floats
 from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
@@ -47,9 +47,7 @@ class RunPlane:
 
     def samples(self) -> PairSamples:
         """What was measured, as arrays."""
-        found = self.state.samples()
-        beside = np.where(found.drawn, self.beside, np.inf)  # whose way is known has it to itself
-        return replace(found, kind=self.kind, probe_ids=self.probe_ids, beside=beside)
+        return replace(self.state.samples(), kind=self.kind, probe_ids=self.probe_ids, beside=self.beside)
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
@@ -66,8 +64,6 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
     """Every plane of every pairwise probe of a phase of which something was measured, with the hosts of that."""
     pairs = [(probe, result) for probe, result in measured if probe.kind == pairwise.KIND]
     known = routes_of(measured, topology)
-    slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology)
-    beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
     planes = planes_of(dict.fromkeys(host for probe, _ in pairs for host in probe.hosts), topology)
     by_key: dict[tuple[object, object, float], list[tuple[Probe, ProbeResult]]] = {}
     for probe, result in pairs:
@@ -75,6 +71,15 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
         by_key.setdefault((probe.params["name"], rnic.rail, rnic.line_rate_gbps), []).append((probe, result))
     by_key = {key: mine for key, mine in by_key.items() if any(_gbps(result) > 0.0 for _, result in mine)}
     rates = Counter(key[:2] for key in by_key)
+    of_key: dict[tuple[object, float], Plane] = {(one.rail, one.line_rate_gbps): one for one in planes}
+    ways = {
+        probe.probe_id: way
+        for (_, rail, rate), mine in by_key.items()
+        for probe, _ in mine
+        if (way := _switches(probe, of_key[rail, rate], known))
+    }
+    slowest = slowest_beside([probe for probe, _ in pairs], {one.probe_id: one for _, one in pairs}, topology, ways)
+    beside = {probe.probe_id: gbps for (probe, _), gbps in zip(pairs, slowest.tolist(), strict=True)}
     return [
         _plane(
             phase,
@@ -83,7 +88,9 @@ def run_planes(phase: str, measured: Measured, topology: Topology) -> list[RunPl
             plane,
             by_key[name, plane.rail, plane.line_rate_gbps],
             known.get(plane.name, {}),
+            ways,
             beside,
+            topology,
         )
         for name in dict.fromkeys(str(name) for name, _, _ in by_key)
         for plane in planes
@@ -104,6 +111,13 @@ def fitted_planes(planes: Sequence[RunPlane]) -> list[Fitted]:
     return [found[number] for number in range(len(planes))]
 
 
+def _switches(probe: Probe, plane: Plane, known: Mapping[str, Routes]) -> tuple[str, ...]:
+    """All switches on the way of a pair across leaves, in order; empty where tables do not say it."""
+    up, down = (next((leaf for leaf, hosts in plane.leaves.items() if host in hosts), "") for host in probe.hosts)
+    via = known.get(plane.name, {}).get((up, probe.hosts[1])) if up != down else None
+    return (up, *via.split(OVER), down) if via else ()
+
+
 def _plane(
     phase: str,
     name: str,
@@ -111,16 +125,18 @@ def _plane(
     plane: Plane,
     measured: Measured,
     known: Routes,
+    ways: Mapping[str, Sequence[str]],
     beside: Mapping[str, float],
+    topology: Topology,
 ) -> RunPlane:
     good = [(probe, _gbps(result)) for probe, result in measured if _gbps(result) > 0.0 or is_lost(result)]
     plane = plane.only(host for probe, _ in good for host in probe.hosts)
-    leaf = {host: leaf for leaf, hosts in plane.leaves.items() for host in hosts}
     tests = []
     for probe, gbps in good:
-        a, b = probe.hosts
-        via = known.get((leaf[a], b)) if leaf[a] != leaf[b] else None
-        tests.append((PairTest(a, b, via, str(probe.params.get("why", ""))), gbps))
+        via = OVER.join(ways.get(probe.probe_id, ())[1:-1]) or None
+        tests.append((PairTest(probe.hosts[0], probe.hosts[-1], via, str(probe.params.get("why", ""))), gbps))
+    # What several queue pairs reach beside each other over ways that differ tells of no one way.
+    one_way = all(probe.params.get("queue_pairs") == 1 for probe, _ in measured)
     state = PairState(
         leaves=plane.leaves,
         spines=tuple(sorted(set(known.values()))),
@@ -129,6 +145,7 @@ def _plane(
         routes=known,
         rail=str(good[0][0].params["rnic"]),
         directed=True,
+        shares=shares_above(plane.leaves, topology) if one_way else {},
     )
     verified = any(probe.params.get("why") == VERIFY for probe, _ in measured)
     names = tuple(probe.probe_id for probe, _ in good)

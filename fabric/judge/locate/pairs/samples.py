@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -11,6 +11,7 @@ from math import nan
 
 import numpy as np
 
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.structure import UNKNOWN, Bools, Floats, Ints
 from fabric.model.diagnosis import PairRow
 from fabric.model.text import fold
@@ -37,6 +38,7 @@ class PairSamples:
 
     *kind* is the test as evidence calls it, *limit_gbps* the limit of each sample or of all (NaN: none), *probe_ids*
     are the probes that took them, where there were any, *beside* what those that were in their way reached, Gb/s.
+    *shares* is what ``shares_above`` says.
     """
 
     hosts: tuple[str, ...]
@@ -57,6 +59,7 @@ class PairSamples:
     limit_gbps: Floats | float = nan
     probe_ids: tuple[str, ...] = ()
     beside: Floats | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -114,6 +117,18 @@ class PairSamples:
     def tells_ways(self) -> bool:
         """Whether the two directions of a part can be told apart."""
         return self.one_way or self.both_ways
+
+
+def shares_above(leaves: Iterable[str], topology: Topology) -> dict[str, float]:
+    """
+    Of samples that take one way each, the share that takes a given cable above each leaf, or (``SPINES``) one spine.
+
+    A hash is as likely to draw one way as another. Empty where the inventory does not say what is above the leaves.
+    """
+    above = {leaf: topology.above[leaf] for leaf in leaves if topology.above.get(leaf)}
+    things = {leaf: sum(cables.values()) for leaf, cables in above.items()}
+    things |= {SPINES: min(map(len, above.values()))} if above else {}
+    return {name: 1 / count for name, count in things.items() if count > 1}
 
 
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")

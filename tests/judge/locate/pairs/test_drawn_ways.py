@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmarks.measured_rack import dgx_platform, one_number
+from fabric.judge.locate.candidates import SPINES
 from fabric.judge.locate.pairs.components import BUNDLES
-from fabric.judge.locate.pairs.fitted import fit
+from fabric.judge.locate.pairs.fitted import Fitted, fit
 from fabric.judge.locate.pairs.rounds import PairState, next_round, to_settle
+from fabric.judge.locate.pairs.samples import PairSamples, shares_above
+from fabric.judge.locate.structure import UNKNOWN
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
@@ -99,6 +103,50 @@ def test_a_host_that_only_drew_badly_is_no_fault_yet(lost: str) -> None:
     verdict = concluded(pairs)
     assert not [suspect for suspect in verdict.suspects if suspect.outcome is Outcome.FAIL and suspect.hosts]
     assert verdict.outcome is not Outcome.PASS
+
+
+def one_of_eight(elsewhere: int, *, known: bool) -> Fitted:
+    """
+    Of 54 samples across four leaves with eight ways six are slow, one in nine, *elsewhere* those that pass leaf 0 by.
+
+    *known*: the inventory says how many ways there are.
+    """
+    random, leaf = np.random.default_rng(5), np.arange(16) // 4
+    a, b = np.concatenate([random.permutation(16).reshape(-1, 2) for _ in range(8)]).T
+    at = (leaf[a] == 0) | (leaf[b] == 0)
+    gbps = 395 * np.exp(0.003 * random.standard_normal(len(a)))
+    for of, count in ((at, 6 - elsewhere), (~at, elsewhere)):
+        mine = np.flatnonzero((leaf[a] != leaf[b]) & of)
+        gbps[mine[np.linspace(0, len(mine) - 1, count).round().astype(np.int64)]] *= 0.5
+    leaves, hosts = tuple(f"leaf{n}" for n in range(4)), tuple(f"h{n}" for n in range(16))
+    shares = dict.fromkeys((*leaves, SPINES), 1 / 8) if known else {}
+    via = np.full(len(a), UNKNOWN)
+    return fit(PairSamples(hosts, a, b, gbps, leaves, leaf, (), via, directed=True, placed=True, shares=shares))
+
+
+@pytest.mark.parametrize(("known", "most"), [(False, 0.985), (True, 0.93)], ids=["any share", "one of eight"])
+def test_a_spine_that_by_chance_only_pairs_of_one_leaf_drew_is_not_ruled_out(most: float, *, known: bool) -> None:
+    """One in nine samples shows it: that is no less likely of one of eight spines than of one of eight uplinks."""
+    fitted = one_of_eight(0, known=known)
+    (found,) = fitted.blamed
+    assert {fitted.components.names[one] for one in (found.component, *found.rivals)} == {"leaf0:uplinks", "spines"}
+    assert found.confidence < most
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["any share", "one of eight"])
+def test_one_pair_elsewhere_says_that_it_is_a_spine(*, known: bool) -> None:
+    fitted = one_of_eight(1, known=known)
+    (found,) = fitted.blamed
+    assert fitted.components.names[found.component] == "spines"
+    assert found.confidence > 0.98
+
+
+def test_how_many_ways_there_are_says_in_which_share_of_the_samples_one_shows() -> None:
+    """Two cables to each of four spines; a single way is not drawn, and of a leaf without uplinks nothing is known."""
+    topology = replace(box(), uplinks=(Uplinks(("l1", "l2"), ("s1", "s2", "s3", "s4"), 2, 0.1),))
+    assert shares_above(("l1", "l2"), topology) == {"l1": 1 / 8, "l2": 1 / 8, SPINES: 1 / 4}
+    single = replace(topology, uplinks=(Uplinks(("l1", "l2"), ("s1",), 1, 0.1),))
+    assert shares_above(("l1", "l2"), single) == shares_above(("l3",), topology) == {}
 
 
 LUCKY = (

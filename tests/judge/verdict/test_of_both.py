@@ -1,0 +1,55 @@
+"""What pairs name and what single hosts show beside it: the same trouble is one suspect, and the surer one."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.judge.verdict.conclude import of_both
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import Suspect
+
+
+def suspect(component: str, outcome: Outcome, *rivals: str) -> Suspect:
+    """With what it cannot be told apart from."""
+    return Suspect(component, "link", outcome, 0.5, (f"{component} is slow",), ambiguous_with=rivals)
+
+
+def named(between: list[Suspect], inside: list[Suspect]) -> list[str]:
+    """Who is named, each once, in their order."""
+    return list(dict.fromkeys(one.component for one in of_both(between, inside)))
+
+
+SENDER, UPLINKS, PORT = "gpu007/mlx5_0:tx", "u1-leaf0:uplinks", "gpu005/mlx5_0:port"
+
+
+@pytest.mark.parametrize(
+    ("pairs_say", "expected"),
+    [(Outcome.INCONCLUSIVE, [UPLINKS]), (Outcome.FAIL, [SENDER])],
+    ids=["may be bad", "is bad"],
+)
+def test_a_rival_that_is_bad_for_certain_inside_is_named_instead_of_what_may_be_bad(
+    pairs_say: Outcome, expected: list[str]
+) -> None:
+    """Some pairs of one sender drew the slow uplink of its leaf, and an RNIC beside it takes that uplink as well."""
+    between, inside = [suspect(SENDER, pairs_say, UPLINKS)], [suspect(UPLINKS, Outcome.FAIL)]
+    assert named(between, inside) == expected
+
+
+def test_what_may_be_bad_inside_takes_nothing_from_what_pairs_say_may_be_bad() -> None:
+    between = [suspect(SENDER, Outcome.INCONCLUSIVE, UPLINKS)]
+    assert named(between, [suspect(UPLINKS, Outcome.INCONCLUSIVE)]) == [SENDER]
+
+
+def test_trouble_elsewhere_is_named_beside_it_and_first() -> None:
+    between = [suspect(SENDER, Outcome.INCONCLUSIVE, UPLINKS)]
+    assert named(between, [suspect(PORT, Outcome.FAIL)]) == [PORT, SENDER]
+
+
+def test_a_part_that_both_name_is_named_with_both_their_evidence() -> None:
+    """As pairs say it, first."""
+    mine, other = suspect(UPLINKS, Outcome.FAIL), suspect(UPLINKS, Outcome.FAIL, PORT)
+    assert of_both([mine], [other]) == [mine, other]
+
+
+def test_what_cannot_be_told_apart_from_a_part_that_pairs_named_is_the_same_trouble() -> None:
+    assert named([suspect(UPLINKS, Outcome.FAIL)], [suspect(PORT, Outcome.FAIL, UPLINKS)]) == [UPLINKS]
